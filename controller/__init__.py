@@ -1,0 +1,1 @@
+"""Carries out partition reassignments on ZooKeeper-based Kafka clusters, step by step."""

@@ -1,0 +1,207 @@
+"""
+Which entries of a plan are carried out: the checks of ``PartitionReassignedListener`` (KAFKA-42) and ours.
+
+An entry is accepted (it becomes a durable goal), refused with a reason an operator can act on, found
+done already, or waits until the topic's settings are known. Good entries go on beside bad ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.core.gates import ids
+from controller.core.model import (
+    Goal,
+    PartitionAssignment,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+    Zxid,
+)
+from controller.core.records import (
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    LegacyEntryRecord,
+    LegacyPlanEndedRecord,
+    OutcomeRecord,
+    Record,
+    RefusalRecord,
+)
+from controller.core.view import ClusterView, LegacyNode
+
+
+def legacy_request_id(czxid: Zxid) -> RequestId:
+    """Name the request a legacy znode stands for: its czxid identifies it uniquely."""
+    return RequestId(f"legacy-{czxid:016x}")
+
+
+@dataclass(slots=True)
+class Acceptance:
+    """What a look at a plan decides."""
+
+    changes: list[Change] = field(default_factory=list)
+    unknown_topics: dict[str, None] = field(default_factory=dict)
+    """Topics whose settings have to be learnt before their entries can be judged."""
+    is_complete: bool = True
+    """Whether every entry was dealt with."""
+
+
+def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
+    """Write an entry as operators read it."""
+    return f"{partition} -> [{ids(replicas)}]"
+
+
+def refusal_of(
+    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
+) -> Refusal | None:
+    """Return why an entry cannot be carried out, None when it can or when that is not known yet."""
+    text = entry_text(partition, target)
+
+    def refuse(reason: RefusalReason, detail: str) -> Refusal:
+        return Refusal(request, text, reason, detail)
+
+    topic = view.topics.get(partition.topic)
+    assignment = topic.partitions.get(partition.partition) if topic else None
+    if assignment is None:
+        what = "partition" if topic else "topic"
+        return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
+    if partition.topic in (view.deletions or ()):
+        return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
+    if not target:
+        return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
+    if len(set(target)) != len(target):
+        return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
+    origin = assignment.replicas
+    dead = tuple(r for r in target if r not in origin and r not in view.brokers)
+    if dead:
+        return refuse(
+            RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
+        )
+    config = view.configs.get(partition.topic)
+    if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
+        return refuse(
+            RefusalReason.BELOW_MIN_ISR,
+            f"{len(target)} replicas are fewer than min.insync.replicas "
+            f"({config.min_insync_replicas}): producers would fail",
+        )
+    return None
+
+
+def accept_legacy(view: ClusterView, plan: LegacyNode) -> Acceptance:
+    """Judge the entries of ``/admin/reassign_partitions`` that have not become goals yet."""
+    request = legacy_request_id(plan.czxid)
+    outcome = Acceptance()
+    if plan.unreadable is not None:
+        refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, plan.unreadable)
+        outcome.changes.append(
+            Change(
+                (
+                    LegacyPlanEndedRecord(plan.version),
+                    RefusalRecord((refusal,)),
+                    OutcomeRecord(request, 0, (refusal,), plan.raw),
+                )
+            )
+        )
+        return outcome
+    if plan.refused:
+        refusals = tuple(
+            Refusal(request, entry, RefusalReason.MALFORMED, reason)
+            for entry, reason in plan.refused
+        )
+        known = view.requests.get(request)
+        fresh = tuple(r for r in refusals if known is None or r not in known.refused)
+        if fresh:
+            outcome.changes.append(Change((RefusalRecord(fresh),)))
+    for partition, target in plan.entries.items():
+        if len(outcome.changes) >= view.options.acceptance_chunk:
+            outcome.is_complete = False
+            break
+        _judge(view, request, partition, target, outcome)
+    return outcome
+
+
+def _judge(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    outcome: Acceptance,
+) -> None:
+    running = view.reassignments.get(partition)
+    if running is not None and running.goal.route is Route.LEGACY and running.goal.target == target:
+        return
+    topic = view.topics.get(partition.topic)
+    if topic is not None and topic.stale:
+        outcome.is_complete = False
+        return
+    refusal = refusal_of(view, request, partition, target)
+    if refusal is None and running is not None and running.goal.route is Route.REQUEST:
+        refusal = Refusal(
+            request,
+            entry_text(partition, target),
+            RefusalReason.OTHER_ROUTE,
+            f"it is being moved by request {running.goal.request}",
+        )
+    if refusal is not None:
+        outcome.changes.append(
+            Change(
+                (LegacyEntryRecord(partition, None), RefusalRecord((refusal,))),
+                partition=partition,
+            )
+        )
+        return
+    if partition.topic not in view.configs:
+        outcome.unknown_topics[partition.topic] = None
+        outcome.is_complete = False
+        return
+    outcome.changes.append(_accept(view, request, partition, target))
+
+
+def _accept(
+    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
+) -> Change:
+    assignment = view.topics[partition.topic].partitions[partition.partition]
+    running = view.reassignments.get(partition)
+    known = running.goal.original if running else None
+    goal = Goal(
+        target=target,
+        original=known if known is not None else original_of(view, partition, assignment),
+        request=request,
+        route=Route.LEGACY,
+        version=running.goal.version if running else None,
+    )
+    idle = not assignment.is_reassigning and (running is None or not running.in_flight)
+    if idle and assignment.replicas == target:
+        return _already_there(partition, goal)
+    return Change((GoalRecord(partition, goal),), partition=partition)
+
+
+def _already_there(partition: TopicPartition, goal: Goal) -> Change:
+    """A target equal to the current assignment is not an error but done."""
+    records: tuple[Record, ...] = (
+        LegacyEntryRecord(partition, None),
+        GoalEndedRecord(partition, goal.version, goal.request, "done"),
+    )
+    return Change(records, partition=partition)
+
+
+def original_of(
+    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
+) -> Replicas | None:
+    """
+    Return the replicas to go back to, in order, or None when nobody knows.
+
+    Where somebody else has begun already, what we saw before that is taken if it is the same set as the
+    topic znode proves (RS without AR); on Kafka 2.3, which records nothing, it is all there is.
+    """
+    if not assignment.is_reassigning:
+        return assignment.replicas
+    proven = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+    seen = view.before.get(partition)
+    if seen is not None and set(seen) == set(proven):
+        return seen
+    return proven or None

@@ -1,0 +1,82 @@
+"""
+What the answers of brokers mean (kafka-facts, 3.3).
+
+An answer of a channel that was opened for an earlier registration of the broker says nothing about the
+present one and is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
+from controller.core.model import BrokerId
+from controller.core.phases import Stopping
+from controller.core.view import ClusterView
+
+# Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
+NONE: Final = 0
+STALE_CONTROLLER_EPOCH: Final = 11
+"""On a request: a newer controller exists. On a partition: it already has this leader epoch."""
+KAFKA_STORAGE_ERROR: Final = 56
+
+
+def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
+    """Return whether a request failed as a whole; note when the broker knows a newer controller."""
+    if error == STALE_CONTROLLER_EPOCH and view.tenure is not None:
+        view.fenced = f"broker {broker} knows a newer controller"
+        view.due.tenure = True
+    return error != NONE
+
+
+def _is_current(view: ClusterView, event: LeaderAndIsrAnswered | StopReplicaAnswered) -> bool:
+    broker = view.brokers.get(event.broker)
+    return view.tenure is not None and broker is not None and broker.epoch == event.broker_epoch
+
+
+def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> None:
+    """
+    Note acknowledgements of leaders and failed log directories.
+
+    An acknowledgement is error NONE, or "already at this leader epoch" on a resend of the same request.
+    """
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    for partition, epoch, error in event.results:
+        if error == KAFKA_STORAGE_ERROR:
+            if (event.broker, partition) not in view.offline:
+                view.offline.add((event.broker, partition))
+                view.due.add((partition,))
+            continue
+        repeated = error == STALE_CONTROLLER_EPOCH
+        if (error == NONE or repeated) and view.offline:
+            view.offline.discard((event.broker, partition))
+        if error != NONE and not (repeated and event.resent):
+            continue
+        state = view.states.get(partition)
+        if partition not in view.reassignments or state is None:
+            continue
+        if state.leader == event.broker and state.leader_epoch == epoch:
+            view.acked[partition] = (event.broker, epoch)
+            view.due.add((partition,))
+
+
+def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:
+    """Note which dropped replicas are deleted, and which never will be because their disk failed."""
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    for partition, _epoch, delete, error in event.results:
+        reassignment = view.reassignments.get(partition)
+        if not delete:
+            continue
+        orphan = view.orphans.get((event.broker, partition))
+        if orphan is not None and orphan in view.orphans_tried and error == NONE:
+            view.due.buried.add(orphan)
+        if reassignment is None or not isinstance(reassignment.phase, Stopping):
+            continue
+        phase = reassignment.phase
+        if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
+            continue
+        given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
+        reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
+        view.due.add((partition,))

@@ -1,0 +1,137 @@
+"""
+The one door: what to write and what to send, given what is known and what changed.
+
+``decide`` is a function of the view, the list of things due and the time. It changes nothing. Every
+answer is level-triggered: calling it twice with the same view gives the same answer, and a thing that
+was missed once is decided the next time its partition is looked at.
+
+A decision's changes are independent of each other: each is durable as a whole or not at all, and its
+effects follow only when it is. The decision's own effects need no write first; they are carried out
+after the changes, so that what they tell brokers is what was just written.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+
+from controller.core.acceptance import entry_text
+from controller.core.duties import repair
+from controller.core.gates import Budget
+from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
+from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
+from controller.core.membership import channels, welcome
+from controller.core.model import Blocked, Instant, Refusal, RefusalReason, TopicPartition
+from controller.core.native import advance
+from controller.core.records import (
+    BlockedRecord,
+    Change,
+    Decision,
+    LegacyEntryRecord,
+    RefusalRecord,
+)
+from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
+from controller.core.tenures import consider_tenure, hold_of
+from controller.core.view import ClusterView, Due
+
+SCAN_MAX = 2000
+"""Waiting reassignments looked at per turn when a slot becomes free."""
+
+
+def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """
+    Return what this turn wants.
+
+    Args:
+        view: Everything known; not changed.
+        due: What changed since the last turn.
+        now: The time of this turn.
+
+    """
+    parts = [learn_topics(view, due)]
+    if due.tenure:
+        parts.append(consider_tenure(view, now))
+    if view.tenure is not None and not view.resigning and view.fenced is None:
+        parts += _in_tenure(view, due, now)
+    return Decision(
+        tuple(chain.from_iterable(p.changes for p in parts)),
+        tuple(chain.from_iterable(p.effects for p in parts)),
+    )
+
+
+def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    """Everything a controller does; the order of effects matters: brokers before partitions."""
+    partitions = _partitions(view, due, now)
+    parts = [
+        channels(view, due),
+        seed(view, due),
+        pass_on(view, due),
+        welcome(view, due),
+        partitions,
+        follow_watches(view, due),
+    ]
+    if due.plan:
+        starting = {c.partition for c in partitions.changes if c.partition is not None}
+        parts.append(follow_plan(view, due, now, starting))
+    if due.foreign and is_judged(view):
+        parts.append(adopt_foreign(view))
+    if due.elections:
+        parts.append(hold_elections(view, now))
+    parts += [follow_notifications(view, due), bury_orphans(view, due)]
+    return parts
+
+
+def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """Repair first, then advance; then give free slots to what waits."""
+    budget = Budget(view, hold_of(view))
+    changes: list[Change] = []
+    for partition in due.partitions:
+        if partition.topic not in view.topics:
+            gone = _without_topic(view, partition)
+        else:
+            gone = repair(view, partition, due.bounced)
+        if gone is not None:
+            changes.append(gone)
+        elif partition in view.reassignments:
+            changes += _step(view, partition, now, budget)
+    if due.capacity or due.claimed:
+        for partition in islice(chain(view.resumed, view.waiting), SCAN_MAX):
+            if not budget.has_slot:
+                break
+            if partition not in due.partitions:
+                changes += _step(view, partition, now, budget)
+    return Decision(tuple(changes))
+
+
+def _step(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> list[Change]:
+    """Advance one reassignment, or note what it waits for."""
+    step = advance(view, partition, now, budget)
+    if isinstance(step, Change):
+        return [step]
+    if isinstance(step, Blocked) or step is None:
+        reassignment = view.reassignments.get(partition)
+        if reassignment is not None and reassignment.blocked != step:
+            return [Change((BlockedRecord(partition, step, now),))]
+    return []
+
+
+def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """End the reassignment of a partition whose topic is gone."""
+    reassignment = view.reassignments.get(partition)
+    if reassignment is None or (view.listed is not None and partition.topic in view.listed):
+        return None
+    refusal = Refusal(
+        reassignment.goal.request,
+        entry_text(partition, reassignment.goal.target),
+        RefusalReason.UNKNOWN_PARTITION,
+        "the topic was deleted meanwhile",
+    )
+    return Change(
+        (
+            ended(partition, reassignment, "topic deleted"),
+            LegacyEntryRecord(partition, None),
+            RefusalRecord((refusal,)),
+        ),
+        partition=partition,
+    )

@@ -1,0 +1,136 @@
+"""
+What the core asks for: imperatives without a handle to anything.
+
+An effect that belongs to a ``Change`` is carried out only after the change's records are durable. What
+a request says of a partition is looked up in the view at that time, so it is never older than the write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controller.core.model import BrokerId, Instant, LeaderEpoch, LiveBroker, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SendLeaderAndIsr:
+    """Tell these brokers the partition's state; ``new`` are those that may have to create the log."""
+
+    partition: TopicPartition
+    brokers: tuple[BrokerId, ...]
+    new: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SendUpdateMetadata:
+    """Tell brokers what clients should see of these partitions; ``brokers`` None means all live ones."""
+
+    partitions: tuple[TopicPartition, ...]
+    brokers: tuple[BrokerId, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendLiveBrokers:
+    """An UpdateMetadata with the live brokers and no partition, ahead of anything queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendStopReplica:
+    """Stop a replica, or stop and delete it."""
+
+    partition: TopicPartition
+    broker: BrokerId
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChannel:
+    """A broker registered: connect to it."""
+
+    broker: LiveBroker
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChannel:
+    """A registration disappeared: forget everything queued for it."""
+
+    broker: BrokerId
+
+
+class ReadPurpose(StrEnum):
+    """Why states are read: it decides what follows from the answer."""
+
+    SEED = "seed"
+    """The first read of this tenure: brokers are told what is found, in case they never were."""
+    REFRESH = "refresh"
+    """A leader said that the ISR changed: clients are told."""
+    WATCH = "watch"
+    """A reassignment waits for the ISR: the next change is told as ``StateChanged``."""
+    CONFLICT = "conflict"
+    """A write was rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStates:
+    """Read partition states."""
+
+    partitions: tuple[TopicPartition, ...]
+    purpose: ReadPurpose
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopics:
+    """Read topic znodes and watch them."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTopicConfigs:
+    """Learn the effective settings of topics."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimController:
+    """Become the cluster's controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResignController:
+    """Give the controller role back."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Ask to be told ``TimerFired(name)`` at ``at``; a later call with the name replaces it."""
+
+    name: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Everything is handed back: the process may end."""
+
+
+Effect = (
+    SendLeaderAndIsr
+    | SendUpdateMetadata
+    | SendLiveBrokers
+    | SendStopReplica
+    | OpenChannel
+    | CloseChannel
+    | ReadStates
+    | ReadTopics
+    | DescribeTopicConfigs
+    | ClaimController
+    | ResignController
+    | SetTimer
+    | Stop
+)

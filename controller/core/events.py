@@ -1,0 +1,276 @@
+"""
+What the core is told: facts in the past tense, each a plain value.
+
+Reads carry the level (what a znode holds now), never a difference. Answers of brokers carry what was
+sent, so that they can be matched without callbacks. No event holds a client, a future or a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    LeaderEpoch,
+    LegacyPlan,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+
+
+# --- read from ZooKeeper -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersRead:
+    """All registrations under ``/brokers/ids``."""
+
+    brokers: Mapping[BrokerId, LiveBroker]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsListed:
+    """The children of ``/brokers/topics``."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRead:
+    """Topic znodes; None for one that does not exist, a text for one that cannot be understood."""
+
+    topics: Mapping[str, TopicAssignment | None | str]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRead:
+    """Partition states; None where there is no znode, a text where it cannot be understood."""
+
+    states: Mapping[TopicPartition, PartitionState | None | str]
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The watch on a partition's state fired; what it holds now is not known yet."""
+
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPlanRead:
+    """``/admin/reassign_partitions``; None when it does not exist."""
+
+    plan: LegacyPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class GoalsRead:
+    """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
+
+    goals: Mapping[TopicPartition, Goal]
+    unreadable: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsRead:
+    """Topics queued under ``/admin/delete_topics``."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrNotificationsRead:
+    """ISR change notifications of the leaders: znode names and the partitions they list."""
+
+    names: tuple[str, ...]
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventsRead:
+    """Log directory failure notifications: znode names and the brokers that wrote them."""
+
+    names: tuple[str, ...]
+    brokers: frozenset[BrokerId]
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionRead:
+    """``/admin/preferred_replica_election``; None when it does not exist."""
+
+    partitions: frozenset[TopicPartition] | None
+    version: ZkVersion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A log directory we could not have deleted, as recorded under ``/reassigner/orphans``."""
+
+    broker: BrokerId
+    partition: TopicPartition
+    topic_czxid: Zxid
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansRead:
+    """Everything recorded under ``/reassigner/orphans``."""
+
+    orphans: frozenset[Orphan]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsRead:
+    """What decides whether a controller of ours would be safe here (design: native refuses)."""
+
+    controller_broker: BrokerId | None
+    """Who ``/controller`` names; None when it does not exist."""
+    controller_is_ephemeral: bool
+    kraft_controller_epoch: int
+    feature_enabled: bool
+    migration: str | None
+    """Why ``/migration`` forbids a claim; None when it does not."""
+
+
+# --- tenure and session ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipGained:
+    """This daemon leads among the daemons."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """Another daemon leads, or nobody knows."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerClaimed:
+    """``/controller`` is ours at this epoch."""
+
+    epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFailed:
+    """The claim did not succeed; it may be tried again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """The claim is lost or given back: nothing may be written or sent any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownRequested:
+    """The process was asked to stop: hand back and end."""
+
+
+# --- answers of brokers ------------------------------------------------------------------------
+
+
+class LeaderAndIsrResult(NamedTuple):
+    """One partition of a LeaderAndIsr answer, with the epoch that was sent."""
+
+    partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered:
+    """A broker's answer; ``resent`` when the request may have reached it before."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: int
+    results: tuple[LeaderAndIsrResult, ...]
+    resent: bool
+
+
+class StopReplicaResult(NamedTuple):
+    """One partition of a StopReplica answer."""
+
+    partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaAnswered:
+    """A broker's answer to StopReplica."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: int
+    results: tuple[StopReplicaResult, ...]
+    resent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataAnswered:
+    """A broker's answer to UpdateMetadata."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigsRead:
+    """Effective settings of topics; a text says why one could not be learnt."""
+
+    configs: Mapping[str, TopicConfig | str]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A time asked for by ``SetTimer`` has come."""
+
+    name: str
+
+
+Event = (
+    BrokersRead
+    | TopicsListed
+    | TopicsRead
+    | StatesRead
+    | StateChanged
+    | LegacyPlanRead
+    | GoalsRead
+    | DeletionsRead
+    | IsrNotificationsRead
+    | LogDirEventsRead
+    | PreferredElectionRead
+    | OrphansRead
+    | GuardsRead
+    | LeadershipGained
+    | LeadershipLost
+    | ControllerClaimed
+    | ClaimFailed
+    | Deposed
+    | ShutdownRequested
+    | LeaderAndIsrAnswered
+    | StopReplicaAnswered
+    | UpdateMetadataAnswered
+    | TopicConfigsRead
+    | TimerFired
+)

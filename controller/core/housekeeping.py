@@ -1,0 +1,95 @@
+"""
+The smaller duties of a tenure: preferred elections, notifications, orphans.
+
+None of them holds up a reassignment; elections are capped, because each makes clients look for their
+leader again.
+"""
+
+from __future__ import annotations
+
+from controller.core.duties import elect_preferred, introduce
+from controller.core.effects import (
+    Effect,
+    ReadPurpose,
+    ReadStates,
+    SendStopReplica,
+    SetTimer,
+)
+from controller.core.events import Orphan
+from controller.core.model import Instant
+from controller.core.records import (
+    Change,
+    Decision,
+    NotificationsDeletedRecord,
+    OrphanEndedRecord,
+    PreferredElectionEndedRecord,
+    PreferredTriedRecord,
+)
+from controller.core.view import ClusterView, Due
+
+PREFERRED_TIMER = "preferred_elections"
+
+
+def hold_elections(view: ClusterView, now: Instant) -> Decision:
+    """Move leaderships to the first assigned replicas, so many per second, then end the request for it."""
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        if view.preferred_version is not None and not view.preferred and not view.unseeded:
+            return Decision((Change((PreferredElectionEndedRecord(view.preferred_version),)),))
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    known = [p for p in ready if p in view.states or p not in view.unseeded]
+    tried = known[: view.options.preferred_elections_per_second]
+    changes = [c for c in (elect_preferred(view, p) for p in tried) if c is not None]
+    if tried:
+        changes.append(Change((PreferredTriedRecord(tuple(tried), now),)))
+    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    return Decision(tuple(changes), again)
+
+
+def follow_notifications(view: ClusterView, due: Due) -> Decision:
+    """Look at what leaders and brokers announce, and take the announcements away."""
+    effects: list[Effect] = []
+    notified = tuple(p for p in due.notified if p in view.states)
+    if notified:
+        effects.append(ReadStates(notified, ReadPurpose.REFRESH))
+    for broker in sorted(due.log_dir_brokers):
+        for partition in view.states:
+            if broker in view.serving_replicas(partition):
+                effects += introduce(view, partition, (broker,))
+    changes = [
+        Change((NotificationsDeletedRecord(kind, names),))
+        for kind, names in view.notifications.items()
+        if names
+    ]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def bury_orphans(view: ClusterView, due: Due) -> Decision:
+    """Delete what could not be deleted when its broker was away, if it is still nobody's."""
+    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in due.buried]
+    effects: list[Effect] = []
+    if due.claimed or due.joined or due.seeded:
+        for orphan in view.orphans.values():
+            if orphan in view.orphans_tried or orphan.broker not in view.brokers:
+                continue
+            if _is_nobodys(view, orphan):
+                epoch = view.states[orphan.partition].leader_epoch
+                effects += [
+                    SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
+                    for delete in (False, True)
+                ]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
+    """Whether the very topic the orphan belonged to exists and has no replica on that broker."""
+    topic = view.topics.get(orphan.partition.topic)
+    if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
+        return False
+    assignment = topic.partitions.get(orphan.partition.partition)
+    state = view.states.get(orphan.partition)
+    if assignment is None or state is None:
+        return False
+    return orphan.broker not in assignment.replicas and orphan.broker not in state.isr

@@ -1,0 +1,147 @@
+"""
+The life of ``/admin/reassign_partitions``: accepted, kept in step with what is in flight, deleted last.
+
+Entries leave it as they finish. What a Kafka controller would find in it, if we died now, it would start
+whole; so under ``absorb`` it lists only what is in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+
+from controller.core.acceptance import accept_legacy, entry_text, legacy_request_id
+from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
+from controller.core.model import (
+    Goal,
+    Instant,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.options import LegacyMode
+from controller.core.records import (
+    Change,
+    Decision,
+    GoalEndedRecord,
+    GoalRecord,
+    LegacyEntryRecord,
+    LegacyPlanEndedRecord,
+    OutcomeRecord,
+    RefusalRecord,
+)
+from controller.core.view import ClusterView, Due, LegacyNode, Reassignment
+
+CONFIG_TIMER = "topic_configs"
+CONFIG_RETRY_S = 5.0
+FOREIGN = RequestId("foreign")
+
+
+def follow_plan(
+    view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
+) -> Decision:
+    """Accept new entries, drop what an operator took out, tidy the znode, learn topic settings."""
+    changes = [c for p in due.dropped if (c := _dropped(view, p)) is not None]
+    legacy = view.legacy
+    if legacy is not None and not legacy.stale:
+        accepted = accept_legacy(view, legacy)
+        changes += accepted.changes
+        if not accepted.changes and accepted.is_complete:
+            changes += _tidy(view, legacy, starting)
+    return Decision(tuple(changes), tuple(_learn_configs(view, now)))
+
+
+def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
+    """Ask for the settings of every topic with work, again when they are old."""
+    entries = view.legacy.entries if view.legacy is not None else {}
+    topics = {p.topic for p in chain(view.reassignments, entries) if p.topic in view.topics}
+    wanted = []
+    for topic in topics:
+        asked = view.asked_configs.get(topic)
+        interval = view.options.config_refresh_s if topic in view.configs else CONFIG_RETRY_S
+        if asked is None or now - asked >= interval:
+            wanted.append(topic)
+    if wanted:
+        again = SetTimer(CONFIG_TIMER, Instant(now + CONFIG_RETRY_S))
+        return [DescribeTopicConfigs(tuple(sorted(wanted))), again]
+    if topics:
+        return [SetTimer(CONFIG_TIMER, Instant(now + view.options.config_refresh_s))]
+    return []
+
+
+def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """End what an operator took out of the znode before it began; what is in flight goes on."""
+    reassignment = view.reassignments.get(partition)
+    if reassignment is None or reassignment.begun or reassignment.goal.route is not Route.LEGACY:
+        return None
+    refusal = Refusal(
+        reassignment.goal.request,
+        entry_text(partition, reassignment.goal.target),
+        RefusalReason.DROPPED_BY_OPERATOR,
+        "it was taken out of /admin/reassign_partitions before it began",
+    )
+    return Change(
+        (ended(partition, reassignment, "dropped"), RefusalRecord((refusal,))), partition=partition
+    )
+
+
+def ended(
+    partition: TopicPartition, reassignment: Reassignment, outcome: str
+) -> GoalEndedRecord:
+    """Return the end of a reassignment that did not reach its target."""
+    goal = reassignment.goal
+    return GoalEndedRecord(partition, goal.version, goal.request, outcome)
+
+
+def _tidy(
+    view: ClusterView, legacy: LegacyNode, starting: Collection[TopicPartition]
+) -> list[Change]:
+    """Leave in the znode only what belongs there, and take it away with the last entry."""
+    if not legacy.entries and not view.legacy_reassignments():
+        return [_plan_ended(view, legacy)]
+    mirror = view.options.legacy_mode is LegacyMode.MIRROR
+    surplus = tuple(
+        LegacyEntryRecord(p, None)
+        for p in legacy.entries
+        if p not in starting and not _belongs(view, p, mirror=mirror)
+    )
+    return [Change(surplus)] if surplus else []
+
+
+def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> bool:
+    reassignment = view.reassignments.get(partition)
+    return reassignment is not None and (mirror or reassignment.begun)
+
+
+def _plan_ended(view: ClusterView, legacy: LegacyNode) -> Change:
+    request = legacy_request_id(legacy.czxid)
+    tally = view.requests.get(request)
+    done = tally.done if tally else 0
+    refused = tuple(tally.refused) if tally else ()
+    return Change((LegacyPlanEndedRecord(legacy.version), OutcomeRecord(request, done, refused)))
+
+
+def is_judged(view: ClusterView) -> bool:
+    """Whether every entry of the znode became a goal or was refused."""
+    if view.legacy is None:
+        return True
+    accepted = accept_legacy(view, view.legacy)
+    return accepted.is_complete and not accepted.changes
+
+
+def adopt_foreign(view: ClusterView) -> Decision:
+    """Drive what others recorded in the topic znodes to their own target, unchanged."""
+    changes: list[Change] = []
+    for name, topic in view.topics.items():
+        if topic.stale:
+            continue
+        for number, assignment in topic.partitions.items():
+            partition = TopicPartition(name, number)
+            if not assignment.is_reassigning or partition in view.reassignments:
+                continue
+            original = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+            goal = Goal(assignment.target_replicas, original, FOREIGN, Route.FOREIGN)
+            changes.append(Change((GoalRecord(partition, goal),), partition=partition))
+    return Decision(tuple(changes))

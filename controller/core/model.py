@@ -1,0 +1,226 @@
+"""
+The vocabulary: identifiers and the immutable values everything else is made of.
+
+Words are Kafka's own. What a znode holds travels together with the version it was read at, so a
+compare-and-set can never be spelled without one. Nothing here decides or touches the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, NewType
+
+BrokerId = NewType("BrokerId", int)
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""The czxid of a broker's registration znode (KIP-380)."""
+ControllerEpoch = NewType("ControllerEpoch", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+ZkVersion = NewType("ZkVersion", int)
+Zxid = NewType("Zxid", int)
+RequestId = NewType("RequestId", str)
+Instant = NewType("Instant", float)
+"""Seconds on a monotonic clock; only differences mean anything."""
+
+Replicas = tuple[BrokerId, ...]
+
+NO_LEADER: Final = BrokerId(-1)
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; prints as Kafka's tools print it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """
+    Content of ``/brokers/topics/T/partitions/P/state`` and the version it was read at.
+
+    The version is what Kafka's protocol calls the partition epoch.
+    """
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    controller_epoch: ControllerEpoch
+    version: ZkVersion
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssignment:
+    """
+    What the topic znode says of one partition (KIP-455).
+
+    ``replicas`` is the whole replica set RS; ``adding_replicas`` (AR) and ``removing_replicas`` (RR)
+    are subsets of it. A Kafka controller that takes over finishes exactly what they say.
+    """
+
+    replicas: Replicas
+    adding_replicas: Replicas = ()
+    removing_replicas: Replicas = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether the znode says that something is still to be added or removed."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> Replicas:
+        """TR: what remains when the removing replicas are gone, in the order of RS."""
+        if not self.removing_replicas:
+            return self.replicas
+        return tuple(r for r in self.replicas if r not in self.removing_replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAssignment:
+    """Content of ``/brokers/topics/T`` with the version it was read at and its identity."""
+
+    partitions: Mapping[int, PartitionAssignment]
+    version: ZkVersion
+    czxid: Zxid
+    topic_id: str | None = None
+
+
+class Endpoint(NamedTuple):
+    """One listener a broker advertises."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker registration; ``epoch`` tells a bounced broker from the one before it."""
+
+    id: BrokerId
+    epoch: BrokerEpoch
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    has_features: bool = False
+    """Registrations carry ``features`` from inter-broker protocol 2.7 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """The effective topic settings that decide whether a step is safe."""
+
+    min_insync_replicas: int
+    unclean_leader_election: bool
+
+
+class Route(StrEnum):
+    """How a reassignment came to us."""
+
+    LEGACY = "legacy"
+    """An entry of ``/admin/reassign_partitions``."""
+    REQUEST = "request"
+    FOREIGN = "foreign"
+    """Adding or removing replicas that somebody else recorded in the topic znode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """
+    What is to become of one partition: the content of ``/admin/reassignments/T/P``.
+
+    Written at acceptance and when the target changes, never for progress.
+    """
+
+    target: Replicas
+    original: Replicas | None
+    """The replicas before the reassignment, in order; None when nobody knows any more."""
+    request: RequestId
+    route: Route
+    version: ZkVersion | None = None
+    """Version of our record; None while (or because) no record of ours exists."""
+
+    @property
+    def top(self) -> int:
+        """How many replicas KIP-236's drop set keeps: the size of the original assignment."""
+        return len(self.target if self.original is None else self.original)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """One well-formed entry of a plan: these replicas, in this order, for this partition."""
+
+    partition: TopicPartition
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPlan:
+    """
+    ``/admin/reassign_partitions`` as read: the good entries and what was wrong with the others.
+
+    ``unreadable`` is the reason when the node as a whole cannot be understood; then there are no
+    entries and ``raw`` is what stood there.
+    """
+
+    entries: Mapping[TopicPartition, Replicas]
+    version: ZkVersion
+    czxid: Zxid
+    refused: tuple[tuple[str, str], ...] = ()
+    """(entry as text, reason) of each entry that is not even well-formed."""
+    unreadable: str | None = None
+    raw: bytes = field(default=b"", repr=False)
+
+
+class RefusalReason(StrEnum):
+    """Why an entry of a plan is not carried out; the label of the refusal counter."""
+
+    MALFORMED = "malformed"
+    UNKNOWN_PARTITION = "unknown_partition"
+    TOPIC_BEING_DELETED = "topic_being_deleted"
+    DUPLICATE_REPLICAS = "duplicate_replicas"
+    EMPTY_REPLICAS = "empty_replicas"
+    UNKNOWN_BROKER = "unknown_broker"
+    BELOW_MIN_ISR = "below_min_insync_replicas"
+    OTHER_ROUTE = "in_flight_by_other_route"
+    UNREADABLE = "unreadable"
+    DROPPED_BY_OPERATOR = "dropped_by_operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An entry that is not carried out, and why, in words an operator can act on."""
+
+    request: RequestId
+    entry: str
+    reason: RefusalReason
+    detail: str
+
+
+class BlockedBy(StrEnum):
+    """What a reassignment waits for; a bounded set, used as a metric label."""
+
+    CONFIG_UNKNOWN = "config_unknown"
+    STATE_UNKNOWN = "state_unknown"
+    NO_LEADER = "no_leader"
+    REPLICA_NOT_IN_ISR = "replica_not_in_isr"
+    BROKER_DEAD = "broker_dead"
+    MIN_ISR = "min_insync_replicas"
+    LIMIT = "limit"
+    LEADER_ACK = "leader_acknowledgement"
+    STOP_REPLICA_ACK = "stop_replica_acknowledgement"
+    TOPIC_DELETION = "topic_deletion"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a partition does not go on just now, in words."""
+
+    by: BlockedBy
+    detail: str

@@ -1,0 +1,319 @@
+"""
+The native engine: one partition's way through the phases, as the cluster's controller.
+
+``advance`` looks at one partition and answers with the next change, or with what it waits for. It is
+level-triggered: it never asks which event brought it here, so a restarted daemon, or one that missed
+an event, finds its way by the same path. The order of writes and sends is Kafka's
+(``KafkaController.onPartitionReassignment``), with three deliberate differences:
+
+* the exclusion of dropped replicas and the leader's move are one compare-and-set (B1 to B4), so a
+  partition cannot be left leaderless between them;
+* StopReplica waits until the current leader acknowledged the exclusion in this tenure;
+* the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when an
+  orphan record says why not.
+"""
+
+from __future__ import annotations
+
+from controller.core.effects import (
+    Effect,
+    ReadPurpose,
+    ReadStates,
+    SendUpdateMetadata,
+    SetTimer,
+)
+from controller.core.gates import Budget, begin_gate, ids
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.phases import (
+    Ended,
+    Expanding,
+    Pending,
+    Shrinking,
+    Starting,
+    Stopping,
+    Syncing,
+)
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    GoalEndedRecord,
+    LegacyEntryRecord,
+    OrphanEndedRecord,
+    Record,
+)
+from controller.core.steps import Step, next_step
+from controller.core.turns import Turn
+from controller.core.view import ClusterView
+
+STOP_TIMER = "stop_replica_deadline"
+
+
+class NativeTurn(Turn):
+    """A turn of the native engine: what each phase does next."""
+
+    def advance(self, budget: Budget) -> Change | Blocked | None:
+        """Return the next change, what is waited for, or None when there is nothing to do."""
+        match self.reassignment.phase:
+            case Pending():
+                return self.pending(budget)
+            case Expanding():
+                return self.expanding()
+            case Starting(leader_epoch=epoch, excluded_at=excluded_at):
+                return self.starting(epoch, excluded_at)
+            case Syncing():
+                return self.syncing(budget)
+            case Shrinking(excluded_at=epoch):
+                return self.starting(epoch, epoch)
+            case Stopping() as phase:
+                return self.stopping(phase, budget)
+            case Ended():
+                return None
+
+    def pending(self, budget: Budget) -> Change | Blocked | None:
+        """Begin the first step, or find that nothing is left to do."""
+        if self.assignment.replicas == self.goal.target:
+            return self.end((), "already at its target")
+        begun = self.begin(self.assignment.replicas, (), budget, "step begins")
+        return begun if isinstance(begun, Blocked) else begun[0]
+
+    def begin(
+        self, current: Replicas, before: tuple[Record, ...], budget: Budget, cause: str
+    ) -> tuple[Change, Step] | Blocked:
+        """Return the first writes of the next step (U, A1) and its sends (A2), or what forbids it."""
+        state = self.state
+        size = self.view.options.step_size
+        step = next_step(
+            current,
+            self.goal.target,
+            state.leader,
+            size,
+            lambda r: r in state.isr and self.is_live(r),
+        )
+        blocked = begin_gate(self.view, self.partition, state, current, step)
+        if blocked is None:
+            blocked = self.bound(current, step)
+        if blocked is None:
+            blocked = budget.gate(step.adding, state.leader)
+        if blocked is not None:
+            return blocked
+        budget.take(step.adding, state.leader)
+        if not step.adding and not step.dropping:
+            # Only the order changes: nothing to copy, nothing to stop, no epoch to bump.
+            return self.end(before, "only the order changed"), step
+        return self.open_step(step.assignment, before, cause), step
+
+    def bound(self, current: Replicas, step: Step) -> Blocked | None:
+        """Refuse to add where the drop has to wait and the replica set would outgrow its bound."""
+        blocked = self.drop_blocked(step.dropping)
+        if not step.adding:
+            return blocked
+        if not self.drops_first:
+            return None
+        original = self.goal.original or self.goal.target
+        limit = max(len(original), len(self.goal.target)) + (self.view.options.step_size or 0)
+        if blocked is not None and len(current) + len(step.adding) > limit:
+            return blocked
+        return None
+
+    def open_step(
+        self, assignment: PartitionAssignment, before: tuple[Record, ...], cause: str
+    ) -> Change:
+        """Write the step into the topic znode with A1, dropping first where the gate allows it."""
+        target = assignment.target_replicas
+        dropping = assignment.removing_replicas
+        leader = self.leader_within(target)
+        excludes = (
+            bool(dropping)
+            and self.drops_first
+            and leader is not None
+            and self.drop_blocked(dropping) is None
+        )
+        records: tuple[Record, ...] = (*before, *self.listing())
+        if assignment != self.assignment:
+            records += (AssignmentRecord(self.partition, assignment),)
+        for broker in assignment.adding_replicas:
+            orphan = self.view.orphans.get((broker, self.partition))
+            if orphan is not None:
+                records += (OrphanEndedRecord(orphan),)
+        if excludes and leader is not None:
+            isr = tuple(r for r in self.state.isr if r not in dropping)
+            write = self.state_record(leader, isr)
+            phase = Starting(write.leader_epoch, write.leader_epoch)
+            told = target
+        else:
+            write = self.state_record(self.state.leader, self.state.isr)
+            phase = Starting(write.leader_epoch, None)
+            told = assignment.replicas
+        return self.change(
+            *records,
+            write,
+            self.phase(phase, cause),
+            effects=self.tell(told, assignment.adding_replicas),
+        )
+
+    def expanding(self) -> Change | Blocked | None:
+        """A1 anew for a step found in the topic znode: what was sent before is not known."""
+        if not self.assignment.removing_replicas:
+            return self.change(
+                self.phase(Syncing(), "found in the topic znode"),
+                effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+            )
+        reduced = self.reduced()
+        if reduced is not None:
+            return self.open_step(reduced, (), "reduced to the step size")
+        missing = self.unsynced(self.assignment.target_replicas)
+        if missing is None:
+            return self.shrink("found in sync")
+        return self.open_step(self.assignment, (), "found in the topic znode")
+
+    def starting(
+        self, epoch: LeaderEpoch, excluded_at: LeaderEpoch | None
+    ) -> Change | Blocked | None:
+        """Wait for the leader's acknowledgement of A1 (or B3), then stop or wait for the copies."""
+        acked = self.view.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
+        if excluded_at is None:
+            # Nothing is deleted on the strength of this acknowledgement, so the copies are watched
+            # at once; the ISR cannot hold a new replica before the leader knows of it.
+            return self.change(
+                self.phase(Syncing(), "LeaderAndIsr sent"),
+                effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+            )
+        if not acked:
+            return Blocked(
+                BlockedBy.LEADER_ACK,
+                f"leader {self.state.leader} has not acknowledged leader epoch "
+                f"{self.state.leader_epoch}",
+            )
+        dropping = self.assignment.removing_replicas
+        live = self.view.live(dropping, self.partition)
+        phase = Stopping(
+            waiting=frozenset(live),
+            given_up=frozenset(dropping) - frozenset(live),
+            deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
+        )
+        return self.change(
+            self.phase(phase, "the leader acknowledged the exclusion"),
+            effects=(*self.stop(live), SetTimer(STOP_TIMER, phase.deadline)),
+        )
+
+    def stopping(self, phase: Stopping, budget: Budget) -> Change | Blocked | None:
+        """Wait for every dropped replica to be deleted or given up, then let the znode forget it."""
+        if phase.waiting and self.now < phase.deadline:
+            return Blocked(
+                BlockedBy.STOP_REPLICA_ACK,
+                f"broker {ids(sorted(phase.waiting))} has not confirmed the deletion",
+            )
+        target = self.assignment.target_replicas
+        orphans = self.orphans(phase.given_up | phase.waiting)
+        if self.unsynced(target) is None:
+            return self.complete_step(target, orphans, budget)
+        adding = tuple(r for r in self.assignment.adding_replicas if r in target)
+        return self.change(
+            AssignmentRecord(self.partition, PartitionAssignment(target, adding)),
+            *orphans,
+            self.phase(Syncing(), "dropped replicas are gone"),
+            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+        )
+
+    def syncing(self, budget: Budget) -> Change | Blocked | None:
+        """Wait for TR within ISR; then drop what had to stay, or go on."""
+        target = self.assignment.target_replicas
+        blocked = self.unsynced(target)
+        if blocked is not None:
+            return blocked
+        if self.assignment.removing_replicas:
+            return self.shrink("the target is in sync")
+        return self.complete_step(target, (), budget)
+
+    def shrink(self, cause: str) -> Change | Blocked:
+        """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
+        assignment = self.assignment
+        target = assignment.target_replicas
+        blocked = self.drop_blocked(assignment.removing_replicas)
+        if blocked is not None:
+            return blocked
+        leader = self.leader_within(target)
+        if leader is None:
+            return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        isr = tuple(r for r in self.state.isr if r in target)
+        write = self.state_record(leader, isr)
+        return self.change(
+            write,
+            self.phase(Shrinking(write.leader_epoch), cause),
+            effects=self.tell(target, ()),
+        )
+
+    def complete_step(
+        self, target: Replicas, records: tuple[Record, ...], budget: Budget
+    ) -> Change | Blocked | None:
+        """End the step: the reassignment is done, or the next step rides on the same write."""
+        plain = PartitionAssignment(target)
+        if target == self.goal.target:
+            written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
+            return self.end((*records, *written), "the target is in sync")
+        budget.give_back(self.reassignment.load)
+        begun = self.begin(target, records, budget, "next step")
+        if not isinstance(begun, Blocked):
+            return begun[0]
+        written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
+        return self.change(
+            *records, *written, self.phase(Pending(), f"next step waits: {begun.detail}")
+        )
+
+    def end(self, records: tuple[Record, ...], cause: str) -> Change:
+        """B6 to B8: the final assignment, the end of the record and of the legacy entry, metadata."""
+        written: tuple[Record, ...] = ()
+        assigned = any(isinstance(r, AssignmentRecord) for r in records)
+        if not assigned and self.assignment != PartitionAssignment(self.goal.target):
+            written = (
+                AssignmentRecord(self.partition, PartitionAssignment(self.goal.target)),
+            )
+        legacy = self.view.legacy
+        if legacy is not None and self.partition in legacy.entries:
+            written += (LegacyEntryRecord(self.partition, None),)
+        effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
+        if self.assignment.adding_replicas and not isinstance(self.reassignment.phase, Stopping):
+            # The leader was last told that replicas are being added. As Kafka's B3 does, tell it that
+            # they are not any more, or it reports the partition as reassigning for ever.
+            written += (self.state_record(self.state.leader, self.state.isr),)
+            effects = self.tell(self.goal.target, ())
+        return self.change(
+            *records,
+            *written,
+            self.phase(Ended(), cause),
+            GoalEndedRecord(self.partition, self.goal.version, self.goal.request, "done"),
+            effects=effects,
+        )
+
+
+def advance(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | Blocked | None:
+    """
+    Decide what one reassigning partition does next.
+
+    Returns:
+        A change to commit, what it waits for, or None when there is nothing to do.
+
+    """
+    reassignment = view.reassignments.get(partition)
+    if reassignment is None:
+        return None
+    assignment = view.assignment(partition)
+    state = view.states.get(partition)
+    if assignment is None or state is None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+    if view.legacy is not None and view.legacy.stale and reassignment.goal.route is Route.LEGACY:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if not view.is_live(state.leader, partition):
+        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+    return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)

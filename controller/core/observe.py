@@ -1,0 +1,376 @@
+"""
+Folds what was read and answered into the view, and notes what has to be looked at.
+
+Nothing is decided here and nothing is asked for. An observation older than what the view holds (a read
+that was overtaken by a write of ours) is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.core.answers import (
+    is_refused,
+    leader_and_isr_answered,
+    stop_replica_answered,
+)
+from controller.core.apply import take_up
+from controller.core.events import (
+    BrokersRead,
+    ClaimFailed,
+    ControllerClaimed,
+    DeletionsRead,
+    Deposed,
+    Event,
+    GoalsRead,
+    GuardsRead,
+    IsrNotificationsRead,
+    LeaderAndIsrAnswered,
+    LeadershipGained,
+    LeadershipLost,
+    LegacyPlanRead,
+    LogDirEventsRead,
+    OrphansRead,
+    PreferredElectionRead,
+    ShutdownRequested,
+    StateChanged,
+    StatesRead,
+    StopReplicaAnswered,
+    TimerFired,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LegacyPlan,
+    PartitionState,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.core.phases import Pending, Stopping
+from controller.core.view import ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
+
+def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+    """Fold one event into the view."""
+    match event:
+        case BrokersRead():
+            _brokers(view, event)
+        case TopicsListed():
+            _topics_listed(view, event)
+        case TopicsRead():
+            _topics(view, event)
+        case StatesRead():
+            _states(view, event)
+        case StateChanged():
+            view.due.changed.add(event.partition)
+        case LegacyPlanRead():
+            _legacy_plan(view, event)
+        case GoalsRead():
+            _goals(view, event, now)
+        case DeletionsRead():
+            view.deletions = event.topics
+            view.due.tenure = view.due.plan = True
+        case IsrNotificationsRead():
+            view.notifications["isr_notifications"] = event.names
+            view.due.notified.update(dict.fromkeys(event.partitions))
+        case LogDirEventsRead():
+            view.notifications["log_dir_events"] = event.names
+            view.due.log_dir_brokers |= event.brokers
+        case PreferredElectionRead():
+            view.preferred_version = event.version
+            view.preferred.update(dict.fromkeys(event.partitions or ()))
+            view.due.elections = True
+        case OrphansRead():
+            view.orphans = {(o.broker, o.partition): o for o in event.orphans}
+            view.orphans_read = True
+            view.due.tenure = True
+        case GuardsRead():
+            view.guards = event
+            view.due.tenure = True
+        case LeadershipGained():
+            view.leading = True
+            view.due.tenure = True
+        case LeadershipLost():
+            view.leading = False
+            end_tenure(view, now)
+        case ControllerClaimed():
+            _claimed(view, event, now)
+        case ClaimFailed():
+            view.claiming = False
+            view.retry_claim_at = Instant(now + view.options.claim_retry_s)
+            view.due.tenure = True
+        case Deposed():
+            end_tenure(view, now)
+        case ShutdownRequested():
+            view.stopping = True
+            view.due.tenure = True
+        case LeaderAndIsrAnswered():
+            leader_and_isr_answered(view, event)
+        case StopReplicaAnswered():
+            stop_replica_answered(view, event)
+        case UpdateMetadataAnswered():
+            is_refused(view, event.error, event.broker)
+        case TopicConfigsRead():
+            _configs(view, event, now)
+        case TimerFired():
+            _timer(view)
+        case _:
+            assert_never(event)
+
+
+def _brokers(view: ClusterView, event: BrokersRead) -> None:
+    before = view.brokers
+    now = dict(event.brokers)
+    left = before.keys() - now.keys()
+    bounced = {b for b in before.keys() & now.keys() if now[b].epoch != before[b].epoch}
+    joined = (now.keys() - before.keys()) | bounced
+    changed = {b for b in before.keys() & now.keys() if now[b] != before[b]} - bounced
+    view.brokers = now
+    view.due.tenure = True
+    if not (left or joined or changed):
+        return
+    view.due.brokers_changed = True
+    view.due.left |= left
+    # A broker that left and came back before anybody looked is both.
+    view.due.bounced |= bounced | (view.due.left & joined)
+    view.due.joined = (view.due.joined | joined) - left
+    gone = left | bounced
+    if gone:
+        view.offline = {(b, p) for b, p in view.offline if b not in gone}
+        for partition, reassignment in view.reassignments.items():
+            phase = reassignment.phase
+            if isinstance(phase, Stopping) and phase.waiting & left:
+                reassignment.phase = Stopping(
+                    phase.waiting - left, phase.given_up | (phase.waiting & left), phase.deadline
+                )
+                view.due.add((partition,))
+    if view.tenure is not None:
+        _touch(view, left | joined)
+    view.due.capacity = True
+
+
+def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """Have every partition with a replica on these brokers looked at."""
+    for name, topic in view.topics.items():
+        for number, assignment in topic.partitions.items():
+            if not brokers.isdisjoint(assignment.replicas):
+                view.due.partitions[TopicPartition(name, number)] = None
+
+
+def _topics_listed(view: ClusterView, event: TopicsListed) -> None:
+    view.listed = event.topics
+    view.due.listed_topics = view.due.tenure = True
+    for name in [t for t in view.topics if t not in event.topics]:
+        _forget_topic(view, name)
+    view.asked_topics &= event.topics
+    for name in [t for t in view.unreadable_topics if t not in event.topics]:
+        del view.unreadable_topics[name]
+
+
+def _forget_topic(view: ClusterView, name: str) -> None:
+    topic = view.topics.pop(name, None)
+    view.configs.pop(name, None)
+    for number in topic.partitions if topic else ():
+        partition = TopicPartition(name, number)
+        view.states.pop(partition, None)
+        view.stateless.discard(partition)
+        view.unseeded.pop(partition, None)
+        view.acked.pop(partition, None)
+        view.preferred.pop(partition, None)
+        if partition in view.reassignments:
+            view.due.add((partition,))
+
+
+def _topics(view: ClusterView, event: TopicsRead) -> None:
+    for name, read in event.topics.items():
+        if isinstance(read, TopicAssignment):
+            _topic(view, name, read)
+        elif read is None:
+            _forget_topic(view, name)
+            if view.listed is not None:
+                view.listed -= {name}
+        else:
+            view.unreadable_topics[name] = read
+    view.due.tenure = view.due.plan = True
+
+
+def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
+    view.unreadable_topics.pop(name, None)
+    known = view.topics.get(name)
+    if known is not None and known.czxid != read.czxid:
+        _forget_topic(view, name)
+        known = None
+    if known is not None and not known.stale and read.version <= known.version:
+        return
+    before = known.partitions if known is not None else {}
+    for number, assignment in read.partitions.items():
+        partition = TopicPartition(name, number)
+        old = before.get(number)
+        if assignment.is_reassigning and old is not None and not old.is_reassigning:
+            view.before[partition] = old.replicas
+        elif not assignment.is_reassigning:
+            view.before.pop(partition, None)
+        if view.tenure is not None:
+            if old is None:
+                view.unseeded[partition] = None
+                view.due.listed_topics = True
+            if assignment.is_reassigning and partition not in view.reassignments:
+                view.due.foreign = True
+    view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    view.due.add(p for p in (TopicPartition(name, n) for n in read.partitions) if p in view.states)
+
+
+def _states(view: ClusterView, event: StatesRead) -> None:
+    if view.tenure is None:
+        return
+    for partition, read in event.states.items():
+        fresh = partition in view.seeding
+        view.seeding.discard(partition)
+        view.unseeded.pop(partition, None)
+        if partition in view.refreshing:
+            view.refreshing.discard(partition)
+            view.due.refreshed[partition] = None
+        if partition.topic not in view.topics:
+            continue
+        if fresh:
+            view.due.seeded[partition] = None
+        if isinstance(read, PartitionState):
+            view.stateless.discard(partition)
+            known = view.states.get(partition)
+            if known is not None and read.version < known.version:
+                continue
+            view.states[partition] = read
+        elif read is None:
+            view.stateless.add(partition)
+            view.states.pop(partition, None)
+        else:
+            continue
+        view.due.partitions[partition] = None
+
+
+def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
+    view.legacy_read = True
+    plan, known = event.plan, view.legacy
+    if plan is not None and plan.czxid == view.legacy_ended:
+        return
+    if plan is not None and known is not None and plan.czxid == known.czxid:
+        if plan.version <= known.version and not known.stale:
+            return
+    if known is not None and view.tenure is not None:
+        _edited(view, known, plan)
+    view.legacy = None if plan is None else _node(plan)
+    view.due.add(view.legacy_reassignments())
+    view.due.plan = view.due.tenure = True
+
+
+def _edited(view: ClusterView, known: LegacyNode, plan: LegacyPlan | None) -> None:
+    """Note what an operator took out; nobody else writes the node while we are the controller."""
+    if plan is None or plan.czxid != known.czxid:
+        view.due.dropped.update(view.legacy_reassignments())
+    else:
+        view.due.dropped.update(p for p in known.entries if p not in plan.entries)
+
+
+def _node(plan: LegacyPlan) -> LegacyNode:
+    return LegacyNode(
+        entries=dict(plan.entries),
+        version=plan.version,
+        czxid=plan.czxid,
+        refused=plan.refused,
+        unreadable=plan.unreadable,
+        raw=plan.raw,
+    )
+
+
+def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
+    view.goals_read = True
+    view.unreadable_goals = dict(event.unreadable)
+    for partition, goal in event.goals.items():
+        known = view.reassignments.get(partition)
+        if known is not None:
+            known.goal = goal
+            continue
+        view.reassignments[partition] = Reassignment(goal=goal, since=now, phase_since=now)
+        view.waiting[partition] = None
+        tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
+        tally.total += 1
+    for partition, known in list(view.reassignments.items()):
+        if known.goal.version is not None and partition not in event.goals:
+            del view.reassignments[partition]
+            view.waiting.pop(partition, None)
+            view.resumed.pop(partition, None)
+    view.due.add(event.goals)
+    view.due.tenure = True
+
+
+def _claimed(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
+    view.claiming = False
+    view.tenure = Tenure(event.epoch, now)
+    view.fenced = None
+    view.idle_since = None
+    view.states.clear()
+    view.stateless.clear()
+    view.acked.clear()
+    view.offline.clear()
+    view.seeding.clear()
+    view.refreshing.clear()
+    view.orphans_tried.clear()
+    view.unseeded = dict.fromkeys(view.partitions())
+    take_up(view)
+    view.due.claimed = view.due.plan = view.due.capacity = view.due.foreign = True
+
+
+def end_tenure(view: ClusterView, now: Instant) -> None:
+    """Forget everything that was only true while the claim held; the goals are durable and stay."""
+    view.tenure = None
+    view.claiming = view.resigning = False
+    view.fenced = None
+    view.idle_since = None
+    view.retry_claim_at = Instant(now + view.options.claim_retry_s)
+    view.states.clear()
+    view.stateless.clear()
+    view.acked.clear()
+    view.seeding.clear()
+    view.refreshing.clear()
+    view.unseeded.clear()
+    view.in_flight = 0
+    view.incoming.clear()
+    view.outgoing.clear()
+    view.waiting.clear()
+    view.resumed.clear()
+    view.preferred.clear()
+    for partition, reassignment in list(view.reassignments.items()):
+        if reassignment.goal.route is Route.FOREIGN:
+            del view.reassignments[partition]
+            continue
+        reassignment.phase = Pending()
+        reassignment.blocked = None
+        reassignment.load = None
+        view.waiting[partition] = None
+    view.due.tenure = True
+
+
+def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
+    for topic, read in event.configs.items():
+        view.asked_configs[topic] = now
+        if isinstance(read, str):
+            view.config_errors[topic] = read
+            continue
+        view.config_errors.pop(topic, None)
+        if view.configs.get(topic) != read:
+            view.configs[topic] = read
+            view.due.plan = view.due.capacity = True
+            if topic in view.topics and view.tenure is not None:
+                view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
+
+
+def _timer(view: ClusterView) -> None:
+    """Look at everything that may wait for a time."""
+    view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
+    view.due.add(
+        p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping)
+    )

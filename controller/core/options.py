@@ -1,0 +1,48 @@
+"""The settings the core decides by: values only, validated in ``controller.settings``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TenurePolicy(StrEnum):
+    """When the daemon holds ``/controller``."""
+
+    ON_DEMAND = "on_demand"
+    """While there is work, and a little longer."""
+    PERMANENT = "permanent"
+
+
+class LegacyMode(StrEnum):
+    """What ``/admin/reassign_partitions`` lists while we work."""
+
+    ABSORB = "absorb"
+    """Only what is in flight: a Kafka controller that takes over starts nothing else."""
+    MIRROR = "mirror"
+    """Every unfinished entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How reassignments are paced and when the role is held."""
+
+    controller_id: int = 1000000
+    """Never a broker id."""
+    step_size: int | None = 1
+    """Replicas added per step; None is ``all``, the classic single jump."""
+    tenure: TenurePolicy = TenurePolicy.ON_DEMAND
+    tenure_linger_s: float = 30.0
+    legacy_mode: LegacyMode = LegacyMode.ABSORB
+    max_partitions_in_flight: int = 100
+    max_incoming_per_broker: int = 10
+    max_outgoing_per_broker: int = 10
+    stop_replica_timeout_s: float = 60.0
+    config_refresh_s: float = 60.0
+    preferred_election: bool = True
+    preferred_elections_per_second: int = 20
+    claim_retry_s: float = 2.0
+    seed_chunk: int = 1000
+    """States read per round trip while the view is filled in the background."""
+    acceptance_chunk: int = 500
+    """Entries of a plan accepted per turn, so that a huge plan does not hold up a small one."""

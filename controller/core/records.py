@@ -1,0 +1,225 @@
+"""
+What becomes durable: one record per fact a znode will hold, and the volatile ones that ride along.
+
+The reactor merges the records of many changes into few fenced multis and only then applies them to the
+view (``view.apply``). A record never says how it is written; that is ``reactor.batches``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.core.effects import Effect
+from controller.core.events import Orphan
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    Refusal,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.phases import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRecord:
+    """The partition's entry in its topic znode, merged with the other partitions' of the batch."""
+
+    partition: TopicPartition
+    assignment: PartitionAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """
+    A compare-and-set of a partition's state.
+
+    ``leader_epoch`` is always one more than before: brokers ignore a LeaderAndIsr whose epoch they
+    have, so a write without the bump could never be delivered.
+    """
+
+    partition: TopicPartition
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    controller_epoch: ControllerEpoch
+    expected_version: ZkVersion
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateCreatedRecord:
+    """The first state of a new partition."""
+
+    partition: TopicPartition
+    leader: BrokerId
+    isr: Replicas
+    controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRecord:
+    """``/admin/reassignments/T/P``: created when ``goal.version`` is None, else replaced."""
+
+    partition: TopicPartition
+    goal: Goal
+
+
+@dataclass(frozen=True, slots=True)
+class GoalEndedRecord:
+    """The reassignment ended: its record goes; ``version`` None when there was none of ours."""
+
+    partition: TopicPartition
+    version: ZkVersion | None
+    request: RequestId
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyEntryRecord:
+    """The entry in ``/admin/reassign_partitions``; ``replicas`` None takes it out."""
+
+    partition: TopicPartition
+    replicas: Replicas | None
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPlanEndedRecord:
+    """``/admin/reassign_partitions`` goes, if it is still at this version."""
+
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRecord:
+    """Entries that are not carried out (volatile; the outcome keeps them)."""
+
+    refusals: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
+
+    request: RequestId
+    done: int
+    refused: tuple[Refusal, ...]
+    raw: bytes | None = None
+    """What stood in an unreadable node."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRecord:
+    """A replica that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``."""
+
+    orphan: Orphan
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanEndedRecord:
+    """The orphan is gone or was adopted by a new assignment."""
+
+    orphan: Orphan
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsDeletedRecord:
+    """Processed children of a notification directory (``kind`` is its path's name in ``znodes.paths``)."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionEndedRecord:
+    """``/admin/preferred_replica_election`` goes."""
+
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """Volatile: the partition's phase; recovery finds it anew from the durable records."""
+
+    partition: TopicPartition
+    phase: Phase
+    at: Instant
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedRecord:
+    """Volatile: what the partition waits for; None when it goes on."""
+
+    partition: TopicPartition
+    blocked: Blocked | None
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTriedRecord:
+    """Volatile: the preferred leaders of these partitions were elected, or cannot be."""
+
+    partitions: tuple[TopicPartition, ...]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRecord:
+    """Volatile: since when there has been nothing to do; None when there is."""
+
+    since: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class YieldedRecord:
+    """Volatile: the role is given back so that these topics can be deleted."""
+
+    topics: frozenset[str]
+
+
+Record = (
+    AssignmentRecord
+    | StateRecord
+    | StateCreatedRecord
+    | GoalRecord
+    | GoalEndedRecord
+    | LegacyEntryRecord
+    | LegacyPlanEndedRecord
+    | RefusalRecord
+    | OutcomeRecord
+    | OrphanRecord
+    | OrphanEndedRecord
+    | NotificationsDeletedRecord
+    | PreferredElectionEndedRecord
+    | PhaseRecord
+    | BlockedRecord
+    | PreferredTriedRecord
+    | IdleRecord
+    | YieldedRecord
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Records that become durable together, and the effects that may follow only then."""
+
+    records: tuple[Record, ...]
+    effects: tuple[Effect, ...] = ()
+    partition: TopicPartition | None = None
+    """Whose change this is: what is looked at again when the write is rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one turn wants: changes to commit, and effects that need no write first."""
+
+    changes: tuple[Change, ...] = ()
+    effects: tuple[Effect, ...] = ()

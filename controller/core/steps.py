@@ -1,0 +1,84 @@
+"""
+KAFKA-6794: which replicas the next step adds and which it drops.
+
+Set arithmetic only; whether a step may begin is ``gates``. Orders matter: the first of the final
+target's missing replicas is added first, the leader is dropped last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.core.model import BrokerId, PartitionAssignment, Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    One step from the current replicas CR.
+
+    ``target`` is TR, ``adding`` NR, ``dropping`` DR. ``hopeless`` are the members of DR that are dead
+    or out of ISR: a step does not wait for them.
+    """
+
+    target: Replicas
+    adding: Replicas
+    dropping: Replicas
+    hopeless: Replicas
+    is_last: bool
+
+    @property
+    def assignment(self) -> PartitionAssignment:
+        """What the topic znode says during the step: RS = TR + DR, AR = NR, RR = DR."""
+        return PartitionAssignment(
+            replicas=self.target + self.dropping,
+            adding_replicas=self.adding,
+            removing_replicas=self.dropping,
+        )
+
+
+def next_step(
+    current: Replicas,
+    final: Replicas,
+    leader: BrokerId,
+    step_size: int | None,
+    is_sound: Callable[[BrokerId], bool],
+) -> Step:
+    """
+    Calculate one step of KAFKA-6794.
+
+    Args:
+        current: CR, the replicas the partition has now.
+        final: FTR, the final target.
+        leader: The current leader; dropped only when nothing else is left to drop.
+        step_size: Replicas added at most; None adds all and drops all (the classic single jump).
+        is_sound: Whether a replica is live and in ISR; excess ones that are not are dropped first, even
+            where the count alone would drop none, else a dead broker could never be replaced.
+
+    """
+    missing = tuple(r for r in final if r not in current)
+    excess = tuple(r for r in current if r not in final)
+    hopeless = tuple(r for r in excess if not is_sound(r) and r != leader)
+    if step_size is None:
+        return Step(final, missing, excess, hopeless, is_last=True)
+    adding = missing[:step_size]
+    by_need = hopeless + tuple(r for r in excess if r not in hopeless and r != leader)
+    by_need += tuple(r for r in excess if r == leader)
+    count = max(len(hopeless), len(current) - len(final), 0)
+    is_last = not missing
+    dropping = excess if is_last else by_need[:count]
+    kept = tuple(r for r in current if r not in dropping)
+    target = final if is_last else kept + adding
+    return Step(
+        target=target,
+        adding=adding,
+        dropping=dropping,
+        hopeless=tuple(r for r in hopeless if r in dropping),
+        is_last=is_last,
+    )
+
+
+def single_jump(final: Replicas, current: Replicas) -> PartitionAssignment:
+    """Return RS / AR / RR of Kafka's own single jump (KIP-455): target first, then what goes."""
+    return next_step(current, final, current[0], None, lambda _: True).assignment

@@ -1,0 +1,188 @@
+"""
+One partition in one turn: its facts, and the writes and sends every phase is made of.
+
+What to do with them, and when, is ``native``.
+"""
+
+from __future__ import annotations
+
+from controller.core.effects import (
+    Effect,
+    SendLeaderAndIsr,
+    SendStopReplica,
+    SendUpdateMetadata,
+)
+from controller.core.events import Orphan
+from controller.core.gates import drop_gate, sync_gate
+from controller.core.leaders import reassigned_leader
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    PartitionState,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.phases import Phase
+from controller.core.records import (
+    Change,
+    LegacyEntryRecord,
+    OrphanRecord,
+    PhaseRecord,
+    Record,
+    StateRecord,
+)
+from controller.core.view import ClusterView, Reassignment
+from controller.errors import InvariantError
+
+
+class Turn:
+    """One partition in one turn: what is known of it, read once."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        partition: TopicPartition,
+        reassignment: Reassignment,
+        assignment: PartitionAssignment,
+        state: PartitionState,
+        now: Instant,
+    ) -> None:
+        """Collect the partition's facts."""
+        self.view = view
+        self.partition = partition
+        self.reassignment = reassignment
+        self.goal = reassignment.goal
+        self.assignment = assignment
+        self.state = state
+        self.now = now
+
+    # --- small facts ---------------------------------------------------------------------------
+
+    def is_live(self, broker: BrokerId) -> bool:
+        """Whether the replica is on a live broker and a good disk."""
+        return self.view.is_live(broker, self.partition)
+
+    @property
+    def drops_first(self) -> bool:
+        """Whether a step may drop before it adds: not the single jump, not other people's moves."""
+        return self.view.options.step_size is not None and self.goal.route is not Route.FOREIGN
+
+    def phase(self, phase: Phase, cause: str) -> PhaseRecord:
+        """Return the record of a phase change."""
+        return PhaseRecord(self.partition, phase, self.now, cause)
+
+    def change(self, *records: Record, effects: tuple[Effect, ...] = ()) -> Change:
+        """Return a change of this partition."""
+        return Change(records=records, effects=effects, partition=self.partition)
+
+    def listing(self) -> tuple[Record, ...]:
+        """Return the legacy entry that has to appear because the partition gets in flight."""
+        view = self.view
+        if self.goal.route is not Route.LEGACY or view.legacy is None:
+            return ()
+        if view.legacy.entries.get(self.partition) == self.goal.target:
+            return ()
+        return (LegacyEntryRecord(self.partition, self.goal.target),)
+
+    def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
+        """Return the compare-and-set of the state, with the epoch bump that makes it deliverable."""
+        return state_record(self.view, self.partition, self.state, leader, isr)
+
+    def tell(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
+        """Return LeaderAndIsr to the live ones of these replicas and UpdateMetadata to all (A2, B3)."""
+        live = self.view.live(replicas, self.partition)
+        return (
+            SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
+            SendUpdateMetadata((self.partition,)),
+        )
+
+    def drop_blocked(self, dropping: Replicas) -> Blocked | None:
+        """Return what keeps these replicas from leaving now; None also when there are none."""
+        if not dropping:
+            return None
+        return drop_gate(self.view, self.partition, self.goal, self.state, dropping)
+
+    def unsynced(self, target: Replicas) -> Blocked | None:
+        """Return what keeps these replicas from being in sync."""
+        return sync_gate(self.view, self.partition, self.goal, self.state, target)
+
+    def leader_within(self, target: Replicas) -> BrokerId | None:
+        """Return the leader to have among these replicas: the present one where possible."""
+        if self.state.leader in target and self.is_live(self.state.leader):
+            return self.state.leader
+        return reassigned_leader(target, self.state.isr, self.is_live)
+
+    def stop(self, brokers: Replicas) -> tuple[Effect, ...]:
+        """Return StopReplica, first without and then with deletion (B4, B5)."""
+        epoch = self.state.leader_epoch
+        return tuple(
+            SendStopReplica(self.partition, broker, epoch, delete)
+            for delete in (False, True)
+            for broker in brokers
+        )
+
+    def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
+        """Return a record for each replica whose deletion nobody confirmed."""
+        topic = self.view.topics[self.partition.topic]
+        return tuple(
+            OrphanRecord(
+                Orphan(
+                    broker=broker,
+                    partition=self.partition,
+                    topic_czxid=topic.czxid,
+                    reason="not live" if broker not in self.view.brokers else "not confirmed",
+                )
+            )
+            for broker in sorted(brokers)
+        )
+
+    def reduced(self) -> PartitionAssignment | None:
+        """
+        Return the assignment without the replicas a Kafka controller added beyond our step size.
+
+        Only replicas that are not in ISR go, and only where the originals are known.
+        """
+        size = self.view.options.step_size
+        original = self.goal.original
+        adding = self.assignment.adding_replicas
+        if size is None or original is None or not self.drops_first or len(adding) <= size:
+            return None
+        synced = tuple(r for r in adding if r in self.state.isr)
+        copying = tuple(r for r in adding if r not in self.state.isr)
+        surplus = copying[max(size - len(synced), 0) :]
+        if not surplus:
+            return None
+        kept = tuple(r for r in original if r in self.assignment.replicas)
+        kept += tuple(r for r in self.assignment.replicas if r not in kept and r not in surplus)
+        return PartitionAssignment(kept + surplus, adding, surplus)
+
+
+def state_record(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: PartitionState,
+    leader: BrokerId,
+    isr: Replicas,
+) -> StateRecord:
+    """
+    Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
+
+    Raises:
+        InvariantError: there is no tenure; nothing may be decided then.
+
+    """
+    if view.tenure is None:
+        raise InvariantError("a state is written outside a tenure")
+    return StateRecord(
+        partition=partition,
+        leader=leader,
+        leader_epoch=LeaderEpoch(state.leader_epoch + 1),
+        isr=isr,
+        controller_epoch=view.tenure.epoch,
+        expected_version=state.version,
+        leader_recovery_state=state.leader_recovery_state,
+    )

@@ -1,0 +1,138 @@
+"""
+Runs the loop on one thread: sleeps until an event or a timer, and turns errors into what has to follow.
+
+This module has the program's one broad ``except``. Signals only put an event into the inbox.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from controller.core.events import Event, LeadershipLost, ShutdownRequested
+from controller.core.model import Instant
+from controller.errors import InvariantError, Verdict, verdict_of
+from controller.reactor.loop import Reactor
+from controller.reactor.ports import Clock
+
+IDLE_S = 1.0
+"""Longest sleep: the watchdog looks at the adapters' threads at least this often."""
+
+SHUTDOWN_S = 10.0
+"""How long handing back may take before the process ends anyway; the session's end then does it."""
+
+
+class WakingInbox:
+    """The loop's inbox and its alarm clock: any thread may put events."""
+
+    def __init__(self) -> None:
+        """Start empty, without a reactor: events wait."""
+        self._waiting: list[Event] = []
+        self._reactor: Reactor | None = None
+        self._wake = threading.Event()
+
+    def attach(self, reactor: Reactor) -> None:
+        """Deliver to this reactor from now on."""
+        self._reactor = reactor
+        for event in self._waiting:
+            reactor.put(event)
+        self._waiting.clear()
+        self._wake.set()
+
+    def put(self, event: Event) -> None:
+        """Add an event and wake the loop."""
+        if self._reactor is None:
+            self._waiting.append(event)
+        else:
+            self._reactor.put(event)
+        self._wake.set()
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until an event arrives or the time is over."""
+        self._wake.wait(timeout_s)
+        self._wake.clear()
+
+
+class Host:
+    """Drives a reactor until it is finished."""
+
+    def __init__(
+        self,
+        *,
+        reactor: Reactor,
+        inbox: WakingInbox,
+        clock: Clock,
+        on_error: Callable[[BaseException, Verdict], None],
+        threads: Callable[[], Iterable[tuple[str, bool]]] = tuple,
+    ) -> None:
+        """
+        Prepare to run.
+
+        Args:
+            reactor: The loop.
+            inbox: Where the adapters put their events.
+            clock: Monotonic time.
+            on_error: Told of every error and its verdict.
+            threads: (name, alive) of every thread that must never end.
+
+        """
+        self._reactor = reactor
+        self._inbox = inbox
+        self._clock = clock
+        self._on_error = on_error
+        self._threads = threads
+        self._deadline: Instant | None = None
+        self.last_turn: Instant = clock.now()
+        """When the last turn ended: what the liveness probe looks at."""
+
+    def request_shutdown(self) -> None:
+        """Ask the loop to hand back and end; safe from a signal handler."""
+        self._inbox.put(ShutdownRequested())
+
+    def run(self) -> None:
+        """
+        Turn until the loop is finished.
+
+        Raises:
+            ControllerError: the process cannot go on; a standby takes over.
+
+        """
+        self._inbox.attach(self._reactor)
+        self._reactor.start()
+        while not self._reactor.finished:
+            if not self._reactor.view.due:
+                self._inbox.wait(self._sleep_s())
+            self._turn()
+            self.last_turn = self._clock.now()
+            self._watch()
+
+    def _turn(self) -> None:
+        try:
+            self._reactor.turn()
+        except Exception as error:  # noqa: BLE001 - the one broad handler: it asks for the verdict
+            verdict = verdict_of(error)
+            self._on_error(error, verdict)
+            if verdict is Verdict.CRASH:
+                raise
+            if verdict is Verdict.RESIGN:
+                self._inbox.put(LeadershipLost(str(error)))
+
+    def _sleep_s(self) -> float:
+        timer = self._reactor.next_timer()
+        if timer is None:
+            return IDLE_S
+        return min(IDLE_S, max(0.0, timer - self._clock.now()))
+
+    def _watch(self) -> None:
+        for name, alive in self._threads():
+            if not alive:
+                raise InvariantError(f"thread {name} ended")
+        if not self._reactor.view.stopping:
+            return
+        if self._deadline is None:
+            self._deadline = Instant(self._clock.now() + SHUTDOWN_S)
+        elif self._clock.now() >= self._deadline:
+            self._reactor.finished = True
+
+
+

@@ -1,0 +1,316 @@
+"""
+The one loop that owns all state.
+
+A turn: drain the inbox, fold the events into the view, decide, commit the records as few fenced multis,
+apply them, send the effects as one request per broker. What became due by its own writes is decided in
+the same call, until nothing is left to do or the turn has lasted long enough for the inbox to be looked at
+again. No other thread touches the view.
+
+Errors carry their verdict (``errors.verdict_of``). A fence that did not hold ends the tenure at once:
+channels are closed before anything else happens, and nothing that was queued is sent.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from controller.core.apply import apply, invalidate, issued, versions_moved
+from controller.core.decide import decide
+from controller.core.effects import (
+    ClaimController,
+    CloseChannel,
+    DescribeTopicConfigs,
+    Effect,
+    OpenChannel,
+    ReadPurpose,
+    ReadStates,
+    ReadTopics,
+    ResignController,
+    SendLeaderAndIsr,
+    SendLiveBrokers,
+    SendStopReplica,
+    SendUpdateMetadata,
+    SetTimer,
+    Stop,
+)
+from controller.core.events import (
+    Deposed,
+    Event,
+    LeaderAndIsrAnswered,
+    LeadershipLost,
+    StopReplicaAnswered,
+    TimerFired,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import Instant
+from controller.core.observe import observe
+from controller.core.records import Change
+from controller.core.view import ClusterView
+from controller.errors import FencedError
+from controller.reactor.batches import Batch, Batcher
+from controller.reactor.outbox import Outbox
+from controller.reactor.ports import (
+    Channels,
+    Clock,
+    Committed,
+    Observer,
+    Rejected,
+    Store,
+    TopicConfigs,
+    Znode,
+)
+
+ROUNDS_MAX = 50
+"""Decisions per turn before the inbox is looked at again."""
+
+
+class Reactor:
+    """Owns the view and runs turns; where events come from and how long to sleep is its host's business."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        store: Store,
+        channels: Channels,
+        configs: TopicConfigs,
+        clock: Clock,
+        observer: Observer,
+        crash_at: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """
+        Build the loop around a view.
+
+        Args:
+            view: The view to own; nobody else may change it afterwards.
+            store: ZooKeeper.
+            channels: The brokers.
+            configs: Effective topic settings.
+            clock: Monotonic time.
+            observer: Sees everything.
+            crash_at: Called at every boundary between a write and a send with the boundary's name, so
+                that fault campaigns can die exactly there.
+
+        """
+        self.view = view
+        self.finished = False
+        self._store = store
+        self._channels = channels
+        self._configs = configs
+        self._clock = clock
+        self._observer = observer
+        self._crash_at = crash_at
+        self._inbox: deque[Event] = deque()
+        self._outbox = Outbox()
+        self._timers: dict[str, Instant] = {}
+        self._heap: list[tuple[Instant, str]] = []
+
+    # --- the host's side -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Ask for everything that has to be known before anything can be decided."""
+        for znode in Znode:
+            self._store.read(znode)
+
+    def put(self, event: Event) -> None:
+        """Add an event; safe from any thread (``deque.append`` is atomic)."""
+        self._inbox.append(event)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether a turn would find something in the inbox."""
+        return bool(self._inbox)
+
+    def next_timer(self) -> Instant | None:
+        """Return when the next timer is due, None when there is none."""
+        while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def turn(self) -> None:
+        """
+        Work until nothing is left to do without waiting.
+
+        Raises:
+            InvariantError: a bug of ours; the process must end so that a standby takes over.
+
+        """
+        started = self._clock.now()
+        self._drain(started)
+        for _ in range(ROUNDS_MAX):
+            if not self.view.due or self.finished:
+                break
+            self._round()
+            self._flush()
+            self._drain(self._clock.now())
+        self._flush()
+
+    # --- one round -----------------------------------------------------------------------------
+
+    def _drain(self, now: Instant) -> None:
+        while self._inbox:
+            self._fold(self._inbox.popleft(), now)
+        due = self.next_timer()
+        while due is not None and due <= now:
+            _, name = heapq.heappop(self._heap)
+            del self._timers[name]
+            self._fold(TimerFired(name), now)
+            due = self.next_timer()
+
+    def _fold(self, event: Event, now: Instant) -> None:
+        match event:
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+                broker = self.view.brokers.get(event.broker)
+                if broker is not None and broker.epoch == event.broker_epoch:
+                    self._outbox.answered(event.broker)
+            case Deposed() | LeadershipLost():
+                self._silence()
+            case _:
+                pass
+        observe(self.view, event, now)
+        self._observer.on_event(event, self.view)
+
+    def _silence(self) -> None:
+        """Nothing may reach a broker in the name of a claim that is gone."""
+        self._outbox.clear()
+        self._channels.close_all()
+
+    def _round(self) -> None:
+        now = self._clock.now()
+        due = self.view.take_due()
+        decision = decide(self.view, due, now)
+        decided = self._clock.now()
+        try:
+            self._commit(decision.changes, now)
+        except FencedError as error:
+            self._silence()
+            self._observer.on_event(Deposed(str(error)), self.view)
+            observe(self.view, Deposed(str(error)), now)
+            self._store.resign_controller()
+            return
+        committed = self._clock.now()
+        for effect in decision.effects:
+            self._carry_out(effect, now)
+        self._observer.on_turn(
+            decision,
+            self.view,
+            {
+                "decide": decided - now,
+                "commit": committed - decided,
+                "send": self._clock.now() - committed,
+            },
+        )
+
+    def _commit(self, changes: Sequence[Change], now: Instant) -> None:
+        """Write what has to be durable; what is refused is split off and the rest tried again."""
+        left = list(changes)
+        while left:
+            batches = list(Batcher(self.view).batches(left))
+            written = [b for b in batches if b.operations]
+            self._crash_at("before-commit")
+            results = self._store.commit([b.operations for b in written]) if written else []
+            self._crash_at("after-commit")
+            outcome = dict(zip(map(id, written), results, strict=True))
+            left = []
+            for batch in batches:
+                result = outcome.get(id(batch), Committed())
+                if isinstance(result, Rejected):
+                    left += self._rejected(batch, result, now)
+                else:
+                    self._committed(batch, now)
+
+    def _committed(self, batch: Batch, now: Instant) -> None:
+        versions_moved(self.view, batch.topics, legacy=batch.legacy)
+        for change in batch.changes:
+            for record in change.records:
+                apply(self.view, record, now)
+            self._observer.on_committed(change, self.view)
+            for effect in change.effects:
+                self._carry_out(effect, now)
+
+    def _rejected(self, batch: Batch, result: Rejected, now: Instant) -> list[Change]:
+        """Set aside the changes that were refused; return those that only shared their multi."""
+        guilty = batch.owners[result.index]
+        if not guilty:
+            guilty = tuple(batch.changes)
+        refused = {id(c) for c in guilty}
+        touches_legacy = batch.legacy and batch.operations[result.index].path.endswith(
+            "/reassign_partitions"
+        )
+        if touches_legacy and self.view.legacy is not None:
+            self.view.legacy.stale = True
+            self._store.read(Znode.LEGACY_PLAN)
+        for change in guilty:
+            self._observer.on_rejected(change, result.error, self.view)
+            for effect in invalidate(self.view, change):
+                self._carry_out(effect, now)
+            self._reread_goals(change)
+        # The others are decided anew as well when what they build on is distrusted now.
+        return [
+            c
+            for c in batch.changes
+            if id(c) not in refused and not self._is_doubtful(c)
+        ]
+
+    def _reread_goals(self, change: Change) -> None:
+        for name in {type(r).__name__ for r in change.records}:
+            if name in ("GoalRecord", "GoalEndedRecord"):
+                self._store.read(Znode.GOALS)
+            elif name in ("OrphanRecord", "OrphanEndedRecord"):
+                self._store.read(Znode.ORPHANS)
+            elif name == "PreferredElectionEndedRecord":
+                self._store.read(Znode.PREFERRED_ELECTION)
+            elif name == "LegacyPlanEndedRecord":
+                self._store.read(Znode.LEGACY_PLAN)
+
+    def _is_doubtful(self, change: Change) -> bool:
+        if change.partition is None:
+            return False
+        topic = self.view.topics.get(change.partition.topic)
+        return topic is None or topic.stale
+
+    # --- effects -------------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
+        issued(self.view, effect, now)
+        match effect:
+            case SendLeaderAndIsr(partition=partition, brokers=brokers, new=new):
+                self._outbox.add_leader_and_isr(self.view, partition, brokers, new)
+            case SendUpdateMetadata(partitions=partitions, brokers=to):
+                self._outbox.add_update_metadata(self.view, partitions, to)
+            case SendLiveBrokers():
+                self._outbox.add_live_brokers()
+            case SendStopReplica(partition=partition, broker=broker, leader_epoch=epoch):
+                self._outbox.add_stop_replica(partition, broker, epoch, delete=effect.delete)
+            case OpenChannel(broker=live):
+                self._outbox.open(live.id)
+                self._channels.open(live)
+            case CloseChannel(broker=broker):
+                self._outbox.close(broker)
+                self._channels.close(broker)
+            case ReadStates(partitions=partitions, purpose=purpose):
+                self._store.read_states(partitions, watch=purpose is ReadPurpose.WATCH)
+            case ReadTopics(topics=topics):
+                self._store.read_topics(topics)
+            case DescribeTopicConfigs(topics=topics):
+                self._configs.describe(topics)
+            case ClaimController():
+                self._store.claim_controller()
+            case ResignController():
+                # Requests already handed over may end; nothing new goes out under this claim.
+                self._outbox.clear()
+                self._store.resign_controller()
+            case SetTimer(name=name, at=at):
+                self._timers[name] = at
+                heapq.heappush(self._heap, (at, name))
+            case Stop():
+                self.finished = True
+
+    def _flush(self) -> None:
+        for broker, request in self._outbox.take(self.view):
+            self._crash_at(f"before-{type(request).__name__}")
+            self._channels.send(broker, request)
+            self._observer.on_request_sent(broker, request)
+            self._crash_at(f"after-{type(request).__name__}")

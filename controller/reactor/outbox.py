@@ -1,0 +1,251 @@
+"""
+What each broker is still to be told: per-broker queues, merged while the broker is busy.
+
+A broker gets one request at a time. While one is out, whatever is added joins the last batch of its
+queue: the newest state of a partition replaces an older one that was not sent yet. Within a batch
+LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them; what
+would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about to be
+stopped) begins a new batch. An UpdateMetadata with only the live brokers goes before all of it: a broker
+silently ignores a leader it does not know.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    LeaderEpoch,
+    PartitionAssignment,
+    PartitionState,
+    TopicPartition,
+)
+from controller.core.phases import Shrinking
+from controller.core.view import ClusterView
+from controller.reactor.ports import (
+    BrokerRequest,
+    LeaderAndIsr,
+    LeaderAndIsrState,
+    StopReplica,
+    StopReplicaState,
+    UpdateMetadata,
+    UpdateMetadataState,
+)
+
+_State = TypeVar("_State")
+
+LEADER_AND_ISR_CHUNK = 1000
+"""Brokers handle a LeaderAndIsr under one lock: a large one would hold up everything else."""
+UPDATE_METADATA_CHUNK = 2000
+
+
+@dataclass(slots=True)
+class _Batch:
+    live_brokers: bool = False
+    leader_and_isr: dict[TopicPartition, LeaderAndIsrState] = field(default_factory=dict)
+    update_metadata: dict[TopicPartition, UpdateMetadataState] = field(default_factory=dict)
+    stop: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
+    delete: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
+
+    def stops(self, partition: TopicPartition) -> bool:
+        return partition in self.stop or partition in self.delete
+
+
+@dataclass(slots=True)
+class _Queue:
+    batches: deque[_Batch] = field(default_factory=deque)
+    ready: deque[BrokerRequest] = field(default_factory=deque)
+    """Requests of the batch being sent, in order."""
+    busy: bool = False
+
+    def tail(self) -> _Batch:
+        if not self.batches:
+            self.batches.append(_Batch())
+        return self.batches[-1]
+
+
+class Outbox:
+    """All brokers' queues."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._queues: dict[BrokerId, _Queue] = {}
+
+    def open(self, broker: BrokerId) -> None:
+        """Begin an empty queue for a broker that registered."""
+        self._queues[broker] = _Queue()
+
+    def close(self, broker: BrokerId) -> None:
+        """Forget what was queued for a broker that is gone."""
+        self._queues.pop(broker, None)
+
+    def clear(self) -> None:
+        """Forget everything: the claim is lost."""
+        self._queues.clear()
+
+    def depth(self) -> dict[BrokerId, int]:
+        """Return how many requests wait or are out, by broker."""
+        return {
+            b: len(q.ready) + len(q.batches) + (1 if q.busy else 0) for b, q in self._queues.items()
+        }
+
+    # --- adding --------------------------------------------------------------------------------
+
+    def add_live_brokers(self) -> None:
+        """Tell every broker the live brokers, ahead of what is queued."""
+        for queue in self._queues.values():
+            if not queue.batches:
+                queue.batches.append(_Batch())
+            queue.batches[0].live_brokers = True
+
+    def add_leader_and_isr(
+        self,
+        view: ClusterView,
+        partition: TopicPartition,
+        brokers: Iterable[BrokerId],
+        new: Iterable[BrokerId],
+    ) -> None:
+        """Tell brokers what they are to the partition, as the view says now."""
+        state = view.states.get(partition)
+        assignment = view.assignment(partition)
+        if state is None or assignment is None:
+            return
+        fresh = frozenset(new)
+        old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
+        for broker in brokers:
+            queue = self._queues.get(broker)
+            if queue is None:
+                continue
+            batch = queue.tail()
+            if batch.stops(partition):
+                batch = _Batch()
+                queue.batches.append(batch)
+            queued = batch.leader_and_isr.get(partition)
+            is_new = broker in fresh or (queued is not None and queued.is_new)
+            batch.leader_and_isr[partition] = (
+                _leader_and_isr_state(view, partition, state, assignment, is_new=True)
+                if is_new
+                else old
+            )
+
+    def add_update_metadata(
+        self,
+        view: ClusterView,
+        partitions: Iterable[TopicPartition],
+        brokers: Iterable[BrokerId] | None,
+    ) -> None:
+        """Tell brokers (None: all) what clients should see of the partitions."""
+        recipients = self._queues if brokers is None else [b for b in brokers if b in self._queues]
+        tails = [self._queues[b].tail().update_metadata for b in recipients]
+        for partition in partitions:
+            seen = _update_metadata_state(view, partition)
+            if seen is not None:
+                for tail in tails:
+                    tail[partition] = seen
+
+    def add_stop_replica(
+        self, partition: TopicPartition, broker: BrokerId, leader_epoch: LeaderEpoch, *, delete: bool
+    ) -> None:
+        """Stop a replica, or stop and delete it."""
+        queue = self._queues.get(broker)
+        if queue is None:
+            return
+        batch = queue.tail()
+        # What was queued for this replica before is overtaken by its removal.
+        batch.leader_and_isr.pop(partition, None)
+        wanted = batch.delete if delete else batch.stop
+        wanted[partition] = StopReplicaState(partition, leader_epoch, delete)
+
+    # --- taking --------------------------------------------------------------------------------
+
+    def answered(self, broker: BrokerId) -> None:
+        """Note that the broker's request was answered: the next may go."""
+        queue = self._queues.get(broker)
+        if queue is not None:
+            queue.busy = False
+
+    def take(self, view: ClusterView) -> Iterator[tuple[BrokerId, BrokerRequest]]:
+        """Yield the next request of every broker that is not busy, and count it as out."""
+        for broker, queue in self._queues.items():
+            if queue.busy:
+                continue
+            if not queue.ready and queue.batches:
+                queue.ready.extend(_requests(view, queue.batches.popleft()))
+            if queue.ready:
+                queue.busy = True
+                yield broker, queue.ready.popleft()
+
+
+def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
+    if view.tenure is None:
+        return
+    epoch = view.tenure.epoch
+    live = tuple(view.brokers.values())
+    if batch.live_brokers:
+        yield UpdateMetadata(epoch, (), live)
+    for states in _chunks(tuple(batch.leader_and_isr.values()), LEADER_AND_ISR_CHUNK):
+        leaders = {s.leader for s in states}
+        yield LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
+    for seen in _chunks(tuple(batch.update_metadata.values()), UPDATE_METADATA_CHUNK):
+        yield UpdateMetadata(epoch, seen, live)
+    for stops in (batch.stop, batch.delete):
+        for stopped in _chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
+            yield StopReplica(epoch, stopped)
+
+
+def _chunks(items: tuple[_State, ...], size: int) -> Iterator[tuple[_State, ...]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _leader_and_isr_state(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: PartitionState,
+    assignment: PartitionAssignment,
+    *,
+    is_new: bool,
+) -> LeaderAndIsrState:
+    replicas = view.serving_replicas(partition)
+    reassignment = view.reassignments.get(partition)
+    # Once the target is in sync nothing is being added any more, as in Kafka's B3.
+    ended = reassignment is None or isinstance(reassignment.phase, Shrinking)
+    adding = () if ended else tuple(r for r in assignment.adding_replicas if r in replicas)
+    return LeaderAndIsrState(
+        partition=partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.version,
+        replicas=replicas,
+        adding_replicas=adding,
+        removing_replicas=tuple(r for r in assignment.removing_replicas if r in replicas),
+        is_new=is_new,
+        topic_id=view.topics[partition.topic].topic_id,
+    )
+
+
+def _update_metadata_state(
+    view: ClusterView, partition: TopicPartition
+) -> UpdateMetadataState | None:
+    state = view.states.get(partition)
+    if state is None or view.assignment(partition) is None:
+        return None
+    replicas = view.serving_replicas(partition)
+    leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
+    return UpdateMetadataState(
+        partition=partition,
+        controller_epoch=state.controller_epoch,
+        leader=leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.version,
+        replicas=replicas,
+        offline_replicas=tuple(r for r in replicas if not view.is_live(r, partition)),
+        topic_id=view.topics[partition.topic].topic_id,
+    )

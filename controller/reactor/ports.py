@@ -1,0 +1,330 @@
+"""
+What the loop needs of the outside: a store, channels to brokers, topic settings, a clock, an observer.
+
+Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement these. Answers never come as
+return values or callbacks but as events in the inbox; only ``Store.commit`` waits, because a turn must
+know what became durable before it sends anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from controller.core.effects import Effect
+from controller.core.events import Event
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    LeaderEpoch,
+    LiveBroker,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.records import Change, Decision
+from controller.core.view import ClusterView
+
+
+# --- the store ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The znode must be at this version."""
+
+    path: str
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a persistent znode; its parents exist or are made beforehand by the store."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """Replace a znode's data if it is at this version."""
+
+    path: str
+    data: bytes
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a znode; ``version`` None only for nodes that nobody ever changes (notifications)."""
+
+    path: str
+    version: ZkVersion | None
+
+
+Operation = Check | Create | SetData | Delete
+
+
+class WriteError(StrEnum):
+    """Why one operation of a multi failed."""
+
+    BAD_VERSION = "bad_version"
+    NO_NODE = "no_node"
+    NODE_EXISTS = "node_exists"
+    NOT_EMPTY = "not_empty"
+    TOO_LARGE = "too_large"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The multi was refused as a whole because of its ``index``-th operation."""
+
+    index: int
+    error: WriteError
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The multi is durable."""
+
+
+class Znode(StrEnum):
+    """The znodes that are read whole and watched from the start (``Store.read``)."""
+
+    BROKERS = "brokers"
+    TOPICS = "topics"
+    LEGACY_PLAN = "legacy_plan"
+    GOALS = "goals"
+    DELETIONS = "deletions"
+    ISR_NOTIFICATIONS = "isr_notifications"
+    LOG_DIR_EVENTS = "log_dir_events"
+    PREFERRED_ELECTION = "preferred_election"
+    ORPHANS = "orphans"
+    GUARDS = "guards"
+
+
+class Store(Protocol):
+    """
+    ZooKeeper as the loop sees it.
+
+    Every multi of ``commit`` is led by checks of our claim (``/controller_epoch`` and, when daemons
+    compete, ``/reassigner/epoch``); the store adds them, so that an unfenced write cannot be spelled.
+    """
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """
+        Write the multis, pipelined and in order, and wait for all.
+
+        Raises:
+            ControllerMovedError: a fence did not hold; nothing of that multi, nor of any later one, is written.
+            SessionLostError: the session expired; the claim is gone with it.
+            CommitUnknownError: the connection broke while waiting; any of the multis may be durable.
+        """
+        ...
+
+    def read(self, znode: Znode) -> None:
+        """Read it and watch it: the matching ``...Read`` event follows, now and at every change."""
+        ...
+
+    def read_topics(self, topics: Sequence[str]) -> None:
+        """Read and watch topic znodes, pipelined: ``TopicsRead`` follows, now and at every change."""
+        ...
+
+    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+        """Read partition states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched."""
+        ...
+
+    def claim_controller(self) -> None:
+        """Try to become the controller: ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows."""
+        ...
+
+    def resign_controller(self) -> None:
+        """Give the role back by deleting ``/controller`` under the fence: ``Deposed`` follows."""
+        ...
+
+
+# --- channels to brokers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrState:
+    """One partition of a LeaderAndIsr request, as Kafka's protocol words it."""
+
+    partition: TopicPartition
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    partition_epoch: ZkVersion
+    replicas: Replicas
+    adding_replicas: Replicas
+    removing_replicas: Replicas
+    is_new: bool
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """The controller tells a broker which partitions it leads or follows, and how."""
+
+    controller_epoch: ControllerEpoch
+    states: tuple[LeaderAndIsrState, ...]
+    live_leaders: tuple[LiveBroker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataState:
+    """One partition as clients are to see it."""
+
+    partition: TopicPartition
+    controller_epoch: ControllerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Replicas
+    partition_epoch: ZkVersion
+    replicas: Replicas
+    offline_replicas: Replicas
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadata:
+    """Always with the complete live-broker list: a broker replaces its own list by it."""
+
+    controller_epoch: ControllerEpoch
+    states: tuple[UpdateMetadataState, ...]
+    live_brokers: tuple[LiveBroker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaState:
+    """One replica to stop, or to stop and delete."""
+
+    partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplica:
+    """All states of one request carry the same ``delete`` flag (requests below version 3 have only one)."""
+
+    controller_epoch: ControllerEpoch
+    states: tuple[StopReplicaState, ...]
+
+
+BrokerRequest = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+class Channels(Protocol):
+    """
+    One ordered connection per broker, one request in flight on each.
+
+    A request is resent, the same, until it is answered or the channel is closed. The answer arrives as
+    ``LeaderAndIsrAnswered``, ``UpdateMetadataAnswered`` or ``StopReplicaAnswered``; a closed channel answers
+    nothing more. The broker epoch put into every request is that of the ``LiveBroker`` it was opened with.
+    """
+
+    def open(self, broker: LiveBroker) -> None:
+        """Connect in the background; opening an open channel with another epoch replaces it."""
+        ...
+
+    def close(self, broker: BrokerId) -> None:
+        """Disconnect and forget; unknown ids are ignored."""
+        ...
+
+    def close_all(self) -> None:
+        """Disconnect from every broker at once: the claim is lost."""
+        ...
+
+    def send(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """
+        Hand over the next request; the loop sends one at a time and waits for the answer.
+
+        Ignored when no channel is open: the broker is gone, and an event says so or said so.
+        """
+        ...
+
+
+class TopicConfigs(Protocol):
+    """Effective topic settings (DescribeConfigs)."""
+
+    def describe(self, topics: Sequence[str]) -> None:
+        """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
+        ...
+
+
+# --- the rest ----------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Monotonic time in seconds."""
+
+    def now(self) -> Instant:
+        """Return the present instant."""
+        ...
+
+
+class Inbox(Protocol):
+    """Where every adapter, on whatever thread, puts its events."""
+
+    def put(self, event: Event) -> None:
+        """Add an event; never blocks for long and never raises."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees everything, steers nothing: logs, metrics, journal and status hang here."""
+
+    def on_event(self, event: Event, view: ClusterView) -> None:
+        """An event was folded into the view."""
+        ...
+
+    def on_committed(self, change: Change, view: ClusterView) -> None:
+        """A change became durable and was applied."""
+        ...
+
+    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
+        """A change was refused by the store and will be decided anew."""
+        ...
+
+    def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """A request was handed to a channel."""
+        ...
+
+    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
+        """A turn of the loop ended; ``seconds`` per part: decide, commit, send."""
+        ...
+
+
+__all__ = [
+    "BrokerEpoch",
+    "BrokerRequest",
+    "Channels",
+    "Check",
+    "Clock",
+    "Committed",
+    "Create",
+    "Delete",
+    "Effect",
+    "Inbox",
+    "LeaderAndIsr",
+    "LeaderAndIsrState",
+    "Observer",
+    "Operation",
+    "Rejected",
+    "SetData",
+    "StopReplica",
+    "StopReplicaState",
+    "Store",
+    "TopicConfigs",
+    "UpdateMetadata",
+    "UpdateMetadataState",
+    "WriteError",
+    "Znode",
+]

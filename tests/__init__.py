@@ -1,0 +1,1 @@
+"""The tests: one room per room of ``controller``, and ``sim``, the simulated cluster."""

@@ -1,0 +1,267 @@
+"""
+Builders of views, and a driver that plays ZooKeeper and the brokers for the pure core.
+
+``Driver`` commits every change at once, acknowledges what is sent and lets new replicas catch up when it
+is told to; it records each partition's assignments and states in order, so that a test reads like the
+table in the document it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controller.core.apply import apply, issued, versions_moved
+from controller.core.decide import decide
+from controller.core.effects import (
+    DescribeTopicConfigs,
+    Effect,
+    ReadStates,
+    SendLeaderAndIsr,
+    SendStopReplica,
+)
+from controller.core.events import (
+    BrokersRead,
+    ControllerClaimed,
+    DeletionsRead,
+    Deposed,
+    Event,
+    GoalsRead,
+    GuardsRead,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    LeadershipGained,
+    LegacyPlanRead,
+    OrphansRead,
+    StatesRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Endpoint,
+    Goal,
+    Instant,
+    LeaderEpoch,
+    LegacyPlan,
+    LiveBroker,
+    PartitionAssignment,
+    PartitionState,
+    Replicas,
+    TopicAssignment,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
+from controller.core.view import ClusterView
+
+EPOCH = ControllerEpoch(7)
+
+
+def replicas(*ids: int) -> Replicas:
+    """Return a replica list."""
+    return tuple(BrokerId(i) for i in ids)
+
+
+def broker(broker_id: int, epoch: int = 100) -> LiveBroker:
+    """Return a registration."""
+    return LiveBroker(
+        BrokerId(broker_id),
+        BrokerEpoch(epoch + broker_id),
+        (Endpoint("PLAINTEXT", "localhost", 9000 + broker_id, "PLAINTEXT"),),
+    )
+
+
+def tp(partition: int = 0, topic: str = "t") -> TopicPartition:
+    """Return a partition of the topic most tests use."""
+    return TopicPartition(topic, partition)
+
+
+def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> LegacyPlan:
+    """Return a legacy plan as read."""
+    return LegacyPlan({p: replicas(*r) for p, r in entries.items()}, ZkVersion(0), Zxid(czxid))
+
+
+@dataclass
+class Driver:
+    """Plays the outside of the core, one partition's history at a time."""
+
+    assignments: Mapping[TopicPartition, Sequence[int]]
+    brokers: Iterable[int] = range(7)
+    options: Options = field(default_factory=Options)
+    min_isr: int = 1
+    acknowledges: bool = True
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read the cluster and claim the role."""
+        self.view = ClusterView(self.options)
+        self.now = Instant(1000.0)
+        self.sent: list[Effect] = []
+        self.changes: list[Change] = []
+        self.history: dict[TopicPartition, list[PartitionAssignment]] = {}
+        self.states: dict[TopicPartition, list[PartitionState]] = {}
+        by_topic: dict[str, dict[int, PartitionAssignment]] = {}
+        for partition, ids in self.assignments.items():
+            by_topic.setdefault(partition.topic, {})[partition.partition] = PartitionAssignment(
+                replicas(*ids)
+            )
+        self.observe(
+            BrokersRead({BrokerId(b): broker(b) for b in self.brokers}),
+            TopicsListed(frozenset(by_topic)),
+            TopicsRead(
+                {t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}
+            ),
+            GoalsRead({}, {}),
+            OrphansRead(frozenset()),
+            DeletionsRead(frozenset()),
+            GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
+            LegacyPlanRead(None),
+            LeadershipGained(),
+        )
+        self.observe(ControllerClaimed(EPOCH))
+        first = {
+            p: PartitionState(
+                BrokerId(self.leaders.get(p, ids[0])),
+                LeaderEpoch(0),
+                replicas(*ids),
+                ControllerEpoch(1),
+                ZkVersion(0),
+            )
+            for p, ids in self.assignments.items()
+        }
+        self.observe(StatesRead(first))
+        self.observe(
+            TopicConfigsRead({t: TopicConfig(self.min_isr, False) for t in by_topic})  # noqa: FBT003
+        )
+        for partition in self.assignments:
+            self.history[partition] = []
+            self.states[partition] = []
+
+    def observe(self, *events: Event) -> None:
+        """Fold events and decide until nothing is due."""
+        for event in events:
+            observe(self.view, event, self.now)
+        self.settle()
+
+    def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Write a plan into the legacy znode."""
+        self.observe(LegacyPlanRead(plan(entries)))
+
+    def restart(self) -> None:
+        """Lose the tenure and claim again: everything in memory only is gone."""
+        known = dict(self.view.states)
+        self.observe(Deposed("a new process"))
+        self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+        self.observe(StatesRead(known))
+
+    def adopt(self, goals: Mapping[TopicPartition, Goal]) -> None:
+        """Show records of an earlier daemon."""
+        self.observe(GoalsRead(goals, {}))
+
+    def settle(self) -> None:
+        """Decide, commit and answer until nothing is due."""
+        for _ in range(1000):
+            if not self.view.due:
+                return
+            decision = decide(self.view, self.view.take_due(), self.now)
+            effects: list[Effect] = []
+            for change in decision.changes:
+                self.commit(change)
+                effects += change.effects
+            effects += decision.effects
+            for effect in effects:
+                issued(self.view, effect, self.now)
+                self.sent.append(effect)
+            for effect in effects:
+                self.answer(effect)
+        raise AssertionError("the core does not come to rest")
+
+    def commit(self, change: Change) -> None:
+        """Apply a change as if it had become durable on its own."""
+        self.changes.append(change)
+        topics = {r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)}
+        legacy = any(isinstance(r, LegacyEntryRecord) for r in change.records)
+        versions_moved(self.view, topics, legacy=legacy)
+        for record in change.records:
+            if isinstance(record, AssignmentRecord) and record.partition in self.history:
+                self.history[record.partition].append(record.assignment)
+            apply(self.view, record, self.now)
+            if isinstance(record, StateRecord) and record.partition in self.states:
+                self.states[record.partition].append(self.view.states[record.partition])
+
+    def answer(self, effect: Effect) -> None:
+        """Answer as healthy brokers do."""
+        match effect:
+            case SendLeaderAndIsr(partition=partition, brokers=brokers) if self.acknowledges:
+                self.acknowledge(partition, brokers)
+            case SendStopReplica(partition=partition, broker=to, leader_epoch=epoch, delete=delete):
+                if self.acknowledges:
+                    result = StopReplicaResult(partition, epoch, delete, 0)
+                    self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
+            case DescribeTopicConfigs() | ReadStates():
+                pass
+            case _:
+                pass
+
+    def epoch(self, broker_id: BrokerId) -> BrokerEpoch:
+        """Return the epoch the broker registered with."""
+        return self.view.brokers[broker_id].epoch
+
+    def acknowledge(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
+        """Let brokers acknowledge the partition's present leader epoch."""
+        for to in brokers:
+            epoch = self.view.states[partition].leader_epoch
+            result = LeaderAndIsrResult(partition, epoch, 0)
+            self.fold(LeaderAndIsrAnswered(to, self.epoch(to), 0, (result,), resent=False))
+
+    def fold(self, event: Event) -> None:
+        """Fold an event without deciding yet."""
+        observe(self.view, event, self.now)
+
+    def catch_up(self, partition: TopicPartition, *brokers: int) -> None:
+        """Let the leader add replicas to the ISR: all of the serving set, or those named."""
+        state = self.view.states[partition]
+        wanted = replicas(*brokers) if brokers else self.view.serving_replicas(partition)
+        isr = state.isr + tuple(r for r in wanted if r not in state.isr)
+        self.change_isr(partition, isr)
+
+    def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
+        """Let the leader write this ISR."""
+        state = self.view.states[partition]
+        changed = PartitionState(
+            state.leader,
+            state.leader_epoch,
+            isr,
+            state.controller_epoch,
+            ZkVersion(state.version + 1),
+        )
+        if partition in self.states:
+            self.states[partition].append(changed)
+        self.observe(StatesRead({partition: changed}))
+
+    def run(self, partition: TopicPartition) -> None:
+        """Let every new replica catch up until the reassignment ended."""
+        for _ in range(50):
+            if partition not in self.view.reassignments:
+                return
+            self.catch_up(partition)
+        raise AssertionError(f"{partition} does not end: {self.view.reassignments[partition]}")
+
+    def passed(self, partition: TopicPartition) -> list[Replicas]:
+        """Return the target of each step the topic znode went through, without repeats."""
+        seen: list[Replicas] = []
+        for assignment in self.history[partition]:
+            target = assignment.target_replicas
+            if not seen or seen[-1] != target:
+                seen.append(target)
+        return seen

@@ -1,0 +1,185 @@
+"""The duties of a controller in tenure."""
+
+from __future__ import annotations
+
+from controller.core.effects import (
+    CloseChannel,
+    OpenChannel,
+    ReadPurpose,
+    ReadStates,
+    SendLeaderAndIsr,
+    SendLiveBrokers,
+    SendUpdateMetadata,
+)
+from controller.core.events import (
+    BrokersRead,
+    IsrNotificationsRead,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    LogDirEventsRead,
+    PreferredElectionRead,
+    StatesRead,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    LiveBroker,
+    PartitionAssignment,
+    PartitionState,
+    TopicAssignment,
+    TopicConfig,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
+from tests.core.builders import Driver, broker, replicas, tp
+
+
+def live(*ids: int, bounced: tuple[int, ...] = ()) -> BrokersRead:
+    """Return the registrations of these brokers, some of them new ones."""
+    brokers: dict[BrokerId, LiveBroker] = {}
+    for i in ids:
+        brokers[BrokerId(i)] = broker(i, 900 if i in bounced else 100)
+    return BrokersRead(brokers)
+
+
+def test_a_dead_leader_is_replaced_by_the_first_live_replica_in_sync() -> None:
+    """Offline election takes assignment order, and the dead one leaves the ISR in the same write."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.observe(live(2, 3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2, 3))
+    assert len(driver.states[tp()]) == 1
+
+
+def test_a_dead_follower_leaves_the_isr() -> None:
+    """The leader does not have to find out by the lag."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.observe(live(1, 2))
+    assert driver.view.states[tp()].isr == replicas(1, 2)
+
+
+def test_when_the_whole_isr_dies_it_is_kept_and_nobody_leads() -> None:
+    """Each member has every acknowledged record: the first that returns may lead."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver.observe(live(3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (NO_LEADER, replicas(1, 2))
+    driver.observe(live(2, 3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_no_unclean_election_unless_the_topic_allows_it() -> None:
+    """A live replica outside the ISR leads only where the topic's settings say so."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver.change_isr(tp(), replicas(1))
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp()].leader == NO_LEADER
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_a_bounced_leader_is_treated_as_failed_first() -> None:
+    """It restarted so fast that it never seemed gone: another one leads, and it is told everything."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.sent.clear()
+    driver.observe(live(1, 2, bounced=(1,)))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+    assert CloseChannel(BrokerId(1)) in driver.sent
+    assert any(isinstance(e, OpenChannel) and e.broker.id == 1 for e in driver.sent)
+    assert any(isinstance(e, SendLeaderAndIsr) and 1 in e.brokers for e in driver.sent)
+
+
+def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
+    """Without the bump the broker could not be told."""
+    driver = Driver({tp(): (1,)}, brokers=(1, 2))
+    driver.observe(live(1, 2, bounced=(1,)))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr, state.leader_epoch) == (BrokerId(1), replicas(1), 1)
+
+
+def test_a_broker_that_joins_is_told_everything_and_the_others_of_it() -> None:
+    """Live brokers to all first, then all metadata and its replicas to the newcomer."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 3)}, brokers=(1, 2))
+    driver.sent.clear()
+    driver.observe(live(1, 2, 3))
+    kinds = [type(e) for e in driver.sent]
+    assert kinds.index(OpenChannel) < kinds.index(SendLiveBrokers)
+    told = [e for e in driver.sent if isinstance(e, SendUpdateMetadata) and e.brokers]
+    assert set(told[0].partitions) == {tp(0), tp(1)}
+    introduced = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    assert SendLeaderAndIsr(tp(1), replicas(3), ()) in introduced
+    assert not any(e.partition == tp(0) and 3 in e.brokers for e in introduced)
+
+
+def test_a_new_topic_gets_its_first_state() -> None:
+    """The first live replica leads, all live ones are in sync; dead ones are not."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.observe(TopicsListed(frozenset({"t", "new"})))
+    assignment = TopicAssignment({0: PartitionAssignment(replicas(3, 2, 1))}, ZkVersion(0), Zxid(70))
+    driver.observe(TopicsRead({"new": assignment}))
+    new = tp(0, "new")
+    assert ReadStates((new,), ReadPurpose.SEED) in driver.sent
+    driver.observe(StatesRead({new: None}))
+    state = driver.view.states[new]
+    assert (state.leader, state.isr, state.leader_epoch) == (BrokerId(2), replicas(2, 1), 0)
+    created = [r for c in driver.changes for r in c.records if isinstance(r, StateCreatedRecord)]
+    assert len(created) == 1
+
+
+def test_an_isr_notification_is_read_told_and_deleted() -> None:
+    """Clients see the ISR the leader wrote."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.sent.clear()
+    driver.observe(IsrNotificationsRead(("isr_change_0000000001",), frozenset({tp()})))
+    assert ReadStates((tp(),), ReadPurpose.REFRESH) in driver.sent
+    deleted = [
+        r for c in driver.changes for r in c.records if isinstance(r, NotificationsDeletedRecord)
+    ]
+    assert [d.names for d in deleted] == [("isr_change_0000000001",)]
+    changed = PartitionState(
+        BrokerId(1), LeaderEpoch(0), replicas(1), ControllerEpoch(1), ZkVersion(1)
+    )
+    driver.observe(StatesRead({tp(): changed}))
+    assert any(isinstance(e, SendUpdateMetadata) and tp() in e.partitions for e in driver.sent)
+
+
+def test_a_failed_log_directory_moves_the_leadership() -> None:
+    """The event makes us ask; the storage error in the answer makes the replica offline."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.sent.clear()
+    driver.observe(LogDirEventsRead(("log_dir_event_0000000001",), frozenset({BrokerId(1)})))
+    assert SendLeaderAndIsr(tp(), replicas(1), ()) in driver.sent
+    failed = LeaderAndIsrResult(tp(), LeaderEpoch(0), 56)
+    driver.observe(
+        LeaderAndIsrAnswered(BrokerId(1), driver.epoch(BrokerId(1)), 0, (failed,), resent=False)
+    )
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_a_preferred_election_moves_the_leader_and_ends_the_request() -> None:
+    """``/admin/preferred_replica_election`` is carried out and deleted."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2), leaders={tp(): 2})
+    driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
+    assert driver.view.states[tp()].leader == BrokerId(1)
+    assert driver.view.preferred_version is None
+
+
+def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
+    """The election keeps to the replicas that serve, and the reassignment ends."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5, 6), min_isr=2)
+    driver.submit({tp(): (4, 5, 6)})
+    driver.observe(live(2, 3, 4, 5, 6))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert (BrokerId(1), tp()) in driver.view.orphans

@@ -1,0 +1,101 @@
+"""What brokers are told, in which order, and what is merged while they are busy."""
+
+from __future__ import annotations
+
+from controller.core.model import BrokerId, LeaderEpoch
+from controller.reactor.outbox import Outbox
+from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from tests.core.builders import Driver, replicas, tp
+
+ONE = BrokerId(1)
+
+
+def opened(*brokers: int) -> tuple[Driver, Outbox]:
+    """Return a view with two partitions and an outbox with open queues."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)}, brokers=(1, 2))
+    outbox = Outbox()
+    for b in brokers:
+        outbox.open(BrokerId(b))
+    return driver, outbox
+
+
+def drain(driver: Driver, outbox: Outbox, broker: BrokerId = ONE) -> list[BrokerRequest]:
+    """Answer everything at once and return what one broker was sent, in order."""
+    sent: list[BrokerRequest] = []
+    for _ in range(100):
+        taken = list(outbox.take(driver.view))
+        if not taken:
+            return sent
+        for to, request in taken:
+            if to == broker:
+                sent.append(request)
+            outbox.answered(to)
+    raise AssertionError("the outbox does not run dry")
+
+
+def test_requests_of_a_batch_go_in_the_order_of_kafkas_controller() -> None:
+    """LeaderAndIsr, then UpdateMetadata, then StopReplica without and with deletion."""
+    driver, outbox = opened(1, 2)
+    outbox.add_stop_replica(tp(1), ONE, LeaderEpoch(3), delete=False)
+    outbox.add_stop_replica(tp(1), ONE, LeaderEpoch(3), delete=True)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    sent = drain(driver, outbox)
+    assert [type(r) for r in sent] == [LeaderAndIsr, UpdateMetadata, StopReplica, StopReplica]
+    stops = [r for r in sent if isinstance(r, StopReplica)]
+    assert [s.states[0].delete for s in stops] == [False, True]
+
+
+def test_the_live_brokers_go_before_everything_queued() -> None:
+    """A broker silently ignores a leader it does not know."""
+    driver, outbox = opened(1)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    outbox.add_live_brokers()
+    first, second = drain(driver, outbox)
+    assert isinstance(first, UpdateMetadata)
+    assert first.states == ()
+    assert {b.id for b in first.live_brokers} == set(replicas(1, 2))
+    assert isinstance(second, LeaderAndIsr)
+
+
+def test_a_busy_broker_gets_the_newest_state_once() -> None:
+    """While a request is out, later states of a partition replace each other."""
+    driver, outbox = opened(1)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    assert len(list(outbox.take(driver.view))) == 1
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
+    driver.change_isr(tp(0), replicas(1))
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    assert list(outbox.take(driver.view)) == []
+    outbox.answered(ONE)
+    (request,) = drain(driver, outbox)
+    assert isinstance(request, LeaderAndIsr)
+    (state,) = request.states
+    assert state.isr == replicas(1)
+    assert state.is_new
+
+
+def test_a_replica_that_comes_back_is_told_after_it_was_stopped() -> None:
+    """A LeaderAndIsr never overtakes the StopReplica queued before it, nor joins its batch."""
+    driver, outbox = opened(1)
+    outbox.add_stop_replica(tp(0), ONE, LeaderEpoch(0), delete=True)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
+    assert [type(r) for r in drain(driver, outbox)] == [StopReplica, LeaderAndIsr]
+
+
+def test_a_stop_overtakes_what_was_queued_for_the_replica() -> None:
+    """What the replica was to be told before its removal does not matter any more."""
+    driver, outbox = opened(1)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
+    outbox.add_stop_replica(tp(0), ONE, LeaderEpoch(0), delete=True)
+    assert [type(r) for r in drain(driver, outbox)] == [StopReplica]
+
+
+def test_a_closed_queue_forgets() -> None:
+    """Nothing queued for a broker that is gone, or under a lost claim, is ever sent."""
+    driver, outbox = opened(1, 2)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
+    outbox.close(ONE)
+    assert drain(driver, outbox) == []
+    outbox.clear()
+    assert drain(driver, outbox, BrokerId(2)) == []
