@@ -51,10 +51,14 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         repeated = error == STALE_CONTROLLER_EPOCH
         if (error == NONE or repeated) and view.offline:
             view.offline.discard((event.broker, partition))
-        if error != NONE and not (repeated and event.resent):
-            continue
         state = view.states.get(partition)
-        if partition not in view.reassignments or state is None:
+        if state is None:
+            continue
+        if partition in view.orphaned and state.leader == event.broker and (error == NONE or repeated):
+            # It has this epoch, whoever told it: it does not count on the orphan any more.
+            view.confirmed[partition] = (event.broker, epoch)
+            view.due.orphans = True
+        if partition not in view.reassignments or (error != NONE and not (repeated and event.resent)):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
             view.acked[partition] = (event.broker, epoch)

@@ -109,8 +109,12 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.orphans_tried.discard(orphan)
+            view.orphaned.add(orphan.partition)
+            view.due.orphans = True
         case OrphanEndedRecord(orphan=orphan):
             view.orphans.pop((orphan.broker, orphan.partition), None)
+            view.orphaned = {o.partition for o in view.orphans.values()}
+            view.due.tenure = True
         case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
             view.notifications[kind] = tuple(
@@ -194,7 +198,7 @@ def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> Non
     if reassignment is not None:
         if reassignment.in_flight:
             view.in_flight -= 1
-        _unload(view, reassignment)
+        unload(view, reassignment)
         _want_preferred(view, record.partition, reassignment)
     view.reassignments.pop(record.partition, None)
     view.waiting.pop(record.partition, None)
@@ -248,13 +252,13 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         view.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         view.in_flight -= 1
-        _unload(view, reassignment)
+        unload(view, reassignment)
         if isinstance(after, Pending):
             # What was begun goes first when there is room again.
             view.resumed[record.partition] = None
     if isinstance(after, Starting):
         reassignment.step += 1
-        _unload(view, reassignment)
+        unload(view, reassignment)
         _load(view, record.partition, reassignment)
     view.due.partitions[record.partition] = None
 
@@ -273,7 +277,8 @@ def _load(view: ClusterView, partition: TopicPartition, reassignment: Reassignme
         view.outgoing[outgoing] = view.outgoing.get(outgoing, 0) + 1
 
 
-def _unload(view: ClusterView, reassignment: Reassignment) -> None:
+def unload(view: ClusterView, reassignment: Reassignment) -> None:
+    """Give back what the step in flight of a reassignment counted against the limits."""
     load, reassignment.load = reassignment.load, None
     if load is None:
         return
@@ -328,6 +333,8 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 view.states.pop(partition, None)
                 view.stateless.discard(partition)
                 states[partition] = None
+            case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
+                view.doubtful_goals.add(partition)
             case _:
                 pass
     effects: list[Effect] = []

@@ -53,6 +53,11 @@ def begin_gate(
     dead = tuple(r for r in step.adding if not view.is_live(r, partition))
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
+    for broker in step.adding:
+        if view.orphans.get((broker, partition)) in view.orphans_tried:
+            return Blocked(
+                BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
+            )
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
     if lagging:
         return _not_in_isr(view, partition, lagging)

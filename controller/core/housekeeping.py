@@ -70,7 +70,7 @@ def bury_orphans(view: ClusterView, due: Due) -> Decision:
     """Delete what could not be deleted when its broker was away, if it is still nobody's."""
     changes = [Change((OrphanEndedRecord(orphan),)) for orphan in due.buried]
     effects: list[Effect] = []
-    if due.claimed or due.joined or due.seeded:
+    if due.orphans or due.claimed or due.joined or due.seeded:
         for orphan in view.orphans.values():
             if orphan in view.orphans_tried or orphan.broker not in view.brokers:
                 continue
@@ -84,7 +84,12 @@ def bury_orphans(view: ClusterView, due: Due) -> Decision:
 
 
 def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
-    """Whether the very topic the orphan belonged to exists and has no replica on that broker."""
+    """
+    Whether an orphan may be deleted.
+
+    The very topic it belonged to exists, has no replica on that broker, and the present leader answered
+    in this tenure that it has the present epoch.
+    """
     topic = view.topics.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
         return False
@@ -92,4 +97,6 @@ def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     state = view.states.get(orphan.partition)
     if assignment is None or state is None:
         return False
-    return orphan.broker not in assignment.replicas and orphan.broker not in state.isr
+    if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+        return False
+    return view.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)

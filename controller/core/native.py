@@ -79,9 +79,9 @@ class NativeTurn(Turn):
                 return None
 
     def pending(self, budget: Budget) -> Change | Blocked | None:
-        """Begin the first step, or find that nothing is left to do."""
+        """Begin the first step, or find that somebody else ended it."""
         if self.assignment.replicas == self.goal.target:
-            return self.end((), "already at its target")
+            return self.end(self.left_behind(), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
         return begun if isinstance(begun, Blocked) else begun[0]
 
@@ -258,6 +258,8 @@ class NativeTurn(Turn):
         """End the step: the reassignment is done, or the next step rides on the same write."""
         plain = PartitionAssignment(target)
         if target == self.goal.target:
+            if self.assignment == plain and not records:
+                return self.end(self.left_behind(), "its final assignment was written already")
             written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
             return self.end((*records, *written), "the target is in sync")
         budget.give_back(self.reassignment.load)

@@ -14,7 +14,7 @@ from controller.core.answers import (
     leader_and_isr_answered,
     stop_replica_answered,
 )
-from controller.core.apply import take_up
+from controller.core.apply import take_up, unload
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -86,17 +86,21 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.due.elections = True
         case OrphansRead():
             view.orphans = {(o.broker, o.partition): o for o in event.orphans}
+            view.orphaned = {o.partition for o in event.orphans}
             view.orphans_read = True
-            view.due.tenure = True
+            view.due.tenure = view.due.orphans = True
         case GuardsRead():
             view.guards = event
             view.due.tenure = True
         case LeadershipGained():
             view.leading = True
+            # Another daemon led meanwhile: what it recorded has to be read first.
+            view.goals_read = view.orphans_read = False
             view.due.tenure = True
         case LeadershipLost():
             view.leading = False
             end_tenure(view, now)
+            _forget_reads(view)
         case ControllerClaimed():
             _claimed(view, event, now)
         case ClaimFailed():
@@ -140,6 +144,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     view.due.joined = (view.due.joined | joined) - left
     gone = left | bounced
     if gone:
+        view.orphans_tried = {o for o in view.orphans_tried if o.broker not in gone}
         view.offline = {(b, p) for b, p in view.offline if b not in gone}
         for partition, reassignment in view.reassignments.items():
             phase = reassignment.phase
@@ -298,11 +303,16 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
         view.waiting[partition] = None
         tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
         tally.total += 1
-    for partition, known in list(view.reassignments.items()):
-        if known.goal.version is not None and partition not in event.goals:
-            del view.reassignments[partition]
-            view.waiting.pop(partition, None)
-            view.resumed.pop(partition, None)
+    # In a tenure we may have written records after this was read: only what is in doubt can be gone.
+    doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
+    for partition in [p for p in doubtful if p not in event.goals]:
+        forgotten = view.reassignments.pop(partition, None)
+        if forgotten is not None and forgotten.in_flight:
+            view.in_flight -= 1
+            unload(view, forgotten)
+        view.waiting.pop(partition, None)
+        view.resumed.pop(partition, None)
+    view.doubtful_goals.clear()
     view.due.add(event.goals)
     view.due.tenure = True
 
@@ -315,6 +325,7 @@ def _claimed(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
     view.states.clear()
     view.stateless.clear()
     view.acked.clear()
+    view.confirmed.clear()
     view.offline.clear()
     view.seeding.clear()
     view.refreshing.clear()
@@ -324,19 +335,31 @@ def _claimed(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
     view.due.claimed = view.due.plan = view.due.capacity = view.due.foreign = True
 
 
+def _forget_reads(view: ClusterView) -> None:
+    """With the session every watch is gone: nothing counts as known before it is read again."""
+    view.listed = view.deletions = view.guards = None
+    view.legacy_read = False
+    view.topics.clear()
+    view.asked_topics.clear()
+    view.unreadable_topics.clear()
+
+
 def end_tenure(view: ClusterView, now: Instant) -> None:
     """Forget everything that was only true while the claim held; the goals are durable and stay."""
     view.tenure = None
     view.claiming = view.resigning = False
+    view.goals_read = view.orphans_read = False
     view.fenced = None
     view.idle_since = None
     view.retry_claim_at = Instant(now + view.options.claim_retry_s)
     view.states.clear()
     view.stateless.clear()
     view.acked.clear()
+    view.confirmed.clear()
     view.seeding.clear()
     view.refreshing.clear()
     view.unseeded.clear()
+    view.orphans_tried.clear()
     view.in_flight = 0
     view.incoming.clear()
     view.outgoing.clear()

@@ -6,6 +6,8 @@ What to do with them, and when, is ``native``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.core.effects import (
     Effect,
     SendLeaderAndIsr,
@@ -127,6 +129,24 @@ class Turn:
 
     def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
         """Return a record for each replica whose deletion nobody confirmed."""
+        return self.orphan_records(
+            (b, "not live" if b not in self.view.brokers else "not confirmed") for b in sorted(brokers)
+        )
+
+    def left_behind(self) -> tuple[Record, ...]:
+        """
+        Return a record for each original replica of a reassignment that somebody else ended.
+
+        A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is not
+        known. Asking again is harmless, so what our record proves is asked for again.
+        """
+        original = self.goal.original or ()
+        return self.orphan_records(
+            (b, "ended by another controller") for b in original if b not in self.goal.target
+        )
+
+    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
+        """Return the records of replicas that may still be on disk, each with its reason."""
         topic = self.view.topics[self.partition.topic]
         return tuple(
             OrphanRecord(
@@ -134,10 +154,10 @@ class Turn:
                     broker=broker,
                     partition=self.partition,
                     topic_czxid=topic.czxid,
-                    reason="not live" if broker not in self.view.brokers else "not confirmed",
+                    reason=reason,
                 )
             )
-            for broker in sorted(brokers)
+            for broker, reason in left
         )
 
     def reduced(self) -> PartitionAssignment | None:

@@ -140,6 +140,8 @@ class Due:
     """Whether the topic znodes may name reassignments that are not ours."""
     dropped: set[TopicPartition] = field(default_factory=set)
     """Entries an operator took out of the legacy znode."""
+    orphans: bool = False
+    """Whether an orphan may be deletable now."""
     buried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was acknowledged."""
     capacity: bool = False
@@ -196,6 +198,8 @@ class ClusterView:
     legacy_read: bool = False
     legacy_ended: Zxid | None = None
     goals_read: bool = False
+    doubtful_goals: set[TopicPartition] = field(default_factory=set)
+    """Records a write of ours was refused for: the next read says whether they exist."""
     unreadable_goals: dict[str, str] = field(default_factory=dict)
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
@@ -205,6 +209,8 @@ class ClusterView:
     requests: dict[RequestId, Tally] = field(default_factory=dict)
     acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
     """The newest LeaderAndIsr each reassigning partition's leader acknowledged in this tenure."""
+    confirmed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
+    """For partitions with orphans: the epoch their leader is known to have in this tenure."""
     in_flight: int = 0
     incoming: dict[BrokerId, int] = field(default_factory=dict)
     outgoing: dict[BrokerId, int] = field(default_factory=dict)
@@ -215,6 +221,8 @@ class ClusterView:
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was asked for in this tenure."""
+    orphaned: set[TopicPartition] = field(default_factory=set)
+    """Partitions of the orphans: their leaders' answers matter before anything is deleted."""
     orphans_read: bool = False
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
     due: Due = field(default_factory=Due)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from controller.core.events import Event, LeadershipLost, ShutdownRequested
+from controller.core.events import Deposed, Event, ShutdownRequested
 from controller.core.model import Instant
-from controller.errors import InvariantError, Verdict, verdict_of
+from controller.core.eligibility import native_refusals
+from controller.core.view import ClusterView
+from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 
@@ -63,7 +65,8 @@ class Host:
         inbox: WakingInbox,
         clock: Clock,
         on_error: Callable[[BaseException, Verdict], None],
-        threads: Callable[[], Iterable[tuple[str, bool]]] = tuple,
+        after_turn: Callable[[ClusterView], None],
+        threads: Callable[[], Iterable[tuple[str, bool]]],
     ) -> None:
         """
         Prepare to run.
@@ -73,6 +76,7 @@ class Host:
             inbox: Where the adapters put their events.
             clock: Monotonic time.
             on_error: Told of every error and its verdict.
+            after_turn: Called with the view after every turn and at least every ``IDLE_S``.
             threads: (name, alive) of every thread that must never end.
 
         """
@@ -80,7 +84,9 @@ class Host:
         self._inbox = inbox
         self._clock = clock
         self._on_error = on_error
+        self._after_turn = after_turn
         self._threads = threads
+        self._is_eligible = False
         self._deadline: Instant | None = None
         self.last_turn: Instant = clock.now()
         """When the last turn ended: what the liveness probe looks at."""
@@ -94,6 +100,7 @@ class Host:
         Turn until the loop is finished.
 
         Raises:
+            NativeRefusedError: being the controller of this cluster would not be safe.
             ControllerError: the process cannot go on; a standby takes over.
 
         """
@@ -104,6 +111,8 @@ class Host:
                 self._inbox.wait(self._sleep_s())
             self._turn()
             self.last_turn = self._clock.now()
+            self._after_turn(self._reactor.view)
+            self._check_eligibility()
             self._watch()
 
     def _turn(self) -> None:
@@ -115,7 +124,17 @@ class Host:
             if verdict is Verdict.CRASH:
                 raise
             if verdict is Verdict.RESIGN:
-                self._inbox.put(LeadershipLost(str(error)))
+                self._inbox.put(Deposed(str(error)))
+
+    def _check_eligibility(self) -> None:
+        """Refuse a cluster that must not have a controller like us, as soon as enough is known of it."""
+        view = self._reactor.view
+        if self._is_eligible or not view.is_warm:
+            return
+        reasons = native_refusals(view)
+        if reasons:
+            raise NativeRefusedError("; ".join(reasons))
+        self._is_eligible = True
 
     def _sleep_s(self) -> float:
         timer = self._reactor.next_timer()

@@ -39,6 +39,7 @@ from controller.core.events import (
     Deposed,
     Event,
     LeaderAndIsrAnswered,
+    LeadershipGained,
     LeadershipLost,
     StopReplicaAnswered,
     TimerFired,
@@ -165,8 +166,14 @@ class Reactor:
                 broker = self.view.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
-            case Deposed() | LeadershipLost():
+            case Deposed():
                 self._silence()
+                self._reread()
+            case LeadershipLost():
+                self._silence()
+                self.start()
+            case LeadershipGained():
+                self._reread()
             case _:
                 pass
         observe(self.view, event, now)
@@ -177,6 +184,11 @@ class Reactor:
         self._outbox.clear()
         self._channels.close_all()
 
+    def _reread(self) -> None:
+        """Nobody watches our records; others, or a write of unknown fate, may have changed them."""
+        self._store.read(Znode.GOALS)
+        self._store.read(Znode.ORPHANS)
+
     def _round(self) -> None:
         now = self._clock.now()
         due = self.view.take_due()
@@ -185,9 +197,7 @@ class Reactor:
         try:
             self._commit(decision.changes, now)
         except FencedError as error:
-            self._silence()
-            self._observer.on_event(Deposed(str(error)), self.view)
-            observe(self.view, Deposed(str(error)), now)
+            self._fold(Deposed(str(error)), now)
             self._store.resign_controller()
             return
         committed = self._clock.now()
@@ -283,7 +293,9 @@ class Reactor:
             case SendLiveBrokers():
                 self._outbox.add_live_brokers()
             case SendStopReplica(partition=partition, broker=broker, leader_epoch=epoch):
-                self._outbox.add_stop_replica(partition, broker, epoch, delete=effect.delete)
+                self._outbox.add_stop_replica(
+                    self.view, partition, broker, epoch, delete=effect.delete
+                )
             case OpenChannel(broker=live):
                 self._outbox.open(live.id)
                 self._channels.open(live)

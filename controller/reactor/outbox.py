@@ -148,11 +148,22 @@ class Outbox:
                     tail[partition] = seen
 
     def add_stop_replica(
-        self, partition: TopicPartition, broker: BrokerId, leader_epoch: LeaderEpoch, *, delete: bool
+        self,
+        view: ClusterView,
+        partition: TopicPartition,
+        broker: BrokerId,
+        leader_epoch: LeaderEpoch,
+        *,
+        delete: bool,
     ) -> None:
-        """Stop a replica, or stop and delete it."""
+        """
+        Stop a replica, or stop and delete it.
+
+        Whatever asked for it: a broker that serves the partition by now is not stopped. What was
+        written in the same turn may have made it a replica again.
+        """
         queue = self._queues.get(broker)
-        if queue is None:
+        if queue is None or broker in view.serving_replicas(partition):
             return
         batch = queue.tail()
         # What was queued for this replica before is overtaken by its removal.

@@ -11,8 +11,8 @@ ONE = BrokerId(1)
 
 
 def opened(*brokers: int) -> tuple[Driver, Outbox]:
-    """Return a view with two partitions and an outbox with open queues."""
-    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)}, brokers=(1, 2))
+    """Return a view with two partitions and an outbox with open queues; 1 does not serve t-1."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2,)}, brokers=(1, 2))
     outbox = Outbox()
     for b in brokers:
         outbox.open(BrokerId(b))
@@ -36,8 +36,8 @@ def drain(driver: Driver, outbox: Outbox, broker: BrokerId = ONE) -> list[Broker
 def test_requests_of_a_batch_go_in_the_order_of_kafkas_controller() -> None:
     """LeaderAndIsr, then UpdateMetadata, then StopReplica without and with deletion."""
     driver, outbox = opened(1, 2)
-    outbox.add_stop_replica(tp(1), ONE, LeaderEpoch(3), delete=False)
-    outbox.add_stop_replica(tp(1), ONE, LeaderEpoch(3), delete=True)
+    outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(3), delete=False)
+    outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(3), delete=True)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
     sent = drain(driver, outbox)
@@ -78,16 +78,16 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
 def test_a_replica_that_comes_back_is_told_after_it_was_stopped() -> None:
     """A LeaderAndIsr never overtakes the StopReplica queued before it, nor joins its batch."""
     driver, outbox = opened(1)
-    outbox.add_stop_replica(tp(0), ONE, LeaderEpoch(0), delete=True)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
+    outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), replicas(1))
     assert [type(r) for r in drain(driver, outbox)] == [StopReplica, LeaderAndIsr]
 
 
 def test_a_stop_overtakes_what_was_queued_for_the_replica() -> None:
     """What the replica was to be told before its removal does not matter any more."""
     driver, outbox = opened(1)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
-    outbox.add_stop_replica(tp(0), ONE, LeaderEpoch(0), delete=True)
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), replicas(1))
+    outbox.add_stop_replica(driver.view, tp(1), ONE, LeaderEpoch(0), delete=True)
     assert [type(r) for r in drain(driver, outbox)] == [StopReplica]
 
 
@@ -99,3 +99,10 @@ def test_a_closed_queue_forgets() -> None:
     assert drain(driver, outbox) == []
     outbox.clear()
     assert drain(driver, outbox, BrokerId(2)) == []
+
+
+def test_a_broker_that_serves_the_partition_is_never_stopped() -> None:
+    """Whatever asked for it: by now the broker is a replica again."""
+    driver, outbox = opened(1)
+    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(0), delete=True)
+    assert drain(driver, outbox) == []

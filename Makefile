@@ -1,0 +1,64 @@
+# Everything works on a fresh clone: whatever needs the environment makes it first.
+#
+#   make test      set-up, checks, unit tests, smoke tests on real brokers
+#   make demo      a real cluster, a real reassignment, the proof that nothing was lost
+#   make help      the rest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first interpreter that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEED ?=
+CODE := controller tests integration $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
+
+.PHONY: help setup check unit test test-all integration smoke sim bench demo clean
+
+help: ## what there is to make
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## a virtual environment with the package and everything to check it
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: set PYTHON" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+check: $(READY) ## style, format, types, and who may import whom
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy --strict $(CODE)
+	$(BIN)/lint-imports --no-cache
+
+unit: $(READY) ## the fast tests: no network, no sleeping
+	$(BIN)/python -m pytest tests
+
+smoke: $(READY) ## the few tests on real brokers that stand for the rest
+	$(BIN)/python -m pytest integration -m smoke --timeout 300
+
+integration: $(READY) ## every test on real brokers
+	$(BIN)/python -m pytest integration --timeout 600
+
+test: setup check unit smoke ## what has to pass before a change goes in
+
+test-all: setup check unit integration ## the same with every test on real brokers
+
+sim: $(READY) ## seeded histories of faults on the simulated cluster; SEED=n repeats one
+	$(if $(SEED),SEED=$(SEED) )$(BIN)/python -m pytest tests/sim
+
+bench: $(READY) ## measure
+	$(BIN)/python -m benchmarks
+
+demo: $(READY) ## a real cluster, a real reassignment, and the proof
+	$(BIN)/python -m integration.demo
+
+clean: ## remove what was made here
+	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build *.egg-info
+	find controller tests integration benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,121 @@
+"""
+What brokers answer to the controller's requests, as events that carry what was sent.
+
+Pure. Invariant: every partition that was sent has exactly one result, whatever the broker
+answered, and a partition that the answer leaves out is never taken for a success.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from kafka.protocol.api_message import ApiMessage
+
+from controller.brokers.messages import LeaderAndIsrResponse, StopReplicaResponse, topic_uuid
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    StopReplicaAnswered,
+    StopReplicaResult,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import LiveBroker
+from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+
+UNKNOWN_SERVER_ERROR: Final = -1
+"""Also for a partition that an answer leaves out, and for a request that cannot be encoded."""
+UNSUPPORTED_VERSION: Final = 35
+"""The answer to a request that no version understood by both sides can carry."""
+
+Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+
+
+def answered(
+    broker: LiveBroker, request: BrokerRequest, response: ApiMessage, *, resent: bool
+) -> Answered:
+    """
+    Return the event for a broker's answer.
+
+    Args:
+        broker: as it was when the channel was opened; its epoch went into the request.
+        request: what was sent.
+        response: the decoded answer to it.
+        resent: whether the request may have reached the broker before.
+    """
+    error = response.error_code
+    match request:
+        case LeaderAndIsr():
+            return LeaderAndIsrAnswered(
+                broker.id, broker.epoch, error, leader_and_isr_results(request, response), resent
+            )
+        case StopReplica():
+            return StopReplicaAnswered(
+                broker.id, broker.epoch, error, stop_replica_results(request, response), resent
+            )
+        case UpdateMetadata():
+            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
+        case _:
+            assert_never(request)
+
+
+def unsendable(broker: LiveBroker, request: BrokerRequest, error: int) -> Answered:
+    """Return the answer to a request that could not be sent: the broker knows nothing of it."""
+    match request:
+        case LeaderAndIsr():
+            return LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
+        case StopReplica():
+            return StopReplicaAnswered(broker.id, broker.epoch, error, (), resent=False)
+        case UpdateMetadata():
+            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
+        case _:
+            assert_never(request)
+
+
+def leader_and_isr_results(
+    request: LeaderAndIsr, response: LeaderAndIsrResponse
+) -> tuple[LeaderAndIsrResult, ...]:
+    """Decode the answer to a LeaderAndIsr, one result for every partition that was sent."""
+    by_id = response.version >= 5  # noqa: PLR2004 - KIP-516: keyed by topic id, and by nothing else
+    errors: dict[tuple[object, int], int] = {}
+    for topic in response.topics or () if by_id else ():
+        for row in topic.partition_errors or ():
+            _keep_worst(errors, (topic.topic_id, row.partition_index), row.error_code)
+    for row in () if by_id else response.partition_errors or ():
+        _keep_worst(errors, (row.topic_name, row.partition_index), row.error_code)
+    missing = _missing(response.error_code)
+    results = []
+    for state in request.states:
+        topic_key = topic_uuid(state.topic_id) if by_id else state.partition.topic
+        error = errors.get((topic_key, state.partition.partition), missing)
+        results.append(LeaderAndIsrResult(state.partition, state.leader_epoch, error))
+    return tuple(results)
+
+
+def stop_replica_results(
+    request: StopReplica, response: StopReplicaResponse
+) -> tuple[StopReplicaResult, ...]:
+    """Decode the answer to a StopReplica, one result for every partition that was sent."""
+    errors: dict[tuple[object, int], int] = {}
+    for row in response.partition_errors or ():
+        _keep_worst(errors, (row.topic_name, row.partition_index), row.error_code)
+    missing = _missing(response.error_code)
+    return tuple(
+        StopReplicaResult(
+            state.partition,
+            state.leader_epoch,
+            state.delete,
+            errors.get((state.partition.topic, state.partition.partition), missing),
+        )
+        for state in request.states
+    )
+
+
+def _keep_worst(errors: dict[tuple[object, int], int], key: tuple[object, int], error: int) -> None:
+    """Where an answer names a partition twice, an error counts more than a success."""
+    if not errors.get(key):
+        errors[key] = error
+
+
+def _missing(error: int) -> int:
+    """Return the result of a partition the answer leaves out: never a success."""
+    return error or UNKNOWN_SERVER_ERROR

@@ -1,0 +1,289 @@
+"""
+One ordered conversation with every broker: the ``Channels`` of the reactor.
+
+A channel connects in the background, has one request in flight and sends the same one again, on a
+new connection, until it is answered or the channel is closed. It decides nothing about the
+cluster.
+
+Invariants: requests of a broker are answered in the order they were handed over; when ``close``
+or ``close_all`` has returned, nothing more is sent and no answer of the old channel is delivered
+(``gates``); an answer says ``resent`` only if an earlier sending had left us completely.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kafka.future import Future
+
+from controller.brokers.answers import (
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+    Answered,
+    answered,
+    unsendable,
+)
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.gates import Gate
+from controller.brokers.io_threads import IoThread
+from controller.brokers.versions import NATIVE_VERSIONS, Versions, common_versions
+from controller.brokers.wire import Encoder
+from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
+from controller.errors import NativeRefusedError, ProtocolError, TransientError
+from controller.reactor.ports import BrokerRequest, Inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Pauses between attempts to reach a broker: doubling, up to a maximum, with jitter."""
+
+    first_s: float = 0.05
+    most_s: float = 2.0
+
+    def pause_s(self, failures: int, chance: float) -> float:
+        """
+        Return how long to wait.
+
+        Args:
+            failures: attempts that failed in a row, at least one.
+            chance: from 0 to 1; spreads the pause over its upper half.
+        """
+        doublings = min(max(failures - 1, 0), 30)
+        return float(min(self.most_s, self.first_s * 2**doublings) * (0.5 + chance / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOptions:
+    """How every channel speaks."""
+
+    controller_id: BrokerId
+    security: Security = field(default_factory=Security)
+    listeners: ListenerChoice = field(default_factory=ListenerChoice)
+    cap: Versions = NATIVE_VERSIONS
+    """Versions the inter-broker protocol of the cluster allows."""
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    backoff: Backoff = Backoff()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """A channel as the status page shows it."""
+
+    epoch: BrokerEpoch
+    connected: bool
+    since: Instant
+    """Since when it has been connected or not."""
+    last_error: str | None
+    """Why the last attempt failed; kept until a request is answered."""
+    waiting: int
+    """Requests handed over and not answered."""
+
+
+class BrokerChannels:
+    """The channels to all brokers, on one IO thread of their own."""
+
+    def __init__(self, inbox: Inbox, options: ChannelOptions) -> None:
+        self._inbox = inbox
+        self._options = options
+        self._io = IoThread()
+        self._encoder = Encoder(options.controller_id, options.listeners)
+        self._lock = threading.Lock()
+        self._channels: dict[BrokerId, _Channel] = {}
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the IO thread runs; without it the process is of no use."""
+        return self._io.is_alive
+
+    def start(self) -> None:
+        """Start the IO thread."""
+        self._io.start()
+
+    def stop(self) -> None:
+        """Close everything and end the IO thread; waits for it."""
+        self.close_all()
+        self._io.stop()
+
+    def open(self, broker: LiveBroker) -> None:
+        """
+        Connect in the background.
+
+        A channel that is open with the same broker epoch stays, with its request in flight; new
+        endpoints count from its next connection on. Another epoch is another broker: the channel
+        is replaced.
+        """
+        with self._lock:
+            known = self._channels.get(broker.id)
+            if known is not None and known.broker.epoch == broker.epoch:
+                known.broker = broker
+                return
+            if known is not None:
+                known.close()
+            self._channels[broker.id] = channel = _Channel(
+                broker, self._io, self._inbox, self._options, self._encoder
+            )
+        self._io.post(lambda: self._io.spawn(channel.run))
+
+    def close(self, broker: BrokerId) -> None:
+        """Disconnect and forget; unknown ids are ignored."""
+        with self._lock:
+            channel = self._channels.pop(broker, None)
+            if channel is not None:
+                channel.close()
+
+    def close_all(self) -> None:
+        """Disconnect from every broker at once."""
+        with self._lock:
+            for channel in self._channels.values():
+                channel.close()
+            self._channels.clear()
+
+    def send(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """Hand over the next request; ignored when no channel is open."""
+        with self._lock:
+            channel = self._channels.get(broker)
+            if channel is not None:
+                channel.send(request)
+
+    def describe(self) -> Mapping[BrokerId, ChannelState]:
+        """Return how every channel is doing; from any thread."""
+        with self._lock:
+            return {broker: channel.state() for broker, channel in self._channels.items()}
+
+
+class _Channel:
+    """One broker, one incarnation. ``run`` and what it calls live on the IO thread."""
+
+    def __init__(
+        self,
+        broker: LiveBroker,
+        io: IoThread,
+        inbox: Inbox,
+        options: ChannelOptions,
+        encoder: Encoder,
+    ) -> None:
+        self.broker = broker
+        self._encoder = encoder
+        self._io = io
+        self._inbox = inbox
+        self._options = options
+        self._gate = Gate()
+        self._requests: deque[BrokerRequest] = deque()
+        self._resent = False
+        """Whether the first of the requests may already have reached the broker."""
+        self._connection: Connection | None = None
+        self._signal: Future | None = None
+        self._state = ChannelState(
+            broker.epoch, connected=False, since=_now(), last_error=None, waiting=0
+        )
+
+    # On the loop thread.
+
+    def send(self, request: BrokerRequest) -> None:
+        self._requests.append(request)
+        self._io.post(self._wake)
+
+    def close(self) -> None:
+        self._gate.close()
+        self._io.post(self._shut)
+
+    def state(self) -> ChannelState:
+        return replace(self._state, waiting=len(self._requests))
+
+    # On the IO thread.
+
+    async def run(self) -> None:
+        """Keep the broker connected and its requests answered until the gate is closed."""
+        failures = 0
+        while self._gate.is_open:
+            try:
+                connection = await self._connect()
+            except (TransientError, ProtocolError) as error:
+                self._disconnected(str(error))
+                failures += 1
+            else:
+                failures = 0 if await self._converse(connection) else failures + 1
+            if self._gate.is_open:
+                pause_s = self._options.backoff.pause_s(failures, random.random())  # noqa: S311
+                await self._io.net.sleep(pause_s)
+
+    async def _connect(self) -> Connection:
+        options = self._options
+        endpoint = options.listeners.required_of(self.broker)
+        return await connect(self._io, endpoint, options.security, options.limits, self._gate)
+
+    async def _converse(self, connection: Connection) -> bool:
+        """Send what there is while the connection lasts; return whether anything was answered."""
+        self._connection = connection
+        self._state = replace(self._state, connected=True, since=_now())
+        connection.on_close(self._wake)
+        got_answer = False
+        lost = "the broker closed the connection"
+        try:
+            while connection.is_open and self._gate.is_open:
+                if not self._requests:
+                    await self._sleep_until_woken()
+                    continue
+                self._deliver(await self._answer(connection, self._requests[0]))
+                got_answer = True
+        except (TransientError, ProtocolError) as error:
+            self._resent = self._resent or connection.may_have_delivered
+            lost = str(error)
+        finally:
+            self._connection = None
+            connection.close()
+        self._disconnected(lost)
+        return got_answer
+
+    async def _answer(self, connection: Connection, request: BrokerRequest) -> Answered:
+        try:
+            versions = common_versions(connection.understood, self._options.cap)
+        except NativeRefusedError as refusal:
+            # This incarnation of the broker will not learn another version: asking again is idle.
+            return self._unsendable(request, UNSUPPORTED_VERSION, refusal)
+        try:
+            frame = self._encoder.encode(request, versions, self.broker.epoch)
+        except ProtocolError as error:
+            return self._unsendable(request, UNKNOWN_SERVER_ERROR, error)
+        response = await connection.ask(frame)
+        self._state = replace(self._state, last_error=None)
+        return answered(self.broker, request, response, resent=self._resent)
+
+    def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> Answered:
+        self._state = replace(self._state, last_error=str(why))
+        return unsendable(self.broker, request, error)
+
+    def _deliver(self, event: Answered) -> None:
+        self._requests.popleft()
+        self._resent = False
+        with self._gate.passing() as is_open:
+            if is_open:
+                self._inbox.put(event)
+
+    def _disconnected(self, why: str) -> None:
+        since = _now() if self._state.connected else self._state.since
+        self._state = replace(self._state, connected=False, since=since, last_error=why)
+
+    async def _sleep_until_woken(self) -> None:
+        self._signal = Future()
+        await self._signal
+        self._signal = None
+
+    def _wake(self) -> None:
+        if self._signal is not None and not self._signal.is_done:
+            self._signal.success(None)
+
+    def _shut(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._wake()
+
+
+def _now() -> Instant:
+    return Instant(time.monotonic())

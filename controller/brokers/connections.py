@@ -1,0 +1,274 @@
+"""
+Connections to brokers: the one module that knows kafka-python's connection classes.
+
+They are not that library's public face, so its minor version is pinned and everything that leans
+on its insides is here: the transports whose bytes pass a gate, the conversation that treats
+garbage as a lost connection, the translation of its errors. Decides nothing about retries or
+order: that is ``channels``.
+
+Invariants: no error of kafka-python, of TLS or of the operating system leaves this module
+untranslated; a connection that failed is closed, sockets included.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.api_message import ApiMessage
+
+from controller.brokers.endpoints import Security
+from controller.brokers.gates import Gate
+from controller.brokers.io_threads import Address, IoThread
+from controller.brokers.messages import Frame
+from controller.core.model import Endpoint
+from controller.errors import (
+    BrokerUnreachableError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+    TransientError,
+)
+
+_SOCKET_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+)
+_TLS: Final = frozenset({"SSL", "SASL_SSL"})
+_UNDECODABLE: Final = (
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    struct.error,
+)
+"""What kafka-python's decoder raises on bytes that make no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Times and sizes of a connection."""
+
+    client_id: str = "kafka-reassigner"
+    connect_timeout_s: float = 10.0
+    """From the first packet to the end of TLS, ApiVersions and SASL."""
+    request_timeout_s: float = 30.0
+    """As long as Kafka's controller waits (``controller.socket.timeout.ms``)."""
+    receive_bytes_max: int = 100_000_000
+    """kafka-python's own limit of 1 MB is below the answers of large clusters."""
+
+
+class _GatedTransport:
+    """Hands bytes to the kernel only while the channel may act; goes before a transport class."""
+
+    gate: Gate
+    deadline: float
+    has_flushed = False
+    """Whether all bytes written so far are with the kernel."""
+    _write_buffer: Any
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        with self.gate.passing() as is_open:
+            if not is_open:
+                return 0, kafka_errors.KafkaConnectionError("the channel is closed")
+            sent, error = super()._sock_send()  # type: ignore[misc]
+        self.has_flushed = error is None and not self._write_buffer
+        return sent, error
+
+
+class _PlainTransport(_GatedTransport, KafkaTCPTransport):  # type: ignore[misc]
+    """A TCP connection."""
+
+
+class _TlsTransport(_GatedTransport, KafkaSSLTransport):  # type: ignore[misc]
+    """A TLS connection whose handshake ends in time, unlike that of the class it extends."""
+
+    async def handshake(self) -> None:
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, self.deadline)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, self.deadline)
+            else:
+                return
+
+    def write(self, data: bytes) -> None:
+        # Else each 16 kB record copies the rest of the request.
+        super().write(memoryview(data))
+
+
+class _Conversation(KafkaConnection):  # type: ignore[misc]
+    """ApiVersions, SASL and the pairing of answers with requests."""
+
+    def data_received(self, data: bytes) -> None:
+        """Close the connection on bytes that cannot be understood, instead of leaving it deaf."""
+        try:
+            super().data_received(data)
+        except _UNDECODABLE as error:
+            self.close(kafka_errors.KafkaProtocolError(f"undecodable answer: {error!r}"))
+
+    def _maybe_throttle(self, response: object) -> None:
+        """Do not pause: controller requests are exempt from quotas; a pause fails the next."""
+
+
+class Connection:
+    """An open connection to a broker that has said which versions it understands."""
+
+    def __init__(
+        self, conversation: _Conversation, transport: _GatedTransport, limits: ConnectionLimits
+    ) -> None:
+        self._conversation = conversation
+        self._transport = transport
+        self._limits = limits
+
+    @property
+    def understood(self) -> Mapping[int, tuple[int, int]]:
+        """Lowest and highest version of each API key, from the broker's ApiVersions answer."""
+        versions: Mapping[int, tuple[int, int]] = (
+            self._conversation.broker_version_data.api_versions
+        )
+        return versions
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request can still be sent."""
+        return bool(self._conversation.connected)
+
+    @property
+    def may_have_delivered(self) -> bool:
+        """Whether the last request left us completely: only then can the broker act on it."""
+        return self._transport.has_flushed
+
+    def on_close(self, react: Callable[[], None]) -> None:
+        """Have it called, on the IO thread, when the connection ends for whatever reason."""
+        self._conversation.close_future.add_both(lambda _: react())
+
+    def close(self) -> None:
+        """End it at once; what is not with the kernel yet is never sent."""
+        self._conversation.close(kafka_errors.KafkaConnectionError("closed by us"))
+
+    async def ask(self, frame: Frame) -> ApiMessage:
+        """
+        Send a request and wait for its answer.
+
+        Raises:
+            BrokerUnreachableError: the connection ended first.
+            RequestTimeoutError: no answer in time; the connection is closed.
+            RemoteProtocolError: the answer cannot be understood; the connection is closed.
+        """
+        self._transport.has_flushed = False
+        answer = await _settled(
+            self._conversation.send_request(
+                frame, request_timeout_ms=self._limits.request_timeout_s * 1000
+            )
+        )
+        if answer.exception is not None:
+            raise _verdict(str(frame), answer.exception) from answer.exception
+        return answer.value
+
+
+async def connect(
+    io: IoThread, endpoint: Endpoint, security: Security, limits: ConnectionLimits, gate: Gate
+) -> Connection:
+    """
+    Connect to a broker, with TLS and SASL as its listener wants it; on the IO thread only.
+
+    Raises:
+        BrokerUnreachableError: it cannot be reached, or refuses us.
+        RequestTimeoutError: it does not answer in time.
+        RemoteProtocolError: what answers there is not a broker.
+    """
+    where = f"{endpoint.host}:{endpoint.port}"
+    deadline = time.monotonic() + limits.connect_timeout_s
+    addresses = await io.resolve(endpoint.host, endpoint.port)
+    with _translated(where), ExitStack() as undo:
+        sock = await _first_that_answers(io, addresses, deadline)
+        undo.callback(sock.close)
+        transport = _transport(io, sock, endpoint, security)
+        undo.callback(transport.abort)
+        transport.gate = gate
+        transport.deadline = deadline
+        await transport.handshake()
+        conversation = _Conversation(
+            io.net,
+            client_id=limits.client_id,
+            receive_message_max_bytes=limits.receive_bytes_max,
+            request_timeout_ms=limits.request_timeout_s * 1000,
+            security_protocol=endpoint.security_protocol,
+            **security.sasl_settings(),
+        )
+        conversation.connection_made(transport)
+        await conversation.initialize(timeout_at=deadline)
+        refusal = conversation.init_future.exception
+        if refusal is not None:
+            raise _verdict(where, refusal) from refusal
+        undo.pop_all()
+    return Connection(conversation, transport, limits)
+
+
+async def _first_that_answers(
+    io: IoThread, addresses: list[Address], deadline: float
+) -> socket.socket:
+    failure: Exception = BrokerUnreachableError("it has no address")
+    for family, kind, protocol, _, address in addresses:
+        with ExitStack() as undo:
+            sock = undo.enter_context(socket.socket(family, kind, protocol))
+            sock.setblocking(False)  # noqa: FBT003 - no keyword in the standard library
+            for option in _SOCKET_OPTIONS:
+                sock.setsockopt(*option)
+            try:
+                await KafkaNetSocket().sock_connect(io.net, sock, address, timeout_at=deadline)
+            except (kafka_errors.KafkaError, OSError, OverflowError) as error:
+                failure = error
+                continue
+            undo.pop_all()
+            return sock
+    raise failure
+
+
+def _transport(
+    io: IoThread, sock: socket.socket, endpoint: Endpoint, security: Security
+) -> _PlainTransport | _TlsTransport:
+    if endpoint.security_protocol in _TLS:
+        return _TlsTransport(io.net, sock, host=endpoint.host, **security.tls_settings())
+    return _PlainTransport(io.net, sock, host=endpoint.host)
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (kafka_errors.KafkaError, OSError, ValueError, OverflowError) as error:
+        raise _verdict(where, error) from error
+
+
+async def _settled(future: Future) -> Future:
+    """Wait without raising: a future of kafka-python may hold any exception."""
+    done = Future()
+    future.add_both(lambda _: done.success(None))
+    await done
+    return future
+
+
+def _verdict(where: str, error: BaseException) -> TransientError | RemoteProtocolError:
+    said = str(error) or type(error).__name__
+    if isinstance(error, kafka_errors.RequestTimedOutError | kafka_errors.KafkaTimeoutError):
+        return RequestTimeoutError(f"{where}: no answer in time ({said})")
+    if isinstance(error, kafka_errors.KafkaProtocolError):
+        return RemoteProtocolError(f"{where}: {said}")
+    return BrokerUnreachableError(f"{where}: {said}")

@@ -1,0 +1,115 @@
+"""
+How to reach a broker: which of its listeners, and with which security settings.
+
+Pure values and one choice; connections are made in ``connections`` and ``configs``. The security
+protocol of a connection is always that of the chosen listener, as the broker's registration says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from controller.core.model import Endpoint, LiveBroker
+from controller.errors import BrokerUnreachableError
+
+SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
+    "PLAINTEXT": 0,
+    "SSL": 1,
+    "SASL_PLAINTEXT": 2,
+    "SASL_SSL": 3,
+}
+"""Numbers of org.apache.kafka.common.security.auth.SecurityProtocol."""
+
+
+class TokenProvider(Protocol):
+    """Source of OAuth bearer tokens."""
+
+    def token(self) -> str:
+        """Return a token that is valid now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """TLS and SASL settings, named as in kafka-python; secrets never show in a ``repr``."""
+
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_password: str | None = field(default=None, repr=False)
+    ssl_crlfile: str | None = None
+    ssl_check_hostname: bool = True
+    sasl_mechanism: str | None = None
+    sasl_plain_username: str | None = None
+    sasl_plain_password: str | None = field(default=None, repr=False)
+    sasl_kerberos_service_name: str = "kafka"
+    sasl_kerberos_domain_name: str | None = None
+    sasl_oauth_token_provider: TokenProvider | None = field(default=None, repr=False)
+
+    def tls_settings(self) -> dict[str, Any]:
+        """Return the settings of a TLS transport."""
+        return {
+            "ssl_cafile": self.ssl_cafile,
+            "ssl_certfile": self.ssl_certfile,
+            "ssl_keyfile": self.ssl_keyfile,
+            "ssl_password": self.ssl_password,
+            "ssl_crlfile": self.ssl_crlfile,
+            "ssl_check_hostname": self.ssl_check_hostname,
+        }
+
+    def sasl_settings(self) -> dict[str, Any]:
+        """Return the settings of a SASL exchange."""
+        return {
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_plain_username": self.sasl_plain_username,
+            "sasl_plain_password": self.sasl_plain_password,
+            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
+            "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
+            "sasl_oauth_token_provider": self.sasl_oauth_token_provider,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerChoice:
+    """
+    Which listener of a broker to use, as Kafka's controller chooses it.
+
+    The control plane listener (KIP-291) where the cluster has one, else the inter-broker
+    listener; where neither is named, the first endpoint that speaks the wanted security protocol.
+    """
+
+    security_protocol: str = "PLAINTEXT"
+    control_plane_listener: str | None = None
+    inter_broker_listener: str | None = None
+
+    def endpoint_of(self, broker: LiveBroker) -> Endpoint | None:
+        """Return the endpoint to use, None if the broker has none that fits."""
+        wanted = self.control_plane_listener or self.inter_broker_listener
+        for endpoint in broker.endpoints:
+            if wanted is None and endpoint.security_protocol == self.security_protocol:
+                return endpoint
+            if wanted is not None and endpoint.listener == wanted:
+                return endpoint
+        return None
+
+    def required_of(self, broker: LiveBroker) -> Endpoint:
+        """
+        Return the endpoint to use.
+
+        Raises:
+            BrokerUnreachableError: none fits, or it speaks a protocol that does not exist.
+        """
+        endpoint = self.endpoint_of(broker)
+        if endpoint is None:
+            wanted = self.control_plane_listener or self.inter_broker_listener
+            what = f"listener named {wanted}" if wanted else f"{self.security_protocol} listener"
+            raise BrokerUnreachableError(f"broker {broker.id} has no {what}")
+        if endpoint.security_protocol not in SECURITY_PROTOCOL_IDS:
+            raise BrokerUnreachableError(
+                f"broker {broker.id}, listener {endpoint.listener}:"
+                f" unknown security protocol {endpoint.security_protocol!r}"
+            )
+        return endpoint

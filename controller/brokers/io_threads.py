@@ -1,0 +1,112 @@
+"""
+The thread on which all broker connections live.
+
+Runs kafka-python's selector loop, takes work posted by other threads and resolves host names
+aside, so that a slow name server delays nobody. Knows nothing of brokers or requests.
+
+Invariants: everything posted runs on this thread, in order; a coroutine that ends with an error
+nobody foresaw ends the thread, so that the watchdog of the process sees it instead of a silent
+channel.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from kafka.future import Future
+from kafka.net.selector import NetworkSelector
+
+from controller.errors import BrokerUnreachableError
+
+Address = tuple[int, int, int, str, tuple[Any, ...]]
+"""What ``socket.getaddrinfo`` returns."""
+
+_POLL_MS: Final = 1_000
+_RESOLVERS: Final = 4
+
+
+class IoThread:
+    """One selector loop on one daemon thread."""
+
+    def __init__(self, name: str = "brokers-io") -> None:
+        # Encoding many partitions takes longer than the loop's own idea of a slow task.
+        self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
+        self._posted: deque[Callable[[], object]] = deque()
+        self._stopping = False
+        self._crash: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix=f"{name}-dns")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs; the process must not outlive it."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin; what was posted before runs now."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and drop whatever still runs on it; waits for it."""
+        self._stopping = True
+        self.net.wakeup()
+        if self._thread.ident is None:
+            self.net.close()
+        else:
+            self._thread.join()
+        self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Have it run on the thread; called from any thread, returns at once."""
+        self._posted.append(work)
+        self.net.wakeup()
+
+    def spawn(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine function to its end; on the IO thread only."""
+        self.net.call_soon_with_future(coroutine).add_errback(self._crashed)
+
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        """
+        Look a host up without stopping the loop.
+
+        Raises:
+            BrokerUnreachableError: the name is not known or makes no sense.
+        """
+        outcome = Future()
+
+        def settle(found: ThreadFuture[Any]) -> None:
+            if not found.cancelled():
+                self.post(lambda: outcome.success(found))
+
+        lookup = self._resolvers.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        lookup.add_done_callback(settle)
+        done: ThreadFuture[list[Address]] = await outcome
+        try:
+            return done.result()
+        except (OSError, ValueError, OverflowError) as error:
+            raise BrokerUnreachableError(f"{host} cannot be resolved: {error}") from error
+
+    def _crashed(self, error: BaseException) -> None:
+        if not self._stopping:
+            self._crash = error
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._work_off()
+                self.net.poll(timeout_ms=_POLL_MS)
+                if self._crash is not None:
+                    raise self._crash
+            self._work_off()
+        finally:
+            self.net.close()
+
+    def _work_off(self) -> None:
+        while self._posted:
+            self._posted.popleft()()

@@ -1,0 +1,126 @@
+"""
+Which version of each controller request to speak to which broker.
+
+Kafka's own controller never negotiates: the inter-broker protocol of the cluster dictates the
+versions. We take the lower of that and of what the broker says it understands. Pure; does not
+know connections.
+
+Invariant: a version chosen here is one that ``wire`` can build and that the broker accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from controller.errors import NativeRefusedError, PlanInvalidError
+
+LEADER_AND_ISR: Final = 4
+STOP_REPLICA: Final = 5
+UPDATE_METADATA: Final = 6
+"""Kafka's API keys of the three requests."""
+
+
+class Versions(NamedTuple):
+    """One version for each of the controller's requests."""
+
+    leader_and_isr: int
+    stop_replica: int
+    update_metadata: int
+
+
+class _Protocol(NamedTuple):
+    """An inter-broker protocol; one written without ``-IVn`` means the last of its release."""
+
+    major: int
+    minor: int
+    internal: int
+
+
+_LAST: Final = 1_000_000
+
+BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
+    ("1.0-IV0", Versions(1, 0, 4)),
+    ("2.2-IV0", Versions(2, 1, 5)),
+    ("2.4-IV0", Versions(3, 1, 5)),
+    ("2.4-IV1", Versions(4, 2, 6)),
+    ("2.6-IV0", Versions(4, 3, 6)),
+    ("2.8-IV1", Versions(5, 3, 7)),
+    ("3.2-IV0", Versions(6, 3, 7)),
+    ("3.4-IV0", Versions(7, 4, 8)),
+)
+"""What Kafka's controller sends from each protocol on (AbstractControllerBrokerRequestBatch)."""
+
+LOWEST: Final = BY_PROTOCOL[0][1]
+"""The oldest versions ``wire`` builds."""
+
+NATIVE_CAP: Final = "2.6"
+"""The highest release at which leaders still write the ISR to ZooKeeper: native is allowed."""
+
+_WRITTEN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:-IV(\d{1,4}))?")
+
+
+def _parsed(protocol: str) -> _Protocol:
+    match = _WRITTEN.fullmatch(protocol.strip())
+    if match is None:
+        raise PlanInvalidError(
+            f"{protocol!r} is not an inter-broker protocol version such as 2.6 or 2.4-IV1"
+        )
+    major, minor, internal = match.groups()
+    return _Protocol(int(major), int(minor), _LAST if internal is None else int(internal))
+
+
+def versions_of(protocol: str) -> Versions:
+    """
+    Return what a Kafka controller sends at this inter-broker protocol version.
+
+    Raises:
+        PlanInvalidError: the text is not a protocol version.
+        NativeRefusedError: the protocol is older than any this program speaks.
+    """
+    wanted = _parsed(protocol)
+    fitting = [versions for since, versions in BY_PROTOCOL if _parsed(since) <= wanted]
+    if not fitting:
+        raise NativeRefusedError(
+            f"inter-broker protocol {protocol} is older than {BY_PROTOCOL[0][0]},"
+            " the oldest supported"
+        )
+    return fitting[-1]
+
+
+NATIVE_VERSIONS: Final = versions_of(NATIVE_CAP)
+"""What native sends at most."""
+
+
+def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) -> Versions:
+    """
+    Choose the versions for one broker.
+
+    Args:
+        understood: lowest and highest version by API key, as the broker's ApiVersions answer says.
+        cap: what the inter-broker protocol of the cluster allows, see ``versions_of``.
+
+    Raises:
+        NativeRefusedError: for one of the requests there is no version both sides understand.
+    """
+    return Versions(
+        _common("LeaderAndIsr", understood.get(LEADER_AND_ISR), LOWEST[0], cap[0]),
+        _common("StopReplica", understood.get(STOP_REPLICA), LOWEST[1], cap[1]),
+        _common("UpdateMetadata", understood.get(UPDATE_METADATA), LOWEST[2], cap[2]),
+    )
+
+
+def _common(name: str, understood: tuple[int, int] | None, lowest: int, highest: int) -> int:
+    if understood is None:
+        raise NativeRefusedError(
+            f"the broker does not serve {name}: it is not part of a ZooKeeper-mode cluster"
+        )
+    its_lowest, its_highest = understood
+    version = min(highest, its_highest)
+    if version < max(lowest, its_lowest):
+        raise NativeRefusedError(
+            f"no common version of {name}: the broker understands {its_lowest} to {its_highest},"
+            f" this program {lowest} to {highest}"
+        )
+    return version

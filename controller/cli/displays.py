@@ -1,0 +1,183 @@
+"""
+Progress while it happens: live bars on a terminal, plain lines elsewhere.
+
+A display is told the newest numbers and shows what changed; it never reads anything itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Protocol
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from controller.cli.reports import ids, partition_line, request_line, work_line
+
+BAR_WIDTH: Final = 24
+PARTITIONS_MAX: Final = 30
+
+
+class Display(Protocol):
+    """Shows how things stand."""
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Show the newest numbers; ``status`` is the daemon's, if it could be had."""
+        ...
+
+
+DisplayOpener = Callable[[], AbstractContextManager[Display]]
+
+
+class Lines:
+    """Prints a line whenever something it shows has changed."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """Write lines by this."""
+        self._write = write
+        self._shown: dict[str, str] = {}
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Print the headline, and each request and partition of the status, where they changed."""
+        del done, total
+        if status is not None:
+            for request in status["requests"]:
+                self._once(f"request {request['id']}", request_line(request))
+            for partition in status["in_flight"][:PARTITIONS_MAX]:
+                name = f"{partition['topic']}-{partition['partition']}"
+                self._once(name, partition_line(partition))
+        self._once("", headline or (work_line(status) if status is not None else ""))
+
+    def _once(self, key: str, line: str) -> None:
+        if line and self._shown.get(key) != line:
+            self._shown[key] = line
+            self._write(line)
+
+
+class JsonLines:
+    """Prints the status as one line of JSON whenever it has changed."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """Write lines by this."""
+        self._write = write
+        self._shown: Mapping[str, Any] | None = None
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Print the status, or the headline where there is none."""
+        del done, total
+        document = {"error": headline} if status is None else status
+        lasting = {k: v for k, v in document.items() if k != "at"}
+        if lasting != self._shown:
+            self._shown = lasting
+            self._write(json.dumps(document, separators=(",", ":")))
+
+
+class Nothing:
+    """Shows nothing: the caller prints one document at the end."""
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Show nothing."""
+
+
+class Bars:
+    """Redraws one bar for the whole and one for each partition in flight."""
+
+    def __init__(self, live: Live) -> None:
+        """Draw into a live region."""
+        self._live = live
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Draw the newest numbers."""
+        self._live.update(draw(headline, done, total, status), refresh=True)
+
+
+def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
+    """Return the bars."""
+    parts: list[RenderableType] = []
+    if total:
+        whole = Table.grid(padding=(0, 1))
+        whole.add_row(_bar(done, total), Text(headline))
+        parts.append(whole)
+    elif headline:
+        parts.append(Text(headline))
+    if status is not None:
+        parts += [_requests(status), _partitions(status)]
+    return Group(*parts)
+
+
+def _bar(done: int, total: int) -> ProgressBar:
+    return ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH)
+
+
+def _requests(status: Mapping[str, Any]) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for request in status["requests"]:
+        counts = request["partitions"]
+        if request["state"] in ("in_flight", "waiting"):
+            ended = counts["done"] + counts["refused"] + counts["cancelled"]
+            table.add_row(_bar(ended, counts["total"]), Text(request_line(request)))
+    return table
+
+
+def _partitions(status: Mapping[str, Any]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for head in (
+        "partition",
+        "",
+        "step",
+        "phase",
+        "replicas",
+        "target",
+        "isr",
+        "leader",
+        "waits for",
+    ):
+        table.add_column(head, no_wrap=True)
+    for partition in status["in_flight"][:PARTITIONS_MAX]:
+        blocked = partition["blocked_on"]
+        table.add_row(
+            Text(f"{partition['topic']}-{partition['partition']}"),
+            _bar(partition["step"], max(1, partition["steps"])),
+            f"{partition['step']}/{partition['steps']}",
+            Text(partition["phase"], style="red" if partition["stalled"] else ""),
+            ids(partition["replicas"]),
+            ids(partition["target_replicas"]),
+            ids(partition["isr"]),
+            str(partition["leader"]),
+            Text(blocked["detail"] if blocked else ""),
+        )
+    more = len(status["in_flight"]) - PARTITIONS_MAX
+    if more > 0:
+        table.add_row(f"and {more} more")
+    return table if table.row_count else Text("")
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Display]:
+    """Open a live region on the terminal; its last state stays when it is left."""
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        yield Bars(live)
+
+
+@contextmanager
+def lines(write: Callable[[str], None]) -> Iterator[Display]:
+    """Open a plain display."""
+    yield Lines(write)
+
+
+@contextmanager
+def json_lines() -> Iterator[Display]:
+    """Open a display for programs."""
+    yield JsonLines(typer.echo)
+
+
+@contextmanager
+def nothing() -> Iterator[Display]:
+    """Open a display that shows nothing."""
+    yield Nothing()

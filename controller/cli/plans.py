@@ -1,0 +1,178 @@
+"""
+Plan files, and where each entry of a plan stands.
+
+A file that is wrong anywhere is refused as a whole, with every problem named: nothing was written
+yet, so there is no reason to be satisfied with a part. Whether an entry can be carried out is the
+daemon's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from controller.cli.surroundings import OperatorPort
+from controller.core.model import (
+    Goal,
+    LegacyPlan,
+    PartitionAssignment,
+    Replicas,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.errors import PlanInvalidError
+from controller.znodes.legacy_plans import decode_legacy_plan
+
+FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+PROBLEMS_MAX: Final = 20
+
+Plan = Mapping[TopicPartition, Replicas]
+
+
+def read_plan_file(path: Path) -> Plan:
+    """
+    Read a plan in the format of Kafka's own tool.
+
+    Raises:
+        PlanInvalidError: it cannot be read, or something in it is wrong.
+
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise PlanInvalidError(f"{path}: {error.strerror or error}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise PlanInvalidError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
+    plan = decode_legacy_plan(data, ZkVersion(0), Zxid(0))
+    if plan.unreadable is not None:
+        raise PlanInvalidError(f"{path}: {plan.unreadable}")
+    if plan.refused:
+        raise PlanInvalidError(_problems(path, plan.refused))
+    if not plan.entries:
+        raise PlanInvalidError(f"{path}: the plan lists no partition")
+    return plan.entries
+
+
+def _problems(path: Path, refused: tuple[tuple[str, str], ...]) -> str:
+    lines = [f"  {entry}: {reason}" for entry, reason in refused[:PROBLEMS_MAX]]
+    if len(refused) > PROBLEMS_MAX:
+        lines.append(f"  and {len(refused) - PROBLEMS_MAX} more")
+    count = "one entry" if len(refused) == 1 else f"{len(refused)} entries"
+    return "\n".join((f"{path}: {count} cannot be understood:", *lines))
+
+
+class Standing(StrEnum):
+    """How far one entry has come."""
+
+    SUBMITTED = "submitted"
+    """In the legacy znode; the daemon has not judged it yet."""
+    ACCEPTED = "accepted"
+    """The daemon has a durable record of it; it waits for its turn."""
+    MOVING = "moving"
+    """The topic znode names replicas that are added or removed."""
+    DONE = "done"
+    REFUSED = "refused"
+    """It is neither at its target nor recorded anywhere: it was turned down."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it will change yet."""
+        return self in (Standing.SUBMITTED, Standing.ACCEPTED, Standing.MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a plan and what ZooKeeper says of it."""
+
+    partition: TopicPartition
+    target: Replicas
+    standing: Standing
+    assignment: PartitionAssignment | None
+    goal: Goal | None
+
+    @property
+    def original(self) -> Replicas | None:
+        """The replicas to go back to: as the daemon recorded, else as they stand without AR."""
+        if self.goal is not None:
+            return self.goal.original
+        if self.assignment is None:
+            return None
+        adding = self.assignment.adding_replicas
+        return tuple(r for r in self.assignment.replicas if r not in adding)
+
+
+def look(operator: OperatorPort, plan: Plan) -> list[Entry]:
+    """
+    Read where each entry stands.
+
+    The order of the reads matters: an entry leaves the legacy znode only after its record exists,
+    and the record goes only with the last write of the topic znode. Read in this order nothing
+    falls between.
+    """
+    legacy = operator.read_plan()
+    goals = operator.read_goals(plan)
+    topics = operator.read_topics(p.topic for p in plan)
+    return [
+        _entry(p, target, legacy, goals.get(p), topics.get(p.topic)) for p, target in plan.items()
+    ]
+
+
+def _entry(
+    partition: TopicPartition,
+    target: Replicas,
+    legacy: LegacyPlan | None,
+    goal: Goal | str | None,
+    topic: TopicAssignment | str | None,
+) -> Entry:
+    found = (
+        topic.partitions.get(partition.partition) if isinstance(topic, TopicAssignment) else None
+    )
+    known = goal if isinstance(goal, Goal) else None
+    standing = _standing(partition, target, legacy, known, found)
+    return Entry(partition, target, standing, found, known)
+
+
+def _standing(
+    partition: TopicPartition,
+    target: Replicas,
+    legacy: LegacyPlan | None,
+    goal: Goal | None,
+    assignment: PartitionAssignment | None,
+) -> Standing:
+    if goal is not None and goal.target == target:
+        moving = assignment is not None and assignment.is_reassigning
+        return Standing.MOVING if moving else Standing.ACCEPTED
+    if legacy is not None and legacy.entries.get(partition) == target:
+        return Standing.SUBMITTED
+    if assignment is None:
+        return Standing.REFUSED
+    if assignment.is_reassigning:
+        # Somebody else carries it out, or carries out something else.
+        same = assignment.target_replicas == target
+        return Standing.MOVING if same else Standing.REFUSED
+    return Standing.DONE if assignment.replicas == target else Standing.REFUSED
+
+
+def count(entries: list[Entry]) -> dict[str, int]:
+    """Return how many entries stand where."""
+    counts = {standing.value: 0 for standing in Standing}
+    for entry in entries:
+        counts[entry.standing.value] += 1
+    return counts
+
+
+def document_of(plan: Plan) -> dict[str, object]:
+    """Return a plan as the document of Kafka's tool."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": p.topic, "partition": p.partition, "replicas": list(replicas)}
+            for p, replicas in sorted(plan.items())
+        ],
+    }

@@ -1,0 +1,62 @@
+"""
+The reference of all settings, ``docs/configuration.md``.
+
+Written anew by ``python -m controller.cli.reference > docs/configuration.md``; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import typer
+
+from controller.cli.options import default_of, metavar_of, section_of
+from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
+
+_HEAD: Final = """# Settings
+
+<!-- Made from controller/settings.py by `python -m controller.cli.reference`; do not edit. -->
+
+The first source that names a setting wins: command-line option of `reassigner run`, environment
+variable, TOML file (`--config FILE` or `REASSIGNER_CONFIG`), default. The other verbs take
+`--zookeeper` and `--config`, and read everything else they need from the environment or the file.
+
+Secrets have no command-line option, because a process list shows those to everybody; they are
+never printed. In the TOML file the names of the first column are keys at the top level:
+
+```toml
+zookeeper = "zk1:2181,zk2:2181,zk3:2181/kafka"
+step_size = "all"
+tenure_linger = 60
+```
+"""
+
+
+def reference() -> str:
+    """Return the content of ``docs/configuration.md``."""
+    return "\n".join((_HEAD, *_sections())) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    section = ""
+    for field, about in Settings.model_fields.items():
+        if section_of(field) != section:
+            yield ""
+            section = section_of(field)
+            yield f"## {section}\n"
+            yield "| setting | value | default | option | environment variable | meaning |"
+            yield "|---|---|---|---|---|---|"
+        value = metavar_of(field, about).replace("|", "\\|")
+        option = "none: a secret" if is_secret(about) else f"`{flag_of(field)}`"
+        if about.annotation is bool:
+            value = "true\\|false"
+            option = f"`{flag_of(field)}`, `--no-{flag_of(field).removeprefix('--')}`"
+        yield (
+            f"| `{name_of(field)}` | {value} | {default_of(about)} | {option} "
+            f"| `{variable_of(field)}` | {about.description} |"
+        )
+
+
+if __name__ == "__main__":
+    typer.echo(reference(), nl=False)

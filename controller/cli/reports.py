@@ -1,0 +1,135 @@
+"""How the verbs word what they found: lines for people, documents for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import typer
+
+from controller.cli.plans import Entry, Standing
+
+NAMES_MAX: Final = 10
+
+
+def say(line: str) -> None:
+    """Print a line of the result."""
+    typer.echo(line)
+
+
+def tell(line: str) -> None:
+    """Print a line about the course of things, which is not part of the result."""
+    typer.echo(line, err=True)
+
+
+def say_json(document: object) -> None:
+    """Print a document."""
+    typer.echo(json.dumps(document, indent=2))
+
+
+def ids(replicas: Iterable[int]) -> str:
+    """Write replicas as Kafka's tools do."""
+    return ",".join(map(str, replicas))
+
+
+def names(entries: Iterable[Entry]) -> str:
+    """List partitions, the first few by name."""
+    found = [str(e.partition) for e in entries]
+    more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
+    return ", ".join(found[:NAMES_MAX]) + more
+
+
+def counts_line(entries: list[Entry]) -> str:
+    """Sum up where a plan stands."""
+    return counts_sentence(len(entries), _counted(entries))
+
+
+def _counted(entries: list[Entry]) -> dict[Standing, int]:
+    return {s: sum(e.standing is s for e in entries) for s in Standing}
+
+
+def counts_sentence(total: int, counts: Mapping[Standing, int]) -> str:
+    """Write the counts that are not zero."""
+    waiting = counts[Standing.ACCEPTED]
+    parts = [f"{counts[Standing.DONE]} of {total} done"]
+    for number, word in (
+        (counts[Standing.MOVING], "moving"),
+        (waiting, "waiting"),
+        (counts[Standing.SUBMITTED], "not accepted yet"),
+        (counts[Standing.REFUSED], "refused"),
+    ):
+        if number:
+            parts.append(f"{number} {word}")
+    return ", ".join(parts)
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """Return an entry for a program."""
+    assignment = entry.assignment
+    return {
+        "topic": entry.partition.topic,
+        "partition": entry.partition.partition,
+        "state": entry.standing.value,
+        "target_replicas": list(entry.target),
+        "replicas": None if assignment is None else list(assignment.replicas),
+        "adding_replicas": [] if assignment is None else list(assignment.adding_replicas),
+        "removing_replicas": [] if assignment is None else list(assignment.removing_replicas),
+    }
+
+
+# --- the daemon's status -----------------------------------------------------------------------
+
+
+def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
+    """Word a status document, one fact per line."""
+    tenure = status["tenure"]
+    yield f"{status['role']}, engine {status['engine']}, " + (
+        f"controller since {tenure['since']} at epoch {tenure['epoch']}"
+        if tenure["held"]
+        else "not the controller now"
+    )
+    for reason in status.get("refused_because") or ():
+        yield f"cannot be the controller: {reason}"
+    if status.get("unready_because"):
+        yield f"not ready: {status['unready_because']}"
+    for request in status["requests"]:
+        yield request_line(request)
+    for partition in status["in_flight"]:
+        yield partition_line(partition)
+    yield work_line(status)
+
+
+def work_line(status: Mapping[str, Any]) -> str:
+    """Sum up the work."""
+    partitions = status["partitions"]
+    return f"{partitions['in_flight']} partitions in flight, {partitions['waiting']} waiting"
+
+
+def request_line(request: Mapping[str, Any]) -> str:
+    """Word one request."""
+    counts = request["partitions"]
+    refused = f", {counts['refused']} refused ({request['reason']})" if counts["refused"] else ""
+    return (
+        f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
+        f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}"
+    )
+
+
+def partition_line(partition: Mapping[str, Any]) -> str:
+    """Word one partition in flight."""
+    blocked = partition["blocked_on"]
+    waits = f", waits for {blocked['by']}: {blocked['detail']}" if blocked else ""
+    stalled = ", STALLED" if partition.get("stalled") else ""
+    return (
+        f"{partition['topic']}-{partition['partition']}: {partition['phase']}, step "
+        f"{partition['step']} of {partition['steps']}, replicas {ids(partition['replicas'])} -> "
+        f"{ids(partition['target_replicas'])}, isr {ids(partition['isr'])}, leader "
+        f"{partition['leader']}{waits}{stalled}"
+    )
+
+
+def is_busy(status: Mapping[str, Any]) -> bool:
+    """Whether anything is in flight or waits."""
+    partitions = status["partitions"]
+    return bool(partitions["in_flight"] or partitions["waiting"])

@@ -1,0 +1,140 @@
+"""
+Where settings come from: command line, environment, TOML file, default; the first one wins.
+
+Secrets have no command-line option, because a process list shows those to everybody. A wrong value
+is one sentence that names the option as it was spelled where it was set. The environment is a
+parameter, so nothing here depends on the process but the file it is told to read.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import PydanticBaseSettingsSource
+
+from controller.errors import PlanInvalidError
+from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
+
+CONFIG_VARIABLE: Final = "REASSIGNER_CONFIG"
+
+SHOWN_MAX: Final = 60
+"""Longest wrong value that is repeated whole."""
+
+WANTED: Final[Mapping[str, str]] = {
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "is too large",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+    "path_type": "must be a path",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
+    "value_error": "{error}",
+}
+"""What pydantic's error types mean to the person who set the value."""
+
+
+class _Given(PydanticBaseSettingsSource):
+    """Values of one source by field, and how each is called there."""
+
+    def __init__(self, values: Mapping[str, object], called: Mapping[str, str]) -> None:
+        super().__init__(Settings)
+        self.values = values
+        self.called = called
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return self.values.get(field_name), field_name, field is None
+
+    def __call__(self) -> dict[str, Any]:
+        return dict(self.values)
+
+
+def load_settings(
+    options: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
+) -> Settings:
+    """
+    Collect and validate the settings.
+
+    Args:
+        options: Command-line options by field name; None means not given.
+        environ: The environment.
+        config: The TOML file; ``REASSIGNER_CONFIG`` when None.
+
+    Raises:
+        PlanInvalidError: a value is wrong; the message names where it was set.
+
+    """
+    fields = Settings.model_fields
+    given = {f: v for f, v in options.items() if v is not None}
+    variables = {f: variable_of(f) for f in fields if variable_of(f) in environ}
+    path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    sources = (
+        _Given(given, {f: flag_of(f) for f in given}),
+        _Given({f: environ[v] for f, v in variables.items()}, variables),
+        _from_file(path),
+    )
+    try:
+        return Settings(*sources)
+    except ValidationError as error:
+        raise PlanInvalidError(_sentence(error.errors(include_url=False)[0], sources)) from None
+
+
+def _from_file(path: Path | None) -> _Given:
+    if path is None:
+        return _Given({}, {})
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlanInvalidError(f"{path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PlanInvalidError(f"{path}: not a TOML file: {error}") from error
+    fields = {name_of(f): f for f in Settings.model_fields}
+    for name in content:
+        if name not in fields:
+            near = get_close_matches(name, fields, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise PlanInvalidError(f"{path}: unknown setting {name}{hint}")
+    return _Given(
+        {fields[n]: v for n, v in content.items()}, {fields[n]: f"{path}: {n}" for n in content}
+    )
+
+
+def _sentence(error: ErrorDetails, sources: tuple[_Given, ...]) -> str:
+    """Name the option where it was set, what is wrong with it, and what it was unless secret."""
+    context: dict[str, Any] = {"message": error["msg"]}
+    context |= {k: _whole(v) for k, v in error.get("ctx", {}).items()}
+    field = str(error["loc"][0] if error["loc"] else context["field"])
+    if error["type"] == "missing":
+        flag, variable = flag_of(field), variable_of(field)
+        return f"{flag} is required (or {variable}, or {name_of(field)} in the --config file)"
+    called = next((s.called[field] for s in sources if field in s.called), flag_of(field))
+    wanted = WANTED.get(error["type"], "{message}")
+    said = wanted.format_map(context)
+    if error["type"] in ("belongs_together", "empty") or is_secret(Settings.model_fields[field]):
+        return f"{called}: {said}"
+    return f"{called}: {said}, not {_shown(error['input'])}"
+
+
+def _whole(value: object) -> object:
+    """Write a bound without a fraction that says nothing."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."

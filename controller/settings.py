@@ -1,0 +1,340 @@
+"""
+The settings of the daemon and of the command line: one frozen value, validated once.
+
+The unit is part of a field's name; the name people write leaves it out (``tenure_linger_s`` is
+``--tenure-linger``, ``REASSIGNER_TENURE_LINGER`` and ``tenure_linger`` in the file). Where values
+come from is ``setting_sources``; nothing is read or connected here.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from controller.core.options import LegacyMode, Options, TenurePolicy
+
+ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
+PORT_MAX: Final = 65535
+
+
+class Engine(StrEnum):
+    """Who changes replica state."""
+
+    AUTO = "auto"
+    """Native where it is safe, else delegated."""
+    NATIVE = "native"
+    DELEGATED = "delegated"
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogLevel(StrEnum):
+    """The least severe lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's names for how a listener is secured."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class SaslMechanism(StrEnum):
+    """SASL mechanisms of Kafka listeners."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    GSSAPI = "GSSAPI"
+
+
+class HttpAddress(NamedTuple):
+    """Where the HTTP server listens; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_address(value: object) -> HttpAddress:
+    """
+    Read ``HOST:PORT`` (an IPv6 host stands in brackets).
+
+    Raises:
+        ValueError: it is something else.
+
+    """
+    if isinstance(value, HttpAddress):
+        return value
+    text = str(value)
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError("must be HOST:PORT, an IPv6 host in brackets")
+    if not colon or not host or not port.isascii() or not port.isdigit():
+        raise ValueError("must be HOST:PORT, for example 127.0.0.1:8095")
+    if int(port) > PORT_MAX:
+        raise ValueError(f"port {port} is above {PORT_MAX}")
+    return HttpAddress(host, int(port))
+
+
+_HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+_CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
+
+
+def _connect_string(text: str) -> str:
+    """Check ``HOST:PORT[,HOST:PORT][/chroot]``, what Kafka calls ``zookeeper.connect``."""
+    hosts, slash, chroot = text.strip().partition("/")
+    for host in hosts.split(","):
+        match = _HOST.fullmatch(host.strip())
+        if match is None or int(match.group(1) or 1) not in range(1, PORT_MAX + 1):
+            raise ValueError("must be HOST:PORT[,HOST:PORT][/chroot]")
+    if slash and not _CHROOT.fullmatch(slash + chroot.rstrip("/")) and chroot.strip("/"):
+        raise ValueError("the chroot must be a ZooKeeper path such as /kafka")
+    return text.strip().rstrip("/")
+
+
+def _step_size(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() == "all":
+        return "all"
+    try:
+        number = int(value) if isinstance(value, str | int) else 0
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError('must be a whole number of replicas, 1 or more, or "all"')
+    return number
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set; see ``docs/configuration.md``, which is made from this."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    zookeeper: Annotated[str, AfterValidator(_connect_string)] = Field(
+        description="The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."
+    )
+    zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = Field(
+        10.0, description="ZooKeeper session timeout: how long the role outlives a dead daemon."
+    )
+    zookeeper_auth_scheme: str | None = Field(
+        None, description="ZooKeeper authentication scheme, for example digest."
+    )
+    zookeeper_auth_credential: SecretStr | None = Field(
+        None, description="Credential of that scheme, for example user:password."
+    )
+    zookeeper_sasl_mechanism: Literal["DIGEST-MD5", "GSSAPI"] | None = Field(
+        None, description="SASL towards ZooKeeper; use the principal the brokers use."
+    )
+    zookeeper_sasl_username: str | None = Field(None, description="User name for DIGEST-MD5.")
+    zookeeper_sasl_password: SecretStr | None = Field(None, description="Password for DIGEST-MD5.")
+    zookeeper_sasl_service: str = Field(
+        "zookeeper", description="Service part of ZooKeeper's Kerberos principal."
+    )
+    zookeeper_sasl_principal: str | None = Field(
+        None, description="Our Kerberos principal; the ticket cache's own when left out."
+    )
+    zookeeper_tls: bool = Field(default=False, description="Connect to ZooKeeper by TLS.")
+    zookeeper_tls_cafile: Path | None = Field(
+        None, description="Certificates that may sign ZooKeeper's (PEM)."
+    )
+    zookeeper_tls_certfile: Path | None = Field(
+        None, description="Our certificate towards ZooKeeper (PEM)."
+    )
+    zookeeper_tls_keyfile: Path | None = Field(
+        None, description="The private key of that certificate (PEM)."
+    )
+    zookeeper_tls_password: SecretStr | None = Field(None, description="Password of that key.")
+    zookeeper_tls_check_hostname: bool = Field(
+        default=True, description="Whether ZooKeeper's certificate must name its host."
+    )
+
+    engine: Engine = Field(
+        Engine.AUTO,
+        description="native (the daemon is the controller), delegated (the cluster's controller "
+        "moves, asked by us) or auto.",
+    )
+    controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
+        1_000_000, description="Our id as a controller; never the id of a broker."
+    )
+    tenure: TenurePolicy = Field(
+        TenurePolicy.ON_DEMAND,
+        description="on_demand holds the controller role while there is work, permanent always.",
+    )
+    tenure_linger_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        30.0, description="How long the role is kept after the last work, under on_demand."
+    )
+    legacy_mode: LegacyMode = Field(
+        LegacyMode.ABSORB,
+        description="absorb lists only partitions in flight in /admin/reassign_partitions, mirror "
+        "every unfinished one.",
+    )
+
+    step_size: Annotated[int | Literal["all"], BeforeValidator(_step_size)] = Field(
+        1, description='Replicas added per step, or "all" for a single jump (KAFKA-6794).'
+    )
+    max_partitions_in_flight: Count = Field(100, description="Partitions with a step under way.")
+    max_incoming_per_broker: Count = Field(10, description="Replicas one broker copies at once.")
+    max_outgoing_per_broker: Count = Field(
+        10, description="Partitions one broker serves copies of at once."
+    )
+    stop_replica_timeout_s: Seconds = Field(
+        60.0,
+        description="How long a dropped replica's acknowledgement is awaited before it becomes an "
+        "orphan.",
+    )
+    config_refresh_s: Seconds = Field(
+        60.0, description="How often topic settings (min.insync.replicas) are read again."
+    )
+    preferred_election: bool = Field(
+        default=True, description="Elect the preferred leader when a reassignment has ended."
+    )
+    preferred_elections_per_second: Count = Field(
+        20, description="Most preferred elections in one second."
+    )
+    stalled_after_s: Seconds = Field(
+        300.0, description="A partition in flight without progress for so long counts as stalled."
+    )
+
+    security_protocol: SecurityProtocol = Field(
+        SecurityProtocol.PLAINTEXT, description="How the brokers' listener is secured."
+    )
+    ssl_cafile: Path | None = Field(
+        None, description="Certificates that may sign a broker's (PEM)."
+    )
+    ssl_certfile: Path | None = Field(None, description="Our certificate towards brokers (PEM).")
+    ssl_keyfile: Path | None = Field(None, description="The private key of that certificate (PEM).")
+    ssl_password: SecretStr | None = Field(None, description="Password of that key.")
+    ssl_check_hostname: bool = Field(
+        default=True, description="Whether a broker's certificate must name its host."
+    )
+    sasl_mechanism: SaslMechanism | None = Field(None, description="SASL towards brokers.")
+    sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
+    sasl_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
+    control_plane_listener: str | None = Field(
+        None, description="control.plane.listener.name of the brokers, if they have one."
+    )
+    inter_broker_listener: str | None = Field(
+        None, description="inter.broker.listener.name, if it is not the first that fits."
+    )
+
+    http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
+        HttpAddress("127.0.0.1", 8095),
+        description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
+        "one.",
+    )
+    journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
+    log_format: LogFormat = Field(LogFormat.JSON, description="json or console.")
+    log_level: LogLevel = Field(LogLevel.INFO, description="debug, info, warning or error.")
+
+    def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
+        """Read the sources, the first of which wins."""
+        super().__init__(_build_sources=(sources, {}))
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_stray_bool(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse what pydantic would quietly take: a truth value for a number, an empty text."""
+        wanted = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and wanted is not bool:
+            raise PydanticCustomError("stray_bool", "must not be true or false")
+        if value == "":
+            raise PydanticCustomError("empty", "must not be empty")
+        return value
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if (self.zookeeper_auth_scheme is None) != (self.zookeeper_auth_credential is None):
+            raise _about("zookeeper_auth_scheme", "needs zookeeper_auth_credential and vice versa")
+        if self.zookeeper_sasl_mechanism == "DIGEST-MD5" and not (
+            self.zookeeper_sasl_username and self.zookeeper_sasl_password
+        ):
+            raise _about("zookeeper_sasl_mechanism", "DIGEST-MD5 needs a user name and a password")
+        is_sasl = self.security_protocol.value.startswith("SASL")
+        if is_sasl and self.sasl_mechanism is None:
+            raise _about("security_protocol", f"{self.security_protocol} needs sasl_mechanism")
+        if self.sasl_mechanism not in (None, SaslMechanism.GSSAPI) and not (
+            self.sasl_username and self.sasl_password
+        ):
+            raise _about(
+                "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
+            )
+        return self
+
+    def options(self) -> Options:
+        """Return what the core decides by."""
+        return Options(
+            controller_id=self.controller_id,
+            step_size=None if self.step_size == "all" else self.step_size,
+            tenure=self.tenure,
+            tenure_linger_s=self.tenure_linger_s,
+            legacy_mode=self.legacy_mode,
+            max_partitions_in_flight=self.max_partitions_in_flight,
+            max_incoming_per_broker=self.max_incoming_per_broker,
+            max_outgoing_per_broker=self.max_outgoing_per_broker,
+            stop_replica_timeout_s=self.stop_replica_timeout_s,
+            config_refresh_s=self.config_refresh_s,
+            preferred_election=self.preferred_election,
+            preferred_elections_per_second=self.preferred_elections_per_second,
+        )
+
+
+def _about(field: str, message: str) -> PydanticCustomError:
+    return PydanticCustomError(
+        "belongs_together", "{message}", {"message": message, "field": field}
+    )
+
+
+def name_of(field: str) -> str:
+    """Return the name people write: the field without its unit."""
+    return field.removesuffix("_s")
+
+
+def flag_of(field: str) -> str:
+    """Return the command-line option of a field."""
+    return "--" + name_of(field).replace("_", "-")
+
+
+def variable_of(field: str) -> str:
+    """Return the environment variable of a field."""
+    return ENVIRONMENT_PREFIX + name_of(field).upper()
+
+
+def is_secret(info: FieldInfo) -> bool:
+    """Whether the field must never be shown, nor be given on a command line."""
+    return "SecretStr" in str(info.annotation)

@@ -1,0 +1,112 @@
+"""
+The notice board between the loop and everybody else: the newest snapshot, replaced, never changed.
+
+The loop publishes at most a few times per second, and less often where the view is so large that
+making the snapshot takes long. Readers on other threads take the reference that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from controller.core.model import Instant
+from controller.core.view import ClusterView
+from controller.reactor.ports import Clock
+from controller.telemetry.counts import ClusterCounts, WorkCounts, cluster_counts, work_counts
+from controller.telemetry.status import Clocks, status_of
+
+INTERVAL_S: Final = 0.2
+CLUSTER_INTERVAL_S: Final = 5.0
+"""Counting every partition of the cluster is the longest part and the least urgent."""
+SHARE: Final = 0.05
+"""The part of the loop's time that snapshots may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the loop last said of itself."""
+
+    status: Mapping[str, Any]
+    work: WorkCounts
+    cluster: ClusterCounts | None
+    """None while we are not the controller."""
+
+
+class StatusBoard:
+    """Written by the loop, read by anybody."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        engine: str,
+        stalled_after_s: float,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        """
+        Begin with nothing to show.
+
+        Args:
+            clock: The loop's clock.
+            wall: The time of day, in UTC.
+            engine: Which engine is at work, as the status says it.
+            stalled_after_s: Without progress for so long a partition in flight counts as stalled.
+            interval_s: Shortest time between two snapshots.
+
+        """
+        self._clock = clock
+        self._wall = wall
+        self._engine = engine
+        self._stalled_after_s = stalled_after_s
+        self._interval_s = interval_s
+        self._latest: Snapshot | None = None
+        self._next_at = Instant(float("-inf"))
+        self._next_count_at = Instant(float("-inf"))
+        self._cluster: ClusterCounts | None = None
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None before the loop's first turn."""
+        return self._latest
+
+    def tend(self, view: ClusterView, *, at_once: bool = False) -> Snapshot | None:
+        """
+        Publish a snapshot if it is time.
+
+        Args:
+            view: What is known.
+            at_once: Do not wait for the interval: something changed that people look for.
+
+        Returns:
+            The new snapshot, None if it is too early.
+
+        """
+        started = self._clock.now()
+        if started < self._next_at and not at_once:
+            return None
+        clocks = Clocks(started, self._wall())
+        self._count(view, started)
+        snapshot = Snapshot(
+            status=status_of(
+                view, clocks, engine=self._engine, stalled_after_s=self._stalled_after_s
+            ),
+            work=work_counts(view, started, self._stalled_after_s),
+            cluster=self._cluster,
+        )
+        self._latest = snapshot
+        ended = self._clock.now()
+        self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))
+        return snapshot
+
+    def _count(self, view: ClusterView, now: Instant) -> None:
+        if view.tenure is None:
+            self._cluster = None
+            self._next_count_at = now
+        elif self._cluster is None or now >= self._next_count_at:
+            self._cluster = cluster_counts(view)
+            ended = self._clock.now()
+            self._next_count_at = Instant(ended + max(CLUSTER_INTERVAL_S, (ended - now) / SHARE))

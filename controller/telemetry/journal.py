@@ -1,0 +1,192 @@
+"""
+The journal: what was committed and what happened, as JSON Lines in rotating files.
+
+The loop only puts immutable values into a bounded queue; one thread encodes and writes them. A slow
+or full disk never holds up the loop: what does not fit is dropped, counted, and the count is
+written as soon as there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` and the fields
+of its kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import queue
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TextIO
+
+import structlog
+
+from controller.errors import PlanInvalidError
+from controller.telemetry.plain import flat, iso, plain
+
+FILE_NAME: Final = "journal.jsonl"
+LOCK_NAME: Final = "journal.lock"
+QUEUE_MAX: Final = 50_000
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+FILES_MAX: Final = 10
+CLOSE_S: Final = 5.0
+"""How long closing waits for the disk."""
+
+_WORD_START: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+Entry = tuple[datetime, str, object]
+
+
+def kind_of(record: object) -> str:
+    """Return the kind of a record's line: ``StateRecord`` is ``state``."""
+    return _WORD_START.sub("_", type(record).__name__.removesuffix("Record")).lower()
+
+
+def line_of(at: datetime, kind: str, content: object) -> str:
+    """Return one line, without its end; ``content`` is a mapping of fields or a record."""
+    is_record = is_dataclass(content) and not isinstance(content, type)
+    fields = flat(content) if is_record else plain(content)
+    document = {"v": 1, "at": iso(at), "kind": kind, **fields}
+    return json.dumps(document, separators=(",", ":"))
+
+
+class Journal:
+    """Appends entries on a thread of its own."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        queue_max: int = QUEUE_MAX,
+        file_bytes_max: int = FILE_BYTES_MAX,
+        files_max: int = FILES_MAX,
+    ) -> None:
+        """
+        Open the journal's file, after those of earlier runs.
+
+        Args:
+            directory: Where the files are; it is made.
+            queue_max: Entries that may wait for the disk.
+            file_bytes_max: Size from which a file is set aside and a new one begun.
+            files_max: Files kept, the present one included.
+
+        Raises:
+            PlanInvalidError: the directory cannot be written.
+
+        """
+        self._path = directory / FILE_NAME
+        self._file_bytes_max = file_bytes_max
+        self._files_max = files_max
+        self._queue: queue.Queue[Entry | None] = queue.Queue(queue_max)
+        self._dropped = 0
+        self._closed = threading.Event()
+        self._log = structlog.stdlib.get_logger(__name__)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = (directory / LOCK_NAME).open("a", encoding="ascii")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file: TextIO = self._path.open("a", encoding="utf-8")
+        except BlockingIOError as error:
+            why = "another reassigner writes its journal there; give each its own directory"
+            raise PlanInvalidError(f"journal directory {directory}: {why}") from error
+        except OSError as error:
+            raise PlanInvalidError(f"journal directory {directory}: {error.strerror}") from error
+        self._size = self._file.tell()
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the writing thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def dropped(self) -> int:
+        """Entries lost so far because the disk did not keep up."""
+        return self._dropped
+
+    def append(self, at: datetime, kind: str, content: object) -> None:
+        """Add an entry; never waits. ``content`` must not be changed afterwards."""
+        try:
+            self._queue.put_nowait((at, kind, content))
+        except queue.Full:
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Write what waits, as far as the disk allows in a few seconds, and end the thread."""
+        self._closed.set()
+        # Where it is full the writer finds the flag when it has emptied it.
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_S)
+        if not self._thread.is_alive():
+            self._file.close()
+            self._lock.close()
+
+    # --- on the writing thread -----------------------------------------------------------------
+
+    def _write(self) -> None:
+        told = 0
+        failing = False
+        while True:
+            entries = self._next()
+            lost = self._dropped
+            if lost > told and entries:
+                note: Mapping[str, int] = {"entries": lost - told}
+                entries.append((entries[-1][0], "journal_dropped", note))
+                told = lost
+            try:
+                self._append(entries)
+                failing = False
+            except OSError as error:
+                self._dropped += len(entries)
+                if not failing:
+                    self._log.warning(
+                        "journal_write_failed", path=str(self._path), error=str(error)
+                    )
+                failing = True
+            if self._closed.is_set() and self._queue.empty():
+                return
+
+    def _next(self) -> list[Entry]:
+        """Wait for entries and return all there are."""
+        found = [self._queue.get()]
+        while True:
+            try:
+                found.append(self._queue.get_nowait())
+            except queue.Empty:
+                return [entry for entry in found if entry is not None]
+
+    def _append(self, entries: list[Entry]) -> None:
+        if self._file.closed:  # setting it aside failed
+            self._file = self._reopened()
+        for entry in entries:
+            line = line_of(*entry) + "\n"
+            self._file.write(line)  # JSON is ASCII: as many bytes as characters
+            self._size += len(line)
+            if self._size >= self._file_bytes_max:
+                self._rotate()
+        self._file.flush()
+
+    def _rotate(self) -> None:
+        """Set the file aside as ``journal.jsonl.1``, that one as ``.2``, and so on."""
+        self._file.close()
+        for number in range(self._files_max - 1, 0, -1):
+            source = self._path if number == 1 else self._numbered(number - 1)
+            if source.exists():
+                source.replace(self._numbered(number))
+        self._file = self._reopened()
+        self._size = 0
+
+    def _reopened(self) -> TextIO:
+        # With one file only there is nowhere to set it aside.
+        return self._path.open("w" if self._files_max == 1 else "a", encoding="utf-8")
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{FILE_NAME}.{number}")

@@ -1,0 +1,143 @@
+"""
+When the metrics move: each callback of the loop, as increments and observations.
+
+Reads events and changes, keeps only what a duration or a count in flight needs, steers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.core.events import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    Event,
+    LeaderAndIsrAnswered,
+    LeadershipGained,
+    LeadershipLost,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import BrokerId
+from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
+from controller.core.view import ClusterView
+from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.phases import PhaseChange
+
+ERROR_NAMES: Final = {
+    -1: "unknown_server_error",
+    3: "unknown_topic_or_partition",
+    6: "not_leader_or_follower",
+    11: "stale_controller_epoch",
+    31: "cluster_authorization_failed",
+    35: "unsupported_version",
+    42: "invalid_request",
+    56: "kafka_storage_error",
+    74: "fenced_leader_epoch",
+    77: "stale_broker_epoch",
+    103: "inconsistent_topic_id",
+}
+"""Errors of Kafka's protocol that brokers answer to a controller; any other is ``other``."""
+
+Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+
+_KINDS: Final = {
+    LeaderAndIsr: "leader_and_isr",
+    UpdateMetadata: "update_metadata",
+    StopReplica: "stop_replica",
+    LeaderAndIsrAnswered: "leader_and_isr",
+    UpdateMetadataAnswered: "update_metadata",
+    StopReplicaAnswered: "stop_replica",
+}
+
+
+def error_name(error: int) -> str:
+    """Name an error code; a bounded set, fit for a label."""
+    return ERROR_NAMES.get(error, "other")
+
+
+def kind_of(message: BrokerRequest | Answer) -> str:
+    """Name the kind of a request or of its answer."""
+    return _KINDS[type(message)]
+
+
+class Measurements:
+    """Moves the metrics."""
+
+    def __init__(self, metrics: Metrics, unix_time: Callable[[], float]) -> None:
+        """Measure into these metrics."""
+        self._metrics = metrics
+        self._unix_time = unix_time
+        self._brokers: frozenset[BrokerId] = frozenset()
+
+    def event(self, event: Event, view: ClusterView, *, had_tenure: bool) -> None:
+        """Count an event that was folded into the view."""
+        metrics = self._metrics
+        match event:
+            case ControllerClaimed(epoch=epoch):
+                metrics.claims.inc()
+                metrics.controller_epoch.set(epoch)
+            case ClaimFailed():
+                metrics.claim_failures.inc()
+            case LeadershipGained() | LeadershipLost() | Deposed():
+                metrics.leader.set(view.leading)
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+                self._answered(event)
+            case _:
+                pass
+        if had_tenure and view.tenure is None:
+            metrics.resignations.inc()
+            metrics.effects_in_flight.clear()
+        metrics.tenure_held.set(view.tenure is not None)
+        self._forget_brokers(view)
+
+    def _answered(self, event: Answer) -> None:
+        metrics, kind = self._metrics, kind_of(event)
+        metrics.requests_answered.labels(kind).inc()
+        metrics.effects_in_flight.labels(str(event.broker)).set(0)
+        if event.error:
+            metrics.request_errors.labels(kind, error_name(event.error)).inc()
+        if isinstance(event, UpdateMetadataAnswered):
+            return
+        for result in event.results:
+            if result.error:
+                metrics.request_errors.labels(kind, error_name(result.error)).inc()
+
+    def _forget_brokers(self, view: ClusterView) -> None:
+        """Drop what is gone: a label for each broker that ever was would not be bounded."""
+        if view.brokers.keys() == self._brokers:
+            return
+        for broker in self._brokers - view.brokers.keys():
+            self._metrics.effects_in_flight.remove_by_labels({"broker": str(broker)})
+        self._brokers = frozenset(view.brokers)
+
+    def phase(self, change: PhaseChange) -> None:
+        """Measure the phase that ended."""
+        if change.seconds is not None:
+            self._metrics.phase_seconds.labels(change.before).observe(change.seconds)
+        if change.begins_step:
+            self._metrics.steps.inc()
+        self._metrics.last_progress.set(self._unix_time())
+
+    def committed(self, change: Change) -> None:
+        """Count what became durable."""
+        for record in change.records:
+            match record:
+                case GoalRecord(goal=goal) if goal.version is None:
+                    self._metrics.accepted.inc()
+                case GoalEndedRecord():
+                    self._metrics.ended.inc()
+                    self._metrics.last_progress.set(self._unix_time())
+                case RefusalRecord(refusals=refusals):
+                    for refusal in refusals:
+                        self._metrics.refusals.labels(refusal.reason.value).inc()
+                case _:
+                    pass
+
+    def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """Count a request that was handed to a channel."""
+        self._metrics.requests_sent.labels(kind_of(request)).inc()
+        self._metrics.effects_in_flight.labels(str(broker)).set(1)

@@ -1,0 +1,266 @@
+"""
+What is worth telling: events and committed changes as notes, each a kind, a level and fields.
+
+A note becomes one log line, and one journal line where it tells of an event. Nothing is told twice
+for the same fact: what is read again unchanged, or waits for the same thing, makes no note.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+from controller.core.eligibility import native_refusals
+from controller.core.events import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    Event,
+    GoalsRead,
+    LeaderAndIsrAnswered,
+    LeadershipGained,
+    LeadershipLost,
+    LegacyPlanRead,
+    LogDirEventsRead,
+    ShutdownRequested,
+    StatesRead,
+    StopReplicaAnswered,
+    TopicConfigsRead,
+    TopicsRead,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import BrokerEpoch, BrokerId
+from controller.core.records import (
+    BlockedRecord,
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    LegacyPlanEndedRecord,
+    OrphanEndedRecord,
+    OrphanRecord,
+    OutcomeRecord,
+    PhaseRecord,
+    PreferredElectionEndedRecord,
+    Record,
+    RefusalRecord,
+    StateCreatedRecord,
+    StateRecord,
+    YieldedRecord,
+)
+from controller.core.view import ClusterView
+from controller.telemetry.measurements import Answer, error_name, kind_of
+from controller.telemetry.phases import PhaseChange
+from controller.telemetry.plain import flat, plain
+
+MANY: Final = 20
+"""Notes of one kind from one event or change; what is beyond is counted in one more."""
+SAMPLE: Final = 5
+
+
+class Level(StrEnum):
+    """Severity, as structlog names its methods."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing worth telling."""
+
+    kind: str
+    level: Level
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def info(kind: str, **fields: object) -> Note:
+    """Make a note of the ordinary course of things."""
+    return Note(kind, Level.INFO, {k: plain(v) for k, v in fields.items()})
+
+
+def warning(kind: str, **fields: object) -> Note:
+    """Make a note that an operator should look at."""
+    return Note(kind, Level.WARNING, {k: plain(v) for k, v in fields.items()})
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def phase_note(change: PhaseChange) -> Note:
+    """Tell a phase change: the one line everything can be followed by."""
+    fields = flat(change)
+    fields.pop("begins_step")
+    return Note("phase", Level.INFO, fields)
+
+
+def notes_of_change(change: Change) -> Iterator[Note]:
+    """Tell what became durable, but for phase changes."""
+    moves = any(isinstance(r, PhaseRecord) for r in change.records)
+    for record in change.records:
+        yield from _of_record(record, moves=moves)
+
+
+def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901, PLR0912 - one arm per record
+    match record:
+        case GoalRecord():
+            fields = {**flat(record.goal), **flat(record)}
+            fields.pop("goal")
+            yield Note("accepted", Level.INFO, fields)
+        case GoalEndedRecord():
+            yield Note("reassignment_ended", Level.INFO, flat(record))
+        case RefusalRecord(refusals=refusals):
+            for refusal in refusals[:MANY]:
+                yield Note("refused", Level.WARNING, flat(refusal))
+            if len(refusals) > MANY:
+                yield warning("refused_more", entries=len(refusals) - MANY)
+        case OutcomeRecord():
+            refused = len(record.refused)
+            yield info("request_ended", request=record.request, done=record.done, refused=refused)
+        case LegacyPlanEndedRecord():
+            yield info("plan_ended")
+        case OrphanRecord(orphan=orphan):
+            yield Note("orphan", Level.WARNING, flat(orphan))
+        case OrphanEndedRecord(orphan=orphan):
+            yield Note("orphan_ended", Level.INFO, flat(orphan))
+        case StateRecord() if not moves:
+            yield Note("leader_changed", Level.INFO, flat(record))
+        case StateCreatedRecord():
+            yield Note("partition_created", Level.INFO, flat(record))
+        case PreferredElectionEndedRecord():
+            yield info("preferred_election_ended")
+        case YieldedRecord(topics=topics):
+            yield info("yielded", topics=topics)
+        case BlockedRecord(blocked=blocked) if blocked is not None:
+            by, detail = blocked.by.value, blocked.detail
+            topic, partition = record.partition
+            fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
+            yield Note("blocked", Level.DEBUG, fields)
+        case _:
+            pass
+
+
+# --- events ------------------------------------------------------------------------------------
+
+
+class EventNotes:
+    """Tells events; remembers what was told, so that each fact is told once."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._brokers: dict[BrokerId, BrokerEpoch] | None = None
+        self._plan: int | None = None
+        self._unreadable: dict[str, str] = {}
+        self._native: tuple[str, ...] = ()
+
+    def of(self, event: Event, view: ClusterView) -> Iterator[Note]:  # noqa: C901, PLR0912 - one arm per event
+        """Return what the event is worth."""
+        match event:
+            case ControllerClaimed(epoch=epoch):
+                yield info("claimed", epoch=epoch)
+            case ClaimFailed(reason=reason):
+                yield warning("claim_failed", reason=reason)
+            case Deposed(reason=reason):
+                yield info("controller_role_ended", reason=reason)
+            case LeadershipGained():
+                yield info("leadership_gained")
+            case LeadershipLost(reason=reason):
+                yield warning("leadership_lost", reason=reason)
+            case ShutdownRequested():
+                yield info("shutdown_requested")
+            case LegacyPlanRead():
+                yield from self._plan_read(event)
+            case LogDirEventsRead(brokers=brokers) if brokers:
+                yield warning("log_directory_failed", brokers=brokers)
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+                yield from _of_answer(event)
+            case TopicsRead(topics=topics):
+                yield from self._not_understood("topic", topics)
+            case StatesRead(states=states):
+                yield from self._not_understood("state", states)
+            case TopicConfigsRead(configs=configs):
+                yield from self._not_understood("topic_config", configs)
+            case GoalsRead(unreadable=unreadable):
+                yield from self._not_understood("goal", unreadable)
+            case _:
+                pass
+        yield from self._brokers_changed(view)
+
+    def _plan_read(self, event: LegacyPlanRead) -> Iterator[Note]:
+        plan = event.plan
+        if plan is None or plan.czxid == self._plan:
+            return
+        self._plan = plan.czxid
+        yield info(
+            "plan_seen",
+            entries=len(plan.entries),
+            malformed=len(plan.refused),
+            unreadable=plan.unreadable,
+            czxid=plan.czxid,
+        )
+
+    def _brokers_changed(self, view: ClusterView) -> Iterator[Note]:
+        now = {b.id: b.epoch for b in view.brokers.values()}
+        before, self._brokers = self._brokers, now
+        if before is None or before == now:
+            return
+        for broker in sorted(now.keys() - before.keys()):
+            yield info("broker_joined", broker=broker, epoch=now[broker])
+        for broker in sorted(before.keys() - now.keys()):
+            yield warning("broker_died", broker=broker, epoch=before[broker])
+        for broker in sorted(now.keys() & before.keys()):
+            if now[broker] != before[broker]:
+                yield warning("broker_bounced", broker=broker, epoch=now[broker])
+
+    def _not_understood(self, what: str, found: Mapping[Any, object]) -> Iterator[Note]:
+        """Tell what could not be read, once for each reason."""
+        fresh = []
+        for name, value in found.items():
+            key = f"{what} {name}"
+            if not isinstance(value, str):
+                self._unreadable.pop(key, None)
+            elif self._unreadable.get(key) != value:
+                self._unreadable[key] = value
+                fresh.append((str(name), value))
+        for name, reason in fresh[:MANY]:
+            yield warning(f"{what}_unreadable", name=name, reason=reason)
+        if len(fresh) > MANY:
+            yield warning(f"{what}_unreadable_more", count=len(fresh) - MANY)
+
+    def eligibility(self, view: ClusterView) -> Iterator[Note]:
+        """Tell whether being the controller here would be safe, when that changed."""
+        reasons = native_refusals(view)
+        if reasons == self._native:
+            return
+        self._native = reasons
+        if reasons:
+            yield warning("native_refused", reasons=reasons)
+        else:
+            yield info("native_possible")
+
+
+def _of_answer(event: Answer) -> Iterator[Note]:
+    kind = kind_of(event)
+    if event.error:
+        error = error_name(event.error)
+        yield warning(
+            "request_refused", request=kind, broker=event.broker, error=error, code=event.error
+        )
+    if isinstance(event, UpdateMetadataAnswered):
+        return
+    failed = [r for r in event.results if r.error]
+    for code, count in Counter(r.error for r in failed).items():
+        sample = islice((str(r.partition) for r in failed if r.error == code), SAMPLE)
+        yield warning(
+            "partitions_refused",
+            request=kind,
+            broker=event.broker,
+            error=error_name(code),
+            code=code,
+            count=count,
+            sample=tuple(sample),
+        )

@@ -1,0 +1,182 @@
+"""
+The observer of the loop: everything telemetry hears, it hears here.
+
+Each callback becomes notes (log and journal), measurements (metrics) and, when it is time, a
+snapshot for the status page. Nothing waits for a disk or a network, and nothing here has an answer:
+telemetry observes decisions, it never steers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from controller.core.events import Deposed, Event, LeadershipLost
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.records import (
+    BlockedRecord,
+    Change,
+    Decision,
+    IdleRecord,
+    PhaseRecord,
+    PreferredTriedRecord,
+)
+from controller.core.view import ClusterView
+from controller.reactor.ports import BrokerRequest, Clock, WriteError
+from controller.telemetry.arrivals import TimedInbox
+from controller.telemetry.boards import Snapshot, StatusBoard
+from controller.telemetry.journal import Journal, kind_of
+from controller.telemetry.measurements import Measurements
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.notes import EventNotes, Level, Note, notes_of_change, phase_note, warning
+from controller.telemetry.phases import PhaseMemory
+
+UNJOURNALED = (BlockedRecord, IdleRecord, PhaseRecord, PreferredTriedRecord)
+"""Volatile records: phases have a note of their own, the others tell nothing lasting."""
+
+
+class Log(Protocol):
+    """What of a structlog logger is used."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """Write a line for developers."""
+        ...
+
+    def info(self, event: str, **fields: object) -> object:
+        """Write a line of the ordinary course of things."""
+        ...
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Write a line that an operator should look at."""
+        ...
+
+
+class TelemetryObserver:
+    """Implements ``reactor.ports.Observer``."""
+
+    def __init__(  # noqa: PLR0913 - what it tells
+        self,
+        *,
+        log: Log,
+        metrics: Metrics,
+        journal: Journal,
+        board: StatusBoard,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        arrivals: TimedInbox | None = None,
+    ) -> None:
+        """
+        Observe into these.
+
+        Args:
+            log: Where lines go.
+            metrics: What is counted and measured.
+            journal: What is kept.
+            board: What the status page shows.
+            clock: The loop's clock.
+            wall: The time of day, in UTC.
+            arrivals: The inbox that knows when events arrived; without it queueing is not measured.
+
+        """
+        self._log = log
+        self._metrics = metrics
+        self._measurements = Measurements(metrics, lambda: wall().timestamp())
+        self._journal = journal
+        self._board = board
+        self._clock = clock
+        self._wall = wall
+        self._arrivals = arrivals
+        self._phases = PhaseMemory()
+        self._events = EventNotes()
+        self._had_tenure = False
+        self._stalled: frozenset[TopicPartition] = frozenset()
+        self._last_callback = Instant(float("-inf"))
+
+    def on_event(self, event: Event, view: ClusterView) -> None:
+        """Tell, count and time an event."""
+        self._timed(event)
+        self._tell(self._events.of(event, view), keep=True)
+        self._measurements.event(event, view, had_tenure=self._had_tenure)
+        if isinstance(event, Deposed | LeadershipLost):
+            self._phases.forget()
+        turned = self._had_tenure != (view.tenure is not None)
+        self._had_tenure = view.tenure is not None
+        self.tend(view, at_once=turned)
+        self._last_callback = self._clock.now()
+
+    def _timed(self, event: Event) -> None:
+        """Measure how long the event waited, and how long folding it took at most."""
+        arrived = None if self._arrivals is None else self._arrivals.taken(event)
+        if arrived is None:
+            return
+        now = self._clock.now()
+        # The loop was free from the later of the two on.
+        begun = max(arrived, self._last_callback)
+        self._metrics.event_queue.observe(max(0.0, begun - arrived))
+        self._metrics.event_processing.labels(type(event).__name__).observe(max(0.0, now - begun))
+
+    def on_committed(self, change: Change, view: ClusterView) -> None:
+        """Tell, count and keep a change that became durable."""
+        for moved in self._phases.changes(change, view):
+            self._measurements.phase(moved)
+            self._tell([phase_note(moved)], keep=True)
+        self._measurements.committed(change)
+        self._tell(notes_of_change(change), keep=False)
+        at = self._wall()
+        for record in change.records:
+            if not isinstance(record, UNJOURNALED):
+                self._journal.append(at, kind_of(record), record)
+        self._last_callback = self._clock.now()
+
+    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
+        """Tell and count a change the store refused."""
+        del view
+        self._metrics.write_rejections.labels(error.value).inc()
+        records = tuple(kind_of(r) for r in change.records)
+        fields = {} if change.partition is None else change.partition._asdict()
+        self._tell([warning("write_rejected", error=error, records=records, **fields)], keep=True)
+        self._last_callback = self._clock.now()
+
+    def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """Count a request."""
+        self._measurements.sent(broker, request)
+
+    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
+        """Time a turn and publish what it led to."""
+        del decision
+        for part, taken in seconds.items():
+            self._metrics.turn.labels(part).observe(taken)
+        self.tend(view, at_once=not view.reassignments and self._shows_work())
+        self._last_callback = self._clock.now()
+
+    def tend(self, view: ClusterView, *, at_once: bool = False) -> None:
+        """Publish a snapshot if it is time; also to be called while the loop idles."""
+        snapshot = self._board.tend(view, at_once=at_once)
+        if snapshot is None:
+            return
+        self._metrics.show(snapshot)
+        self._tell(self._events.eligibility(view), keep=True)
+        self._tell_stalled(snapshot)
+
+    def _shows_work(self) -> bool:
+        latest = self._board.latest
+        return latest is not None and bool(latest.work.phases)
+
+    def _tell_stalled(self, snapshot: Snapshot) -> None:
+        stalled = frozenset(snapshot.work.stalled)
+        for partition in sorted(stalled - self._stalled):
+            self._tell([warning("stalled", **partition._asdict())], keep=True)
+        self._stalled = stalled
+
+    def _tell(self, notes: Iterable[Note], *, keep: bool) -> None:
+        for note in notes:
+            match note.level:
+                case Level.DEBUG:
+                    self._log.debug(note.kind, **note.fields)
+                case Level.INFO:
+                    self._log.info(note.kind, **note.fields)
+                case Level.WARNING:
+                    self._log.warning(note.kind, **note.fields)
+            if keep:
+                self._journal.append(self._wall(), note.kind, note.fields)

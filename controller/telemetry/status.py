@@ -1,0 +1,209 @@
+"""
+The view as the status document of ``/status``: a pure function of the view and two clocks.
+
+Runs on the loop's thread; what it returns holds nothing of the view and is never changed
+afterwards, so any thread may read it. Lists are cut at a length that keeps the document readable;
+counts are whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+from controller.core.eligibility import native_refusals
+from controller.core.model import Instant, Replicas, RequestId, TopicPartition
+from controller.core.options import Options
+from controller.core.phases import Ended, label_of
+from controller.core.steps import next_step
+from controller.core.view import ClusterView, Reassignment, Tally
+from controller.telemetry.plain import iso
+
+IN_FLIGHT_MAX: Final = 1000
+REQUESTS_MAX: Final = 200
+REFUSALS_MAX: Final = 100
+STEPS_MAX: Final = 10_000
+"""More steps than any replica list needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """One moment on the loop's clock and on the wall's."""
+
+    now: Instant
+    wall: datetime
+
+    def at(self, instant: Instant) -> str:
+        """Return a loop time as ISO 8601."""
+        return iso(self.wall - timedelta(seconds=self.now - instant))
+
+
+def status_of(
+    view: ClusterView, clocks: Clocks, *, engine: str, stalled_after_s: float
+) -> dict[str, Any]:
+    """
+    Return the status document.
+
+    Args:
+        view: What is known.
+        clocks: The present moment.
+        engine: Which engine is at work.
+        stalled_after_s: Without progress for so long a partition in flight counts as stalled.
+
+    """
+    in_flight = [(p, r) for p, r in view.reassignments.items() if is_in_flight(r)]
+    waiting = len(view.reassignments) - len(in_flight)
+    blocked = Counter(r.blocked.by.value for r in view.reassignments.values() if r.blocked)
+    return {
+        "role": "leader" if view.leading else "standby",
+        "engine": engine,
+        "refused_because": list(native_refusals(view)),
+        "tenure": _tenure(view, clocks),
+        "at": iso(clocks.wall),
+        "brokers": sorted(view.brokers),
+        "requests": _requests(view, clocks),
+        "partitions": {"in_flight": len(in_flight), "waiting": waiting},
+        "blocked": dict(sorted(blocked.items())),
+        "in_flight": [
+            _partition(view, p, r, clocks, stalled_after_s)
+            for p, r in islice(in_flight, IN_FLIGHT_MAX)
+        ],
+    }
+
+
+def is_in_flight(reassignment: Reassignment) -> bool:
+    """Whether it is between its first step and its end, also while the next step waits."""
+    return reassignment.begun and not isinstance(reassignment.phase, Ended)
+
+
+def is_stalled(reassignment: Reassignment, now: Instant, stalled_after_s: float) -> bool:
+    """Whether a partition in flight has not come on for too long."""
+    return is_in_flight(reassignment) and now - reassignment.phase_since >= stalled_after_s
+
+
+def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
+    if view.tenure is None:
+        return {"held": False, "epoch": None, "since": None}
+    return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
+
+
+# --- partitions --------------------------------------------------------------------------------
+
+
+def _partition(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    clocks: Clocks,
+    stalled_after_s: float,
+) -> dict[str, Any]:
+    assignment = view.assignment(partition)
+    state = view.states.get(partition)
+    goal, blocked = reassignment.goal, reassignment.blocked
+    current = assignment.target_replicas if assignment else ()
+    step, steps = progress(current, reassignment, view.options)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "request": goal.request,
+        "phase": label_of(reassignment.phase),
+        "step": step,
+        "steps": steps,
+        "replicas": list(assignment.replicas) if assignment else [],
+        "adding_replicas": list(assignment.adding_replicas) if assignment else [],
+        "removing_replicas": list(assignment.removing_replicas) if assignment else [],
+        "target_replicas": list(goal.target),
+        "original_replicas": None if goal.original is None else list(goal.original),
+        "isr": list(state.isr) if state else [],
+        "leader": state.leader if state else None,
+        "blocked_on": {"by": blocked.by.value, "detail": blocked.detail} if blocked else None,
+        "since": clocks.at(reassignment.since),
+        "phase_since": clocks.at(reassignment.phase_since),
+        "stalled": is_stalled(reassignment, clocks.now, stalled_after_s),
+    }
+
+
+def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
+    """
+    Return the step a partition is in and how many there will be.
+
+    Told from the assignment, not from a counter, so that it is right after a restart too.
+    """
+    goal = reassignment.goal
+    remaining = steps_between(current, goal.target, options.step_size)
+    if goal.original is None:
+        return reassignment.step, reassignment.step + remaining
+    total = steps_between(goal.original, goal.target, options.step_size)
+    step = max(total - remaining, 1 if reassignment.in_flight else 0)
+    return step, max(total, step + remaining)
+
+
+@lru_cache(maxsize=20_000)
+def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
+    """Return how many steps of KAFKA-6794 lead from one assignment to another."""
+    steps = 0
+    while current and current != target and steps < STEPS_MAX:
+        current = next_step(current, target, current[0], step_size, lambda _: True).target
+        steps += 1
+    return steps
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def _requests(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
+    moving: Counter[RequestId] = Counter()
+    waiting: Counter[RequestId] = Counter()
+    for reassignment in view.reassignments.values():
+        (moving if is_in_flight(reassignment) else waiting)[reassignment.goal.request] += 1
+    return [
+        _request(name, tally, moving[name], waiting[name], clocks)
+        for name, tally in _newest(view.requests.items())
+    ]
+
+
+def _newest(
+    requests: Iterable[tuple[RequestId, Tally]],
+) -> list[tuple[RequestId, Tally]]:
+    """Return the last ones, newest first."""
+    return sorted(requests, key=lambda r: r[1].since, reverse=True)[:REQUESTS_MAX]
+
+
+def _request(
+    name: RequestId, tally: Tally, in_flight: int, waiting: int, clocks: Clocks
+) -> dict[str, Any]:
+    refused = len(tally.refused)
+    return {
+        "id": name,
+        "route": tally.route.value,
+        "state": _state(tally, in_flight, waiting),
+        "reason": tally.refused[0].detail if tally.refused else None,
+        "since": clocks.at(tally.since),
+        "partitions": {
+            "total": tally.total,
+            "done": tally.done,
+            "in_flight": in_flight,
+            "waiting": waiting,
+            "refused": refused,
+            "cancelled": 0,
+        },
+        "refusals": [
+            {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}
+            for r in tally.refused[:REFUSALS_MAX]
+        ],
+        "bytes": None,
+        "eta_s": None,
+    }
+
+
+def _state(tally: Tally, in_flight: int, waiting: int) -> str:
+    if in_flight:
+        return "in_flight"
+    if waiting:
+        return "waiting"
+    return "refused" if tally.refused and not tally.done else "done"

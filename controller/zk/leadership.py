@@ -1,0 +1,221 @@
+"""
+Which of several daemons leads: kazoo's lock under ``/reassigner/leader``, and a fencing token.
+
+Having the lock is not enough to write: a new leader first raises ``/reassigner/epoch`` in a multi
+that checks its own candidacy, and every write is fenced by the version that node got. The
+candidacy's content is the address of our HTTP server, so that a CLI can find the leader. What to do
+with the role is not known here.
+
+Invariant: ``version`` is set exactly between ``LeadershipGained`` and ``LeadershipLost``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+
+from controller.core.events import LeadershipGained, LeadershipLost
+from controller.core.model import ZkVersion
+from controller.errors import SessionLostError, SessionSuspendedError
+from controller.reactor.ports import Inbox
+from controller.zk.multis import Refused, multi_answer
+from controller.zk.readers import Reader, watch
+from controller.zk.sessions import Session
+from controller.znodes import paths
+from controller.znodes.leaders import decode_leader, encode_leader
+
+_EPOCH: Final = re.compile(rb"[0-9]{1,18}")
+_CANDIDATE: Final = re.compile(r"__lock__(\d{10})$")
+"""How kazoo's lock names its contenders."""
+
+_PAUSE_S: Final = 0.2
+_STOP_S: Final = 5.0
+
+
+class Leadership:
+    """One daemon's candidacy, on its own thread."""
+
+    def __init__(self, session: Session, inbox: Inbox, *, http: str) -> None:
+        """
+        Prepare; it stands from ``start`` on, and is a listener of the session.
+
+        Args:
+            session: Which the candidacy lives by.
+            inbox: Where it is told.
+            http: ``host:port`` of our HTTP server.
+
+        """
+        self._session = session
+        self._inbox = inbox
+        self._identifier = encode_leader(http).decode("ascii")
+        self._reader = Reader(session)
+        self._before_gain: Callable[[], None] = lambda: None
+        self._after_loss: Callable[[], None] = lambda: None
+        self._guard = threading.Lock()
+        self._version: ZkVersion | None = None
+        self._losses = 0
+        self._wake = threading.Event()
+        self._watch = watch(self._wake.set)
+        self._stopping = False
+        self._contending: Any = None
+        self._log = structlog.stdlib.get_logger(__name__)
+        self._thread = threading.Thread(target=self._run, name="zk-leadership", daemon=True)
+        session.add_listener(self)
+
+    @property
+    def version(self) -> ZkVersion | None:
+        """The version ``/reassigner/epoch`` got when we became leader; None while we are not."""
+        return self._version
+
+    @property
+    def name(self) -> str:
+        """Name of the thread."""
+        return self._thread.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def attach(self, *, before_gain: Callable[[], None], after_loss: Callable[[], None]) -> None:
+        """
+        Have others act at the turns of the role.
+
+        Args:
+            before_gain: Called on our thread once the former leader is fenced, before we lead.
+            after_loss: Called on any thread when we lead no more; must not wait.
+
+        """
+        self._before_gain = before_gain
+        self._after_loss = after_loss
+
+    def start(self) -> None:
+        """Stand for the leadership, again and again."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Withdraw, so that another daemon can lead at once."""
+        self._stopping = True
+        self._wake.set()
+        contending = self._contending
+        if contending is not None:
+            contending.cancel()
+        if self._thread.is_alive():
+            self._thread.join(_STOP_S)
+
+    # --- told by the session -------------------------------------------------------------------
+
+    def connected(self, *, is_new: bool) -> None:  # noqa: ARG002 - both need the same look
+        """Look whether we still lead."""
+        self._wake.set()
+
+    def lost(self, reason: str) -> None:
+        """Stop leading with the session."""
+        self._lose(reason)
+
+    # --- on our thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._stand()
+            except (SessionSuspendedError, SessionLostError, Refused, KazooException) as error:
+                if not self._stopping:
+                    self._log.warning("candidacy failed", error=repr(error))
+                    self._wake.wait(_PAUSE_S)
+                    self._wake.clear()
+
+    def _stand(self) -> None:
+        losses = self._losses
+        self._withdraw()
+        self._contending = lock = self._session.client.Lock(paths.LEADER, self._identifier)
+        if self._stopping:
+            return
+        try:
+            lock.acquire()
+            version = self._raise_epoch(f"{paths.LEADER}/{lock.node}")
+            self._before_gain()
+            with self._guard:
+                if losses == self._losses and not self._stopping:
+                    self._version = version
+                    self._inbox.put(LeadershipGained())
+            self._lead()
+        finally:
+            self._lose("this daemon withdrew")
+            self._withdraw()
+
+    def _raise_epoch(self, candidacy: str) -> ZkVersion:
+        """Fence whoever led before; only while our candidacy stands."""
+        epoch = self._reader.get(paths.EPOCH)
+        if epoch is None:
+            self._create_epoch()
+            return self._raise_epoch(candidacy)
+        known = int(epoch.data) if _EPOCH.fullmatch(epoch.data) else 0
+        multi = self._session.client.transaction()
+        multi.check(candidacy, 0)
+        multi.set_data(paths.EPOCH, str(known + 1).encode("ascii"), epoch.version)
+        _, stat = multi_answer(multi.commit_async(), self._session.timeout_s)
+        return ZkVersion(stat.version)
+
+    def _create_epoch(self) -> None:
+        try:
+            self._session.ask(self._session.client.create_async(paths.EPOCH, b"0", makepath=True))
+        except NodeExistsError:
+            return
+
+    def _lead(self) -> None:
+        """Return when we do not lead any more."""
+        while not self._stopping:
+            version = self._version
+            if version is None:
+                return
+            self._wake.clear()
+            epoch = self._reader.get_watched(paths.EPOCH, self._watch)
+            if epoch is None or epoch.version != version:
+                self._lose("another daemon raised the epoch")
+                return
+            if self._version is not None and not self._stopping:
+                self._wake.wait()
+
+    def _lose(self, reason: str) -> None:
+        with self._guard:
+            self._losses += 1
+            led, self._version = self._version, None
+            if led is not None:
+                self._inbox.put(LeadershipLost(reason))
+        if led is not None:
+            self._after_loss()
+        self._wake.set()
+
+    def _withdraw(self) -> None:
+        """Delete every candidacy of ours: behind a forgotten one we would wait for ever."""
+        self._contending = None
+        names = self._reader.children(paths.LEADER) or ()
+        for path, znode in self._reader.get_many((f"{paths.LEADER}/{n}" for n in names), str):
+            if znode is not None and znode.owner == self._session.id:
+                try:
+                    self._session.ask(self._session.client.delete_async(path))
+                except NoNodeError:
+                    continue
+
+
+def leader_address(client: KazooClient) -> str | None:
+    """Return ``host:port`` of the leading daemon's HTTP server, None when none leads."""
+    try:
+        names = client.get_children(paths.LEADER)
+    except NoNodeError:
+        return None
+    found = (match for match in map(_CANDIDATE.search, names) if match is not None)
+    for candidate in sorted(found, key=lambda match: match[1]):
+        try:
+            data, _ = client.get(f"{paths.LEADER}/{candidate.string}")
+        except NoNodeError:
+            continue
+        return decode_leader(data)
+    return None

@@ -1,0 +1,226 @@
+"""
+Fenced multis: what the loop wants written, led by checks of what entitles us to write.
+
+Sends all multis of a commit before it waits for the first answer. Making the parents of what is
+created is part of it: ZooKeeper handles a session's requests in order, so that needs no waiting
+either. What is written is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from controller.core.model import ZkVersion
+from controller.errors import (
+    CommitUnknownError,
+    ControllerMovedError,
+    SessionSuspendedError,
+)
+from controller.reactor.ports import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Operation,
+    Rejected,
+    SetData,
+    WriteError,
+)
+from controller.zk.answers import Pending, answer
+from controller.zk.sessions import Session
+from controller.znodes import paths
+
+MAX_MULTI_BYTES: Final = 1_000_000
+"""ZooKeeper closes the connection on a request above ``jute.maxbuffer``, 1 MiB by default."""
+
+_OPERATION_BYTES: Final = 60
+"""Upper bound of what an operation adds to its path and data (header, lengths, an ordinary ACL)."""
+
+_ANY_VERSION: Final = -1
+
+_ERRORS: Final = (
+    (BadVersionError, WriteError.BAD_VERSION),
+    (NoNodeError, WriteError.NO_NODE),
+    (NodeExistsError, WriteError.NODE_EXISTS),
+    (NotEmptyError, WriteError.NOT_EMPTY),
+)
+
+
+class Refused(Exception):  # noqa: N818 - a multi's outcome, not a fault
+    """ZooKeeper refused a multi because of its ``index``-th operation."""
+
+    def __init__(self, index: int, cause: Exception) -> None:
+        self.index = index
+        self.error = next((e for kind, e in _ERRORS if isinstance(cause, kind)), WriteError.OTHER)
+        self.reason = f"{type(cause).__name__} at operation {index}"
+        super().__init__(self.reason)
+
+    @property
+    def is_race(self) -> bool:
+        """Whether somebody else was faster, so that it may be tried again."""
+        return self.error is not WriteError.OTHER
+
+
+class Fence:
+    """Checks that lead a multi."""
+
+    def __init__(self, *checks: Check) -> None:
+        """Lead by these checks; by none, where nobody competes."""
+        self.checks = checks
+
+    def lead(self, multi: Any) -> None:  # noqa: ANN401 - kazoo has no types
+        """Put the checks into a multi that is still empty."""
+        for check in self.checks:
+            multi.check(check.path, check.version)
+
+
+def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
+    """
+    Wait for a multi: its results, one per operation.
+
+    Raises:
+        Refused: nothing of it was written.
+        SessionSuspendedError: nobody knows.
+        SessionLostError: the session is over; nobody knows either.
+
+    """
+    try:
+        results: list[Any] = answer(pending, timeout_s)
+    except KazooException as error:
+        raise Refused(0, error) from error
+    for index, result in enumerate(results):
+        # The operations before the culprit are "rolled back", those after it "inconsistent".
+        if isinstance(result, Exception) and not isinstance(
+            result, RolledBackError | RuntimeInconsistency
+        ):
+            raise Refused(index, result)
+    return results
+
+
+class Multis:
+    """Commits for the loop."""
+
+    def __init__(self, session: Session) -> None:
+        """Write through this session."""
+        self._session = session
+        self._known_parents: set[str] = set()
+
+    def commit(
+        self, fence: Fence, multis: Sequence[Sequence[Operation]]
+    ) -> list[Committed | Rejected]:
+        """Write the multis; see ``Store.commit``."""
+        if not self._session.is_connected:
+            raise CommitUnknownError("there is no connection to ZooKeeper")
+        parents = [(p, self._session.client.create_async(p)) for p in self._missing_parents(multis)]
+        pending = [_too_large(multi) or self._send(fence, multi) for multi in multis]
+        try:
+            for path, created in parents:
+                self._await_parent(path, created)
+            return [
+                sent if isinstance(sent, Rejected) else self._await_multi(fence, multi, sent)
+                for multi, sent in zip(multis, pending, strict=True)
+            ]
+        except SessionSuspendedError as error:
+            raise CommitUnknownError(str(error)) from error
+
+    def _send(self, fence: Fence, multi: Sequence[Operation]) -> Pending:
+        transaction = self._session.client.transaction()
+        fence.lead(transaction)
+        for operation in multi:
+            match operation:
+                case Check(path=path, version=version):
+                    transaction.check(path, version)
+                case Create(path=path, data=data):
+                    transaction.create(path, data)
+                case SetData(path=path, data=data, version=version):
+                    transaction.set_data(path, data, version)
+                case Delete(path=path, version=version):
+                    transaction.delete(path, _ANY_VERSION if version is None else version)
+        pending: Pending = transaction.commit_async()
+        return pending
+
+    def _await_multi(
+        self, fence: Fence, multi: Sequence[Operation], pending: Pending
+    ) -> Committed | Rejected:
+        try:
+            multi_answer(pending, self._session.timeout_s)
+        except Refused as refused:
+            index = refused.index - len(fence.checks)
+            if index < 0:
+                path = fence.checks[refused.index].path
+                raise ControllerMovedError(f"{path} moved on: {refused.reason}") from refused
+            if refused.error is WriteError.NO_NODE:
+                self._known_parents.difference_update(_ancestors_of_created(multi))
+            return Rejected(index, refused.error)
+        return Committed()
+
+    # --- parents -------------------------------------------------------------------------------
+
+    def _missing_parents(self, multis: Iterable[Iterable[Operation]]) -> list[str]:
+        """Return the parents that may not exist yet, each before what stands in it."""
+        wanted = dict.fromkeys(path for multi in multis for path in _ancestors_of_created(multi))
+        return [path for path in wanted if path not in self._known_parents]
+
+    def _await_parent(self, path: str, created: Pending) -> None:
+        try:
+            answer(created, self._session.timeout_s)
+        except NodeExistsError:
+            pass
+        except KazooException:
+            return  # The multi that needs it will be refused with its own reason.
+        if not path.startswith(f"{paths.TOPICS}/"):
+            # Partitions are created once; remembering them would only grow.
+            self._known_parents.add(path)
+
+
+def _ancestors_of_created(multi: Iterable[Operation]) -> Iterator[str]:
+    for operation in multi:
+        if isinstance(operation, Create):
+            yield from ancestors(operation.path)
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the parents we may make for a znode, the highest first."""
+    parts = path.split("/")
+    for depth in range(2, len(parts)):
+        parent = "/".join(parts[:depth])
+        if not _is_kafkas(parent):
+            yield parent
+
+
+def _is_kafkas(path: str) -> bool:
+    """
+    Whether only Kafka may make this znode.
+
+    A topic's znode most of all: if it was deleted, making it would bring an empty topic to life.
+    """
+    return path == "/brokers" or path.rpartition("/")[0] in ("/brokers", paths.TOPICS)
+
+
+def _too_large(multi: Sequence[Operation]) -> Rejected | None:
+    """Reject what would only make ZooKeeper hang up, naming the largest operation."""
+    sizes = [len(op.path) + len(getattr(op, "data", b"")) + _OPERATION_BYTES for op in multi]
+    if sum(sizes) <= MAX_MULTI_BYTES:
+        return None
+    return Rejected(sizes.index(max(sizes)), WriteError.TOO_LARGE)
+
+
+def epoch_check(version: ZkVersion) -> Check:
+    """Return the check that the leadership among our daemons is still ours."""
+    return Check(paths.EPOCH, version)
+
+
+def claim_check(version: ZkVersion) -> Check:
+    """Return the check that the controller role is still ours."""
+    return Check(paths.CONTROLLER_EPOCH, version)

@@ -1,0 +1,208 @@
+"""
+The session with ZooKeeper: connecting, losing, finding again.
+
+It tells its listeners when the connection is there and when the session is lost, and lets threads
+wait for the connection. A new session is opened by kazoo itself; what has to be read or claimed
+anew then is the listeners' business.
+
+Invariant: listeners are told on a thread of kazoo or of the alarm, so they must not wait for
+ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from typing import Any, Final, Protocol
+
+import structlog
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import OPEN_ACL_UNSAFE, Permissions
+
+from controller.errors import PlanInvalidError, SessionSuspendedError
+from controller.settings import Settings
+from controller.zk.answers import answer
+from controller.zk.operator import client_options
+from controller.znodes import paths
+
+RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
+"""For ever: only ZooKeeper can tell whether the session survived."""
+
+_DEAD: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+
+
+class SessionListener(Protocol):
+    """Who must know what became of the session; never waits for ZooKeeper."""
+
+    def connected(self, *, is_new: bool) -> None:
+        """Tell that the connection is there (again); every watch set before is gone."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """Tell that the session is over, or may be: nothing that hung on it counts any more."""
+        ...
+
+
+def build_client(settings: Settings) -> KazooClient:
+    """
+    Build the daemon's client.
+
+    Raises:
+        PlanInvalidError: the settings ask for SASL and the library for it is not installed.
+
+    """
+    options = client_options(settings)
+    if options["sasl_options"] and importlib.util.find_spec("puresasl") is None:
+        raise PlanInvalidError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
+    return KazooClient(connection_retry=dict(RECONNECT), **options)
+
+
+class Session:
+    """One daemon's connection to ZooKeeper, over any number of sessions."""
+
+    def __init__(self, client: KazooClient, *, timeout_s: float) -> None:
+        """
+        Wrap a client that was not started.
+
+        Args:
+            client: See ``build_client``.
+            timeout_s: The session timeout; an answer that takes longer counts as none.
+
+        """
+        self.client = client
+        self.timeout_s = timeout_s
+        self._listeners: list[SessionListener] = []
+        self._connected = threading.Event()
+        self._alarm: threading.Timer | None = None
+        self._last_id: int | None = None
+        self._running = False
+        self._log = structlog.stdlib.get_logger(__name__)
+        client.add_listener(self._changed)
+
+    def add_listener(self, listener: SessionListener) -> None:
+        """Tell this listener from now on, in the order in which they were added."""
+        self._listeners.append(listener)
+
+    def start(self, *, within_s: float) -> None:
+        """
+        Connect, and from then on stay connected.
+
+        Raises:
+            SessionSuspendedError: there is no connection in time.
+            PlanInvalidError: there is no Kafka cluster at that place.
+
+        """
+        self._running = True
+        hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)
+        self.client.start_async()
+        if not self._connected.wait(within_s):
+            self.stop()
+            raise SessionSuspendedError(f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s")
+        if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
+            self.stop()
+            raise PlanInvalidError(
+                f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
+                f"{paths.BROKER_IDS} does not exist; is the chroot right?"
+            )
+        # Brokers must be able to change what we create, so it gets the permissions they use.
+        self.client.default_acl = self._cluster_acl()
+
+    def stop(self) -> None:
+        """End the session: whatever hung on it goes at once."""
+        self._running = False
+        self._quiet()
+        self.client.stop()
+        self.client.close()
+
+    def ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
+        """Wait for an answer as long as the session would live; see ``answer``."""
+        return answer(pending, self.timeout_s)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection just now."""
+        return self._connected.is_set()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the last session is over and no other was opened yet."""
+        return bool(self.client.state == KazooState.LOST)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a connection can come about at all: not when our credentials were refused."""
+        return not self._running or self.client.client_state not in _DEAD
+
+    @property
+    def id(self) -> int | None:
+        """The present session; None without a connection."""
+        known = self.client.client_id
+        return None if known is None else known[0]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a connection; False when there is none in time."""
+        return self._connected.wait(timeout_s)
+
+    # --- on kazoo's connection thread ----------------------------------------------------------
+
+    def _changed(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._quiet()
+            is_new, self._last_id = self.id != self._last_id, self.id
+            self._log.info("zookeeper connected", new_session=is_new)
+            self._connected.set()
+            for listener in self._listeners:
+                listener.connected(is_new=is_new)
+        elif state == KazooState.SUSPENDED:
+            self._connected.clear()
+            self._log.warning("zookeeper connection lost")
+            self._await_expiry()
+        else:
+            self._connected.clear()
+            self._quiet()
+            if self._running:
+                self._lost("the ZooKeeper session expired")
+
+    def _lost(self, reason: str) -> None:
+        self._log.error("zookeeper session lost", reason=reason)
+        for listener in self._listeners:
+            listener.lost(reason)
+
+    def _await_expiry(self) -> None:
+        """
+        Give the session up when it must have expired.
+
+        ZooKeeper tells us only when we are back; by then another controller may long be in charge.
+        """
+        self._alarm = threading.Timer(
+            self.timeout_s, self._lost, (f"no contact with ZooKeeper for {self.timeout_s:g} s",)
+        )
+        self._alarm.daemon = True
+        self._alarm.start()
+
+    def _quiet(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    # --- permissions ---------------------------------------------------------------------------
+
+    def _cluster_acl(self) -> list[Any]:
+        """Return the permissions the cluster gives its own znodes."""
+        for path in (paths.TOPICS, "/admin"):
+            try:
+                acls, _ = self.ask(self.client.get_acls_async(path))
+            except NoNodeError:
+                continue
+            if not any(_is_open(acl) for acl in acls):
+                return list(acls)
+        return list(OPEN_ACL_UNSAFE)
+
+
+def _is_open(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
+    return bool(
+        (acl.id.scheme, acl.id.id) == ("world", "anyone")
+        and acl.perms & Permissions.ALL == Permissions.ALL
+    )

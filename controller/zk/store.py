@@ -1,0 +1,119 @@
+"""
+ZooKeeper as the loop sees it: ``Store`` on a real cluster.
+
+A façade: writing is ``multis``, reading ``watches``, the controller role ``claims``. What it adds
+is the fence: no write leaves without the checks that entitle us to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from controller.core.model import BrokerId, TopicPartition
+from controller.errors import ControllerMovedError
+from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
+from controller.zk.claims import Claims
+from controller.zk.leadership import Leadership
+from controller.zk.multis import Fence, Multis, claim_check, epoch_check
+from controller.zk.sessions import Session
+from controller.zk.watches import Watches
+
+
+class ZkStore:
+    """Implements ``controller.reactor.ports.Store``."""
+
+    def __init__(
+        self,
+        session: Session,
+        inbox: Inbox,
+        *,
+        controller_id: BrokerId,
+        now_ms: Callable[[], int],
+        leadership: Leadership | None = None,
+    ) -> None:
+        """
+        Build it on a session that may not be started yet.
+
+        Args:
+            session: The connection.
+            inbox: Where events go.
+            controller_id: What ``/controller`` will name; never the id of a broker.
+            now_ms: Milliseconds since 1970.
+            leadership: The role among several daemons; None when there can be only one.
+
+        """
+        self._leadership = leadership
+        self._session = session
+        self._multis = Multis(session)
+        self._watches = Watches(session, inbox)
+        self._claims = Claims(
+            session,
+            inbox,
+            controller_id=controller_id,
+            now_ms=now_ms,
+            leadership=self._leadership_fence,
+        )
+        session.add_listener(self._claims)
+        session.add_listener(self._watches)
+        if leadership is not None:
+            leadership.attach(
+                # A standby's idea of the records is as old as its start.
+                before_gain=self._watches.read_own_records,
+                # Who does not lead must not stand in the way of a controller that works.
+                after_loss=self._claims.resign_if_held,
+            )
+
+    def threads(self) -> Iterator[tuple[str, bool]]:
+        """Yield the name of every thread that must never end, and whether it is alive."""
+        for worker in (*self._watches.threads(), *self._claims.threads()):
+            yield worker.name, worker.is_alive
+        if self._leadership is not None:
+            yield self._leadership.name, self._leadership.is_alive
+        yield "zookeeper connection", self._session.is_usable
+
+    def stop(self) -> None:
+        """End the threads; the session is its owner's."""
+        self._watches.stop()
+        self._claims.stop()
+
+    # --- Store ---------------------------------------------------------------------------------
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Write the multis, pipelined and in order, and wait for all; see ``Store.commit``."""
+        return self._multis.commit(self._fence(), multis)
+
+    def read(self, znode: Znode) -> None:
+        """Read a level and watch it."""
+        self._watches.read(znode)
+
+    def read_topics(self, topics: Sequence[str]) -> None:
+        """Read topic znodes and watch them."""
+        self._watches.read_topics(topics)
+
+    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+        """Read partition states."""
+        self._watches.read_states(partitions, watched=watch)
+
+    def claim_controller(self) -> None:
+        """Try to become the controller."""
+        self._claims.claim()
+
+    def resign_controller(self) -> None:
+        """Give the role back."""
+        self._claims.resign()
+
+    # --- fences --------------------------------------------------------------------------------
+
+    def _fence(self) -> Fence:
+        claim, leadership = self._claims.held, self._leadership_fence()
+        if claim is None:
+            raise ControllerMovedError("the controller role is not ours")
+        if leadership is None:
+            raise ControllerMovedError("another daemon leads")
+        return Fence(claim_check(claim.version), *leadership.checks)
+
+    def _leadership_fence(self) -> Fence | None:
+        if self._leadership is None:
+            return Fence()
+        version = self._leadership.version
+        return None if version is None else Fence(epoch_check(version))

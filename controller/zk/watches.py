@@ -1,0 +1,201 @@
+"""
+What is to be read again, and when: the reading half of the store.
+
+A watch that fires only marks what it stands for; a thread of ours reads it. Marks coalesce: however
+often something changed before its turn came, it is read once. Levels are read on one thread and the
+many (topics, states, our own records) on another, so that a plan is seen at once even while a large
+cluster is read.
+
+Invariant: whatever was asked for stays watched over broken connections and new sessions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from controller.core.events import StateChanged, StatesRead, TopicsRead
+from controller.core.model import PartitionState, TopicAssignment, TopicPartition
+from controller.errors import SessionSuspendedError
+from controller.reactor.ports import Inbox, Znode
+from controller.zk.levels import Levels
+from controller.zk.readers import Reader, Watch, watch
+from controller.zk.sessions import Session
+from controller.zk.workers import Worker
+from controller.znodes import paths
+from controller.znodes.states import decode_state
+from controller.znodes.topics import decode_topic
+
+CHUNK: Final = 2000
+"""Topics or states per event: a turn of the loop should not become long for having read much."""
+
+OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS)
+"""Written by the leading daemon only, and by nobody else while the session lives."""
+
+OWN_RECORDS_S: Final = 60.0
+"""Tens of thousands of goals take some ten seconds."""
+
+Item = TypeVar("Item")
+
+
+class Watches:
+    """Reads what is asked for, and again whenever it changes."""
+
+    def __init__(self, session: Session, inbox: Inbox) -> None:
+        """Begin with nothing; whoever builds it makes it a listener of the session."""
+        self._inbox = inbox
+        self._reader = Reader(session)
+        self._levels = Levels(self._reader)
+        self._levels_worker = Worker("zk-levels", session)
+        self._bulk_worker = Worker("zk-bulk", session)
+        self._lock = threading.Lock()
+        self._wanted: dict[Znode, Watch] = {}
+        self._marked: set[Znode] = set()
+        self._topics: dict[str, Watch] = {}
+        """Watched topics."""
+        self._marked_topics: dict[str, None] = {}
+        self._states: dict[TopicPartition, Watch] = {}
+        """Partitions whose state is watched and has not changed since."""
+
+    def threads(self) -> tuple[Worker, Worker]:
+        """Return the threads, which must never end by themselves."""
+        return self._levels_worker, self._bulk_worker
+
+    # --- asked by the loop ---------------------------------------------------------------------
+
+    def read(self, znode: Znode) -> None:
+        """Read a level now and at every change."""
+        with self._lock:
+            if znode not in self._wanted:
+                self._wanted[znode] = watch(lambda: self.read(znode))
+            if znode in self._marked:
+                return
+            self._marked.add(znode)
+        worker = self._bulk_worker if znode in OWN_RECORDS else self._levels_worker
+        worker.put(lambda: self._read(znode))
+
+    def read_topics(self, topics: Iterable[str]) -> None:
+        """Read topic znodes now and at every change."""
+        with self._lock:
+            is_first = not self._marked_topics
+            self._marked_topics.update(dict.fromkeys(topics))
+            if not is_first or not self._marked_topics:
+                return
+        self._bulk_worker.put(self._read_marked_topics)
+
+    def read_states(self, partitions: Sequence[TopicPartition], *, watched: bool) -> None:
+        """Read partition states once; if watched, tell the next change."""
+        for chunk in _chunks(tuple(partitions)):
+            self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
+
+    def read_own_records(self) -> None:
+        """
+        Read goals and orphans, and wait until the inbox has them; not for the loop's thread.
+
+        Raises:
+            SessionSuspendedError: they could not be read in time.
+
+        """
+        done = threading.Event()
+
+        def job() -> None:
+            for znode in OWN_RECORDS:
+                self._read(znode)
+            done.set()
+
+        # On the thread that reads them always, so that no older answer can come after this one.
+        self._bulk_worker.put(job)
+        if not done.wait(OWN_RECORDS_S):
+            raise SessionSuspendedError(f"our own records were not read in {OWN_RECORDS_S:g} s")
+
+    # --- told by the session -------------------------------------------------------------------
+
+    def connected(self, *, is_new: bool) -> None:
+        """Read again whatever was watched: it may have changed while nobody looked."""
+        with self._lock:
+            levels = [z for z in self._wanted if is_new or z not in OWN_RECORDS]
+            topics = list(self._topics)
+            changed, self._states = list(self._states), {}
+        for znode in levels:
+            self.read(znode)
+        if topics:
+            self.read_topics(topics)
+        for partition in changed:
+            self._inbox.put(StateChanged(partition))
+
+    def lost(self, reason: str) -> None:
+        """Nothing to do: the next session reads everything again."""
+
+    def stop(self) -> None:
+        """End the threads."""
+        for worker in self.threads():
+            worker.stop()
+
+    # --- on our threads ------------------------------------------------------------------------
+
+    def _read(self, znode: Znode) -> None:
+        with self._lock:
+            # Before reading: a change from now on marks it anew.
+            self._marked.discard(znode)
+            watcher = self._wanted.get(znode) or watch(lambda: self.read(znode))
+        self._inbox.put(self._levels.read(znode, watcher))
+
+    def _read_marked_topics(self) -> None:
+        with self._lock:
+            marked, self._marked_topics = tuple(self._marked_topics), {}
+        for chunk in _chunks(marked):
+            self._bulk_worker.put(_bound(self._read_topics, chunk))
+
+    def _topic_watch(self, topic: str) -> Watch:
+        with self._lock:
+            return self._topics.setdefault(topic, watch(lambda: self.read_topics((topic,))))
+
+    def _read_topics(self, topics: tuple[str, ...]) -> None:
+        read: dict[str, TopicAssignment | str | None] = {}
+        for topic, znode in self._reader.get_many(topics, paths.topic_path, self._topic_watch):
+            if znode is None:
+                read[topic] = None
+                with self._lock:
+                    self._topics.pop(topic, None)
+            else:
+                read[topic] = decode_topic(znode.data, znode.version, znode.czxid)
+        self._inbox.put(TopicsRead(read))
+
+    def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
+        watch_of = self._state_watch if watched else _unwatched
+        read: dict[TopicPartition, PartitionState | str | None] = {}
+        for partition, znode in self._reader.get_many(partitions, paths.state_path, watch_of):
+            if znode is None:
+                read[partition] = None
+                with self._lock:
+                    self._states.pop(partition, None)
+            else:
+                read[partition] = decode_state(znode.data, znode.version)
+        self._inbox.put(StatesRead(read))
+
+    def _state_watch(self, partition: TopicPartition) -> Watch:
+        def fired() -> None:
+            with self._lock:
+                # An answer still under way when it fired may have armed it once more.
+                if self._states.get(partition) is watcher:
+                    del self._states[partition]
+            self._inbox.put(StateChanged(partition))
+
+        watcher = watch(fired)
+        with self._lock:
+            return self._states.setdefault(partition, watcher)
+
+
+def _unwatched(_: TopicPartition) -> Watch | None:
+    return None
+
+
+def _chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
+    return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
+
+
+def _bound(
+    job: Callable[..., None], chunk: tuple[Item, ...], **options: bool
+) -> Callable[[], None]:
+    return lambda: job(chunk, **options)

@@ -1,0 +1,86 @@
+"""
+Broker registrations, formats 1 to 5 (``kafka.zk.BrokerIdZNode``).
+
+Only what a controller needs: where to connect, the rack, and whether the registration carries
+features, which tells inter-broker protocol 2.7 or later. Nothing is ever written here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.znodes.documents import (
+    Document,
+    excerpt,
+    is_int,
+    is_list,
+    is_object,
+    is_text,
+    read_document,
+    version_problem,
+)
+
+_FORMATS: Final = (1, 2, 3, 4, 5)
+_FIRST_WITH_FEATURES: Final = 5
+_PORT_MAX: Final = 65535
+_ENDPOINT: Final = re.compile(r"([A-Za-z0-9._-]+)://\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]{1,5})")
+"""As ``kafka.cluster.EndPoint`` reads it, but an advertised host is never empty."""
+
+
+def decode_broker(broker_id: BrokerId, data: bytes, czxid: BrokerEpoch | int) -> LiveBroker | str:
+    """
+    Decode ``/brokers/ids/N``.
+
+    Args:
+        broker_id: The N of the path.
+        data: What the znode holds.
+        czxid: When it was created: the broker epoch (KIP-380).
+
+    """
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    problem = version_problem(document, _FORMATS)
+    if problem is not None:
+        return problem
+    rack = document.get("rack")
+    if rack is not None and not is_text(rack):
+        return f"rack is not a text but {excerpt(rack)}"
+    endpoints = _first_format(document) if document["version"] == 1 else _endpoints(document)
+    if isinstance(endpoints, str):
+        return endpoints
+    has_features = document["version"] == _FIRST_WITH_FEATURES or "features" in document
+    return LiveBroker(broker_id, BrokerEpoch(czxid), endpoints, rack, has_features)
+
+
+def _first_format(document: Document) -> tuple[Endpoint, ...] | str:
+    """Read the only endpoint of format 1."""
+    host, port = document.get("host"), document.get("port")
+    if not is_text(host) or not host:
+        return f"host is not a name but {excerpt(host)}"
+    if not is_int(port, 1, _PORT_MAX):
+        return f"{excerpt(port)} is not a port"
+    return (Endpoint("PLAINTEXT", host, port, "PLAINTEXT"),)
+
+
+def _endpoints(document: Document) -> tuple[Endpoint, ...] | str:
+    listed = document.get("endpoints")
+    if not is_list(listed) or not listed:
+        return f"endpoints is not a list of addresses but {excerpt(listed)}"
+    protocols = document.get("listener_security_protocol_map")
+    if protocols is not None and not is_object(protocols):
+        return f"listener_security_protocol_map is not an object but {excerpt(protocols)}"
+    endpoints: list[Endpoint] = []
+    for text in listed:
+        found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+        if found is None or not 1 <= int(found[3]) <= _PORT_MAX:
+            return f"{excerpt(text)} is not an endpoint"
+        listener = found[1]
+        # Before the map existed (formats 2 and 3) a listener was named after its protocol.
+        protocol = listener if protocols is None else protocols.get(listener)
+        if not is_text(protocol):
+            return f"listener {listener} has no security protocol"
+        endpoints.append(Endpoint(listener, found[2], int(found[3]), protocol))
+    return tuple(endpoints)

@@ -1,0 +1,114 @@
+"""
+Reading JSON that anybody may have written: the ground all codecs of this room stand on.
+
+It knows nothing of znodes. Whatever the bytes are, the answer is a value or the reason why there is
+none; no exception escapes. Numbers are taken only as JSON integers: neither booleans nor 1.0 pass
+for one.
+
+Unknown keys are ignored here, as Kafka's parsers do; who must not ignore them says so itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn, TypeGuard
+
+from controller.core.model import BrokerId, Replicas
+
+INT_MAX: Final = 2**31 - 1
+"""Ids, partitions, versions and epochs are Java ints."""
+
+LONG_MAX: Final = 2**63 - 1
+
+EXCERPT_MAX: Final = 200
+"""Characters of foreign text that a reason quotes at most."""
+
+Document = Mapping[str, object]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """Refuse what Python would accept and JSON does not know."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_document(data: bytes) -> Document | str:  # noqa: PLR0911 - one return per reason
+    """Parse a JSON object; a text says why it is none."""
+    if not data:
+        return "the node is empty"
+    try:
+        document = json.loads(data.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    except json.JSONDecodeError as error:
+        return f"not JSON: {error.msg} at position {error.pos}"
+    except ValueError as error:
+        return f"not JSON: {error}"
+    except RecursionError:
+        return "not JSON that can be read: nested too deeply"
+    if not isinstance(document, dict):
+        return f"a JSON object was expected, not {excerpt(document)}"
+    return document
+
+
+def write_document(document: Document) -> bytes:
+    """Write JSON the way Kafka does: compact, and in ASCII so that no name can break it."""
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
+def is_int(value: object, low: int = 0, high: int = INT_MAX) -> TypeGuard[int]:
+    """Whether it is a JSON integer within the bounds; ``true`` is not 1."""
+    return type(value) is int and low <= value <= high
+
+
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether it is a JSON array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[Document]:
+    """Whether it is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it is a string that every encoding of ours can carry (no lone surrogates)."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def version_problem(
+    document: Document, known: Sequence[int], absent: int | None = None
+) -> str | None:
+    """Return what is wrong with ``version``; ``absent`` is what a missing one stands for."""
+    version = document.get("version", absent)
+    if is_int(version) and version in known:
+        return None
+    return f"version {excerpt(version)} is not known"
+
+
+def read_broker_ids(value: object) -> Replicas | str:
+    """Read a list of broker ids, possibly empty, without repetition."""
+    if not is_list(value):
+        return f"a list of broker ids was expected, not {excerpt(value)}"
+    for item in value:
+        if not is_int(item):
+            return f"{excerpt(item)} is not a broker id"
+    ids = tuple(BrokerId(item) for item in value if is_int(item))
+    if len(set(ids)) != len(ids):
+        return f"a broker is listed twice in {excerpt(value)}"
+    return ids
+
+
+def read_replicas(value: object) -> Replicas | str:
+    """Read a replica list: broker ids, at least one, without repetition."""
+    ids = read_broker_ids(value)
+    return "the replica list is empty" if ids == () else ids
+
+
+def excerpt(value: object) -> str:
+    """Quote a foreign value, shortened, in ASCII."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= EXCERPT_MAX else f"{text[: EXCERPT_MAX - 3]}..."

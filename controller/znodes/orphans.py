@@ -1,0 +1,48 @@
+"""
+Replicas that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``.
+
+Broker and partition are the path; the content says which topic of that name it was, and why.
+"""
+
+from __future__ import annotations
+
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, Zxid
+from controller.znodes.documents import (
+    LONG_MAX,
+    excerpt,
+    is_int,
+    is_text,
+    read_document,
+    version_problem,
+    write_document,
+)
+from controller.znodes.paths import parse_number, parse_topic_partition
+
+
+def decode_orphan(broker: str, name: str, data: bytes) -> Orphan | str:  # noqa: PLR0911 - one return per reason
+    """Decode an orphan from the last two components of its path and its content."""
+    broker_id, partition = parse_number(broker), parse_topic_partition(name)
+    if broker_id is None:
+        return f"{excerpt(broker)} is not a broker id"
+    if partition is None:
+        return f"{excerpt(name)} is not a partition"
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    problem = version_problem(document, (1,))
+    if problem is not None:
+        return problem
+    czxid, reason = document.get("topic_czxid"), document.get("reason")
+    if not is_int(czxid, high=LONG_MAX):
+        return f"topic_czxid is not a zxid but {excerpt(czxid)}"
+    if not is_text(reason):
+        return f"reason is not a text but {excerpt(reason)}"
+    return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason)
+
+
+def encode_orphan(orphan: Orphan) -> bytes:
+    """Encode what the path does not say."""
+    return write_document(
+        {"version": 1, "topic_czxid": orphan.topic_czxid, "reason": orphan.reason}
+    )

@@ -1,0 +1,115 @@
+"""
+The topic znode: which brokers hold which partition (``kafka.zk.TopicZNode``).
+
+Format 1 has partitions only (up to 2.3), 2 adds the adding and removing replicas (2.4), 3 the topic
+id (2.8). Kafka ignores the number and so does the decoder; the encoder writes 3 where there is an
+id and 2 otherwise, which 2.3 reads as well.
+
+Invariant: what is decoded satisfies AR and RR within RS, no partition without replicas, none twice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from controller.core.model import (
+    PartitionAssignment,
+    Replicas,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.znodes.documents import (
+    Document,
+    excerpt,
+    is_object,
+    read_broker_ids,
+    read_document,
+    write_document,
+)
+from controller.znodes.paths import parse_number
+
+_TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+"""A ``org.apache.kafka.common.Uuid``: 16 bytes in base64url without padding."""
+
+
+def decode_topic(data: bytes, version: ZkVersion, czxid: Zxid) -> TopicAssignment | str:
+    """
+    Decode ``/brokers/topics/T``.
+
+    Args:
+        data: What the znode holds.
+        version: The data version it was read at.
+        czxid: When it was created: tells a topic from another that had its name before.
+
+    """
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    partitions = _assignments(document)
+    if isinstance(partitions, str):
+        return partitions
+    topic_id = document.get("topic_id")
+    if topic_id is None:
+        return TopicAssignment(partitions, version, czxid)
+    if not isinstance(topic_id, str) or _TOPIC_ID.fullmatch(topic_id) is None:
+        return f"{excerpt(topic_id)} is not a topic id"
+    return TopicAssignment(partitions, version, czxid, topic_id)
+
+
+def _assignments(document: Document) -> dict[int, PartitionAssignment] | str:  # noqa: PLR0911 - one return per reason
+    replicas = _by_partition(document, "partitions")
+    adding = _by_partition(document, "adding_replicas", {})
+    removing = _by_partition(document, "removing_replicas", {})
+    if isinstance(replicas, str):
+        return replicas
+    if isinstance(adding, str):
+        return adding
+    if isinstance(removing, str):
+        return removing
+    unlisted = {*adding, *removing} - {*replicas}
+    if unlisted:
+        return f"partition {min(unlisted)} has adding or removing replicas but is not listed"
+    partitions: dict[int, PartitionAssignment] = {}
+    for number, rs in replicas.items():
+        entry = PartitionAssignment(rs, adding.get(number, ()), removing.get(number, ()))
+        if not rs:
+            return f"partition {number}: the replica list is empty"
+        if not {*entry.adding_replicas, *entry.removing_replicas} <= {*rs}:
+            return f"partition {number}: adding or removing a broker that is not among its replicas"
+        partitions[number] = entry
+    return partitions
+
+
+def _by_partition(document: Document, key: str, absent: object = None) -> dict[int, Replicas] | str:
+    """Read a map of partitions to broker ids."""
+    value = document.get(key, absent)
+    if not is_object(value):
+        return f"{key} is not an object but {excerpt(value)}"
+    read: dict[int, Replicas] = {}
+    for name, listed in value.items():
+        number = parse_number(name)
+        if number is None:
+            return f"{key}: {excerpt(name)} is not a partition"
+        ids = read_broker_ids(listed)
+        if isinstance(ids, str):
+            return f"{key}: partition {number}: {ids}"
+        read[number] = ids
+    return read
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """Encode the whole znode, partitions in order of their number, without its data version."""
+    entries = sorted(assignment.partitions.items())
+    document: dict[str, object] = {
+        "version": 2,
+        "partitions": {str(n): e.replicas for n, e in entries},
+        "adding_replicas": {str(n): e.adding_replicas for n, e in entries if e.adding_replicas},
+        "removing_replicas": {
+            str(n): e.removing_replicas for n, e in entries if e.removing_replicas
+        },
+    }
+    if assignment.topic_id is not None:
+        document |= {"version": 3, "topic_id": assignment.topic_id}
+    return write_document(document)

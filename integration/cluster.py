@@ -1,0 +1,263 @@
+"""
+A real cluster on this machine: one ZooKeeper, some brokers, and what tests ask of them.
+
+Reads znodes as they are, without the project's own codecs: a test must not believe what it tests.
+It only breaks what it is told to break; ``heal`` undoes that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from integration.scratch import scratch_directory
+from integration.servers import Broker, BrokerOptions, ZooKeeperServer
+from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
+from integration.waiting import eventually
+
+_SERVING_WITHIN_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """The shape of a cluster."""
+
+    brokers: int = 5
+    """They get the ids 1 to n."""
+    racks: Sequence[str] = ()
+    """Dealt out in turn; none means brokers without a rack."""
+    chroot: str = "/kafka"
+    broker: BrokerOptions = field(default_factory=BrokerOptions)
+
+
+class Cluster:
+    """
+    A ZooKeeper and its brokers; ``running`` makes one that is cleaned up.
+
+    Attributes:
+        zookeeper: The ZooKeeper process.
+        brokers: The broker processes by id.
+        directory: Where everything it writes is.
+    """
+
+    def __init__(self, directory: Path, options: ClusterOptions) -> None:
+        self.directory = directory
+        self.options = options
+        self.zookeeper = ZooKeeperServer(directory / "zookeeper")
+        self.zookeeper_connect = self.zookeeper.address + options.chroot
+        self.zk = KazooClient(hosts=self.zookeeper_connect, timeout=10.0)
+        self.brokers = {
+            broker_id: Broker(
+                broker_id,
+                directory / f"broker-{broker_id}",
+                zookeeper=self.zookeeper_connect,
+                options=options.broker,
+                rack=options.racks[n % len(options.racks)] if options.racks else None,
+                is_registered=self.is_registered,
+            )
+            for n, broker_id in enumerate(range(1, options.brokers + 1))
+        }
+
+    @classmethod
+    @contextmanager
+    def running(cls, options: ClusterOptions | None = None) -> Iterator[Cluster]:
+        """Yield a cluster that serves; afterwards no process and no file of it is left."""
+        with ExitStack() as cleaning:
+            directory = cleaning.enter_context(scratch_directory())
+            cluster = cls(directory, options or ClusterOptions())
+            cleaning.callback(cluster.close)
+            cluster.start()
+            yield cluster
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything, the brokers side by side, and wait until all know each other."""
+        self.zookeeper.start()
+        self.zookeeper.make_path(self.options.chroot or "/")
+        self.zk.start(timeout=30)
+        self.start_brokers(*self.brokers)
+        self._await_whole()
+
+    def start_brokers(self, *broker_ids: int) -> None:
+        """Start brokers side by side and wait until each serves."""
+        for broker_id in broker_ids:
+            self.brokers[broker_id].spawn()
+        for broker_id in broker_ids:
+            self.brokers[broker_id].await_ready()
+
+    def heal(self) -> None:
+        """Let everything run again that was killed, stopped or frozen."""
+        for process in self.processes:
+            process.thaw()
+        if not self.zookeeper.is_alive:
+            self.zookeeper.start()
+        self.start_brokers(*(n for n, broker in self.brokers.items() if not broker.is_alive))
+        self._await_whole()
+
+    def close(self) -> None:
+        """Kill every process and give up every port; the data is of no more use."""
+        self.zk.stop()
+        self.zk.close()
+        for process in self.processes:
+            process.kill()
+            process.port.close()
+
+    @property
+    def processes(self) -> list[Broker | ZooKeeperServer]:
+        """Every process of the cluster, dead or alive."""
+        return [*self.brokers.values(), self.zookeeper]
+
+    # --- clients -------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, dead or alive, as clients take them."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client for topic administration; during a tenure of ours its requests wait."""
+        return self._admin_of(self.bootstrap_servers)
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: Mapping[int, Sequence[int]],
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """
+        Create a topic with exactly these replicas, wait for all in the ISR, return its name.
+
+        Args:
+            name: Of the topic.
+            assignment: Replicas by partition; partitions count from 0 without gaps.
+            config: Topic settings.
+        """
+        replicas = [list(assignment[partition]) for partition in range(len(assignment))]
+        topic = NewTopic(
+            name,
+            num_partitions=len(replicas),
+            replica_assignment=replicas,
+            config=dict(config or {}),
+        )
+        self.admin.create_topics([topic], request_timeout=30)[name].result(timeout=35)
+        eventually(
+            lambda: all(self.isr(name, n) == set(of) for n, of in enumerate(replicas)),
+            within_s=_SERVING_WITHIN_S,
+            what=f"every replica of {name} is in sync",
+        )
+        return name
+
+    def delete_topics(self, *names: str) -> None:
+        """Ask for the deletion of topics; it is complete when their znodes are gone."""
+        if names:
+            for future in self.admin.delete_topics(list(names), request_timeout=30).values():
+                future.result(timeout=35)
+
+    def run_tool(self, main_class: str, *arguments: str, within_s: float = 120.0) -> ToolResult:
+        """Run a stock tool (``tools``) of the brokers' release."""
+        return run_tool(
+            main_class,
+            *arguments,
+            release=self.options.broker.release,
+            directory=self.directory,
+            within_s=within_s,
+        )
+
+    def reassign_partitions(self, *arguments: str) -> ToolResult:
+        """Run the stock reassignment tool against this cluster."""
+        where = (
+            ("--bootstrap-server", self.bootstrap_servers)
+            if self.options.broker.release.reassigns_by_api
+            else ("--zookeeper", self.zookeeper_connect)
+        )
+        return self.run_tool(REASSIGN_PARTITIONS, *where, *arguments)
+
+    # --- what ZooKeeper and the disks say ------------------------------------------------------
+
+    def read(self, path: str) -> dict[str, Any] | None:
+        """Return a znode's JSON object, None where there is no znode."""
+        try:
+            data, _stat = self.zk.get(path)
+        except NoNodeError:
+            return None
+        content = json.loads(data)
+        assert isinstance(content, dict), f"{path} holds {data!r}"
+        return content
+
+    def topic(self, name: str) -> dict[str, Any] | None:
+        """Return the topic znode: ``partitions``, ``adding_replicas``, ``removing_replicas``."""
+        return self.read(f"/brokers/topics/{name}")
+
+    def replicas(self, name: str, partition: int) -> list[int]:
+        """Return the replicas of a partition in their order, empty where there is none."""
+        topic = self.topic(name) or {"partitions": {}}
+        return list(topic["partitions"].get(str(partition), []))
+
+    def state(self, name: str, partition: int) -> dict[str, Any] | None:
+        """Return the partition's state znode: ``leader``, ``isr``, ``leader_epoch`` and so on."""
+        return self.read(f"/brokers/topics/{name}/partitions/{partition}/state")
+
+    def isr(self, name: str, partition: int) -> set[int]:
+        """Return the brokers in the partition's ISR, none where there is no state."""
+        return set((self.state(name, partition) or {"isr": []})["isr"])
+
+    def leader(self, name: str, partition: int) -> int | None:
+        """Return the partition's leader, None where there is none."""
+        leader = (self.state(name, partition) or {"leader": -1})["leader"]
+        return None if leader == -1 else int(leader)
+
+    def controller(self) -> int | None:
+        """Return the id in ``/controller``, whoever's it is; None while nobody leads."""
+        holder = self.read("/controller")
+        return None if holder is None else int(holder["brokerid"])
+
+    def controller_broker(self) -> int | None:
+        """Return the broker that is the controller; None while nobody or a foreign process is."""
+        holder = self.controller()
+        return holder if holder in self.brokers else None
+
+    def is_registered(self, broker_id: int) -> bool:
+        """Return whether a registration stands; False as well while ZooKeeper does not answer."""
+        try:
+            return self.zk.exists(f"/brokers/ids/{broker_id}") is not None
+        except KazooException:
+            return False
+
+    def replica_directories(self, broker_id: int) -> set[str]:
+        """Return the replica directories on a broker's disks, ``…-delete`` ones included."""
+        return self.brokers[broker_id].replica_directories()
+
+    def _await_whole(self) -> None:
+        eventually(
+            self._is_whole,
+            within_s=_SERVING_WITHIN_S,
+            what="a controller leads and every broker knows every other",
+            tolerating=(KafkaException, KazooException),
+        )
+
+    def _is_whole(self) -> bool:
+        if self.controller() is None:
+            return False
+        return all(
+            set(self._admin_of(broker.address).list_topics(timeout=5).brokers) == set(self.brokers)
+            for broker in self.brokers.values()
+        )
+
+    def _admin_of(self, servers: str) -> AdminClient:
+        return AdminClient({"bootstrap.servers": servers, **QUIET})
+
+
+QUIET: Final[Mapping[str, str | int | float | bool]] = {"log_level": 0}
+"""librdkafka writes every refused connection to our standard error; here brokers die on purpose."""

@@ -1,0 +1,95 @@
+"""
+Fixtures on real servers: one cluster for the whole run, whole again before and after each test.
+
+Tests take fresh topics rather than fresh clusters; a test that needs another shape of cluster makes
+its own with ``Cluster.running``.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pytest
+from confluent_kafka import KafkaException
+
+from integration.cluster import Cluster
+from integration.processes import exit_on_sigterm
+from integration.scratch import scratch_directory
+from integration.servers import ZooKeeperServer
+
+
+class MakeTopic(Protocol):
+    """Create a topic under a name nobody else has and return that name."""
+
+    def __call__(
+        self,
+        assignment: Mapping[int, Sequence[int]],
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return once every replica is in sync."""
+        ...
+
+
+def pytest_configure() -> None:
+    """Clean up when the run is asked to end, too."""
+    exit_on_sigterm()
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    """Give a ZooKeeper without brokers; tests keep to a chroot of their own."""
+    with scratch_directory() as directory:
+        server = ZooKeeperServer(directory / "zookeeper")
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
+            server.port.close()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Cluster]:
+    """Give the five brokers of this run; tests take ``cluster`` instead."""
+    with Cluster.running() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    """Give the shared cluster with everything up, and see to it that the next test gets it so."""
+    shared_cluster.heal()
+    yield shared_cluster
+    shared_cluster.heal()
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Give names for topics that tell which test they belong to."""
+    test = re.sub(r"[^A-Za-z0-9_]", "-", request.node.name)[:60]
+    return lambda: f"{test}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def make_topic(cluster: Cluster, fresh_name: Callable[[], str]) -> Iterator[MakeTopic]:
+    """Give a maker of topics that are deleted after the test."""
+    made: list[str] = []
+
+    def make(
+        assignment: Mapping[int, Sequence[int]], config: Mapping[str, str] | None = None
+    ) -> str:
+        name = fresh_name()
+        made.append(name)
+        cluster.create_topic(name, assignment, config)
+        return name
+
+    yield make
+    cluster.heal()
+    for name in made:
+        try:
+            cluster.delete_topics(name)
+        except KafkaException:
+            continue  # never created, or deleted by the test

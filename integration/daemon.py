@@ -1,0 +1,137 @@
+"""
+The reassigner itself as a child process, started as an operator starts it.
+
+It is told where ZooKeeper is and where to listen; what it does is read from its HTTP endpoints and
+its log.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from integration.ports import LOCALHOST, ReservedPort
+from integration.processes import ChildProcess, on_a_leash
+from integration.tools import ToolResult
+
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_PREFIX: Final = "REASSIGNER_"
+_ANSWER_WITHIN_S: Final = 5.0
+
+
+class Daemon(ChildProcess):
+    """
+    One `reassigner run`.
+
+    Args:
+        zookeeper_connect: Connect string with chroot.
+        directory: Its log and journal go here; several daemons may share it if named differently.
+        options: Further command-line options.
+        name: How messages and files call it.
+    """
+
+    def __init__(
+        self,
+        zookeeper_connect: str,
+        directory: Path,
+        *options: str,
+        name: str = "reassigner",
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = ReservedPort()
+        self.journal_directory = directory / f"{name}-journal"
+        command = [
+            sys.executable,
+            "-m",
+            "controller.cli",
+            "run",
+            "--zookeeper",
+            zookeeper_connect,
+            "--http",
+            self.port.address,
+            "--journal-dir",
+            str(self.journal_directory),
+            *options,
+        ]
+        super().__init__(
+            name,
+            command,
+            log=directory / f"{name}.log",
+            environment=_environment(),
+            working_directory=_ROOT,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it serves HTTP."""
+        return f"http://{self.port.address}"
+
+    def is_ready(self) -> bool:
+        """Ask ``/readyz``: leaders and standbys are both ready."""
+        try:
+            code, _body = self.get("/readyz")
+        except (OSError, http.client.HTTPException):
+            return False
+        return code == http.HTTPStatus.OK
+
+    def get(self, path: str) -> tuple[int, str]:
+        """
+        Return code and body of an HTTP GET.
+
+        Raises:
+            OSError: It does not answer.
+        """
+        connection = http.client.HTTPConnection(
+            LOCALHOST, self.port.number, timeout=_ANSWER_WITHIN_S
+        )
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def status(self) -> dict[str, Any]:
+        """
+        Return ``/status``.
+
+        Raises:
+            OSError: It does not answer.
+        """
+        code, body = self.get("/status")
+        assert code == http.HTTPStatus.OK, f"/status answered {code}: {body}"
+        content = json.loads(body)
+        assert isinstance(content, dict), body
+        return content
+
+
+def run_reassigner(*arguments: str, within_s: float = 120.0) -> ToolResult:
+    """
+    Run one verb of the CLI to its end.
+
+    Args:
+        arguments: Verb and options.
+        within_s: It is killed and ``TimeoutExpired`` raised after this many seconds.
+    """
+    done = subprocess.run(
+        on_a_leash([sys.executable, "-m", "controller.cli", *arguments]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=_environment(),
+        cwd=_ROOT,
+        timeout=within_s,
+        check=False,
+    )
+    return ToolResult(done.returncode, done.stdout)
+
+
+def _environment() -> dict[str, str]:
+    """Return ours without settings of the reassigner: what runs here says everything it means."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}

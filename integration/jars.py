@@ -1,0 +1,134 @@
+"""
+The jars of a Kafka release, resolved by Maven from ``pom.xml`` once and kept.
+
+Kept under the user's cache directory, keyed by the release and the pom's content: a changed pom
+resolves anew, a fresh clone does not. Safe when several processes ask at once: one resolves, into a
+directory that gets its final name only when it is complete; the others wait.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+POM: Final = Path(__file__).with_name("pom.xml")
+RESOLVE_WITHIN_S: Final = 900
+
+
+class JarsUnavailableError(RuntimeError):
+    """Maven is missing, or could not resolve the jars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What has to be named to resolve one Kafka release."""
+
+    kafka: str
+    scala: str
+    zookeeper: str
+    """The broker's client library, and the server when it runs from these jars."""
+
+    @property
+    def has_java_tools(self) -> bool:
+        """Whether the stock tools are the Java ones of ``kafka-tools``, no longer Scala."""
+        return self._minor >= (3, 7)
+
+    @property
+    def reassigns_by_api(self) -> bool:
+        """Whether the reassignment tool speaks to brokers (KIP-455) rather than to ZooKeeper."""
+        return self._minor >= (2, 6)
+
+    @property
+    def _minor(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.kafka.split(".")[:2])
+
+
+KAFKA_3_9: Final = Release("3.9.1", "2.13", "3.8.4")
+KAFKA_2_4: Final = Release("2.4.1", "2.12", "3.5.7")
+KAFKA_2_3: Final = Release("2.3.1", "2.12", "3.4.10")
+"""With the client of 3.4.10: the one it shipped with cannot connect from Java 17."""
+
+
+def classpath(release: Release = KAFKA_3_9) -> str:
+    """
+    Return the class path of a release, resolving it first if this machine has not yet.
+
+    Raises:
+        JarsUnavailableError: Maven is missing, failed or took too long.
+    """
+    return str(jars_directory(release) / "*")
+
+
+def jars_directory(release: Release = KAFKA_3_9) -> Path:
+    """
+    Return the directory that holds exactly the jars of a release.
+
+    Raises:
+        JarsUnavailableError: Maven is missing, failed or took too long.
+    """
+    root = _cache_root()
+    directory = root / f"kafka-{release.kafka}-{_key(release)}"
+    if directory.is_dir():
+        return directory
+    root.mkdir(parents=True, exist_ok=True)
+    with _alone(root / "lock"):
+        if not directory.is_dir():
+            scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=root))
+            try:
+                _resolve(release, scratch)
+                scratch.chmod(0o755)
+                scratch.rename(directory)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return directory
+
+
+def _cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kafka-reassigner" / "jars"
+
+
+def _key(release: Release) -> str:
+    return hashlib.sha256(POM.read_bytes() + repr(release).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # released with the file, whatever happens to us
+        yield
+
+
+def _resolve(release: Release, into: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JarsUnavailableError("Maven (mvn) is needed once, to resolve Kafka's jars")
+    command = [
+        maven,
+        "-q",
+        "-B",
+        f"--file={POM}",
+        f"-Dkafka.version={release.kafka}",
+        f"-Dscala.binary={release.scala}",
+        f"-Dzookeeper.version={release.zookeeper}",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={into}",
+        "dependency:copy-dependencies",
+    ]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=RESOLVE_WITHIN_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JarsUnavailableError(f"Maven did not end in {RESOLVE_WITHIN_S} s") from error
+    if done.returncode != 0 or not any(into.glob("kafka_*.jar")):
+        raise JarsUnavailableError(f"Maven failed ({done.returncode}): {done.stdout[-2000:]}")

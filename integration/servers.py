@@ -1,0 +1,230 @@
+"""
+ZooKeeper and Kafka brokers as child processes: their settings, and when they serve.
+
+Settings are small on purpose (five brokers fit in 3 GB) and quick (files of deleted replicas
+disappear after a second, sessions expire after six). Ports, ids and data stay over restarts.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from integration.jars import KAFKA_3_9, Release, classpath
+from integration.jvms import java_command, write_logging
+from integration.ports import LOCALHOST, ReservedPort
+from integration.processes import ChildProcess
+from integration.waiting import eventually
+
+# ApiVersions, version 0, correlation id 0, no client id: what every client says first.
+_HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """What tests vary of a broker; everything else is fixed below."""
+
+    inter_broker_protocol: str | None = "2.6"
+    """Below 2.7 leaders write their ISR to ZooKeeper; None leaves the release's default."""
+    min_insync_replicas: int = 1
+    controlled_shutdown: bool = True
+    replica_lag_time_max_ms: int = 10_000
+    zookeeper_session_timeout_ms: int = 6_000
+    log_dirs: int = 1
+    heap_mb: int = 512
+    internal_replication_factor: int = 3
+    """Of the offsets and transaction topics."""
+    release: Release = KAFKA_3_9
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Further broker settings; they win over everything here."""
+
+
+class ZooKeeperServer(ChildProcess):
+    """A standalone ZooKeeper."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self.port = ReservedPort()
+        configuration = directory / "zoo.cfg"
+        settings = {
+            "dataDir": str(directory / "data"),
+            "clientPort": str(self.port.number),
+            "clientPortAddress": LOCALHOST,
+            "tickTime": "500",  # sessions from one second on, expired at most half a second late
+            "minSessionTimeout": "1000",
+            "maxSessionTimeout": "60000",
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+        }
+        configuration.write_text(_properties(settings))
+        command = java_command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(configuration),
+            classpath=classpath(KAFKA_3_9),
+            heap_mb=256,
+            logging=write_logging(directory),
+            # Survives kill -9 all the same: what was written is in the page cache.
+            properties={"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "1024"},
+        )
+        super().__init__("zookeeper", command, log=directory / "zookeeper.log")
+
+    @property
+    def address(self) -> str:
+        """``host:port``, without a chroot."""
+        return self.port.address
+
+    def make_path(self, path: str) -> None:
+        """Create a path, such as a chroot, unless it is there."""
+        client = KazooClient(hosts=self.address)
+        client.start(timeout=30)
+        try:
+            client.ensure_path(path)
+        finally:
+            client.stop()
+            client.close()
+
+    def is_ready(self) -> bool:
+        """Ask ``srvr``, which is only answered once requests are served."""
+        return b"Mode: standalone" in _ask(self.port.number, b"srvr")
+
+
+class Broker(ChildProcess):
+    """
+    One Kafka broker.
+
+    Args:
+        broker_id: Its fixed id.
+        directory: Configuration, log and data go below it.
+        zookeeper: Connect string with chroot.
+        options: What tests vary.
+        rack: Its rack, if any.
+        is_registered: Says whether a registration of this id stands in ZooKeeper.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a broker is made of
+        self,
+        broker_id: int,
+        directory: Path,
+        *,
+        zookeeper: str,
+        options: BrokerOptions,
+        rack: str | None,
+        is_registered: Callable[[int], bool],
+    ) -> None:
+        directory.mkdir(parents=True)
+        self.broker_id = broker_id
+        self.port = ReservedPort()
+        self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
+        self._is_registered = is_registered
+        self._session_s = options.zookeeper_session_timeout_ms / 1000
+        configuration = directory / "server.properties"
+        configuration.write_text(_properties(self._settings(zookeeper, options, rack)))
+        command = java_command(
+            "kafka.Kafka",
+            str(configuration),
+            classpath=classpath(options.release),
+            heap_mb=options.heap_mb,
+            logging=write_logging(directory),
+        )
+        super().__init__(f"broker {broker_id}", command, log=directory / "server.log")
+
+    @property
+    def address(self) -> str:
+        """``host:port`` of its only listener."""
+        return self.port.address
+
+    def spawn(self) -> None:
+        """Start it once the session of a killed predecessor is over: Kafka refuses to before."""
+        eventually(
+            lambda: not self._is_registered(self.broker_id),
+            within_s=self._session_s + 10.0,
+            what=f"the former session of {self.name} expires",
+        )
+        super().spawn()
+
+    def is_ready(self) -> bool:
+        """Return whether it is registered and answers requests; it registers before it answers."""
+        return self._is_registered(self.broker_id) and len(_ask(self.port.number, _HELLO)) > 0
+
+    def replica_directories(self) -> set[str]:
+        """
+        Return the names of the replica directories on its disks, live and being deleted.
+
+        A live one is called ``topic-partition``, one that is to be deleted
+        ``topic-partition.id-delete``.
+        """
+        return {
+            entry.name
+            for log_dir in self.log_dirs
+            if log_dir.is_dir()
+            for entry in log_dir.iterdir()
+            if entry.is_dir()
+        }
+
+    def _settings(self, zookeeper: str, options: BrokerOptions, rack: str | None) -> dict[str, str]:
+        listener = f"PLAINTEXT://{self.port.address}"
+        optional = {
+            "broker.rack": rack,
+            "inter.broker.protocol.version": options.inter_broker_protocol,
+        }
+        return {
+            "broker.id": str(self.broker_id),
+            "listeners": listener,
+            "advertised.listeners": listener,
+            "zookeeper.connect": zookeeper,
+            "zookeeper.session.timeout.ms": str(options.zookeeper_session_timeout_ms),
+            "log.dirs": ",".join(str(path) for path in self.log_dirs),
+            "min.insync.replicas": str(options.min_insync_replicas),
+            "controlled.shutdown.enable": str(options.controlled_shutdown).lower(),
+            "replica.lag.time.max.ms": str(options.replica_lag_time_max_ms),
+            "offsets.topic.replication.factor": str(options.internal_replication_factor),
+            "transaction.state.log.replication.factor": str(options.internal_replication_factor),
+            **_FIXED,
+            **{name: value for name, value in optional.items() if value is not None},
+            **options.extra,
+        }
+
+
+_FIXED: Final[Mapping[str, str]] = {
+    # Nothing happens that a test did not ask for.
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "delete.topic.enable": "true",
+    "unclean.leader.election.enable": "false",
+    # Soon rather than robust.
+    "controlled.shutdown.max.retries": "1",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.initial.task.delay.ms": "1000",  # of the task that deletes directories
+    "log.segment.delete.delay.ms": "1000",
+    # Small.
+    "background.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.cleaner.threads": "1",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
+}
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _ask(port: int, question: bytes) -> bytes:
+    """Return the beginning of the answer of a local server, empty when there is none."""
+    try:
+        with socket.create_connection((LOCALHOST, port), timeout=2.0) as connection:
+            connection.sendall(question)
+            return connection.recv(4096)
+    except OSError:
+        return b""

@@ -1,0 +1,346 @@
+"""
+Channels to real brokers: a controller seized by hand speaks to them through our connections.
+
+What is written to ZooKeeper here is written plainly, so that only ``controller.brokers`` is under
+test.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.configs import DescribedTopicConfigs
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.versions import BY_PROTOCOL, versions_of
+from controller.core.events import (
+    Event,
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    TopicConfigsRead,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Endpoint,
+    LeaderEpoch,
+    LiveBroker,
+    Replicas,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.reactor.ports import (
+    LeaderAndIsr,
+    LeaderAndIsrState,
+    StopReplica,
+    StopReplicaState,
+    UpdateMetadata,
+    UpdateMetadataState,
+)
+from integration.cluster import Cluster
+from integration.waiting import eventually
+
+CONTROLLER = BrokerId(1_000_000)
+ONE, TWO = BrokerId(1), BrokerId(2)
+NONE = 0
+STALE_CONTROLLER_EPOCH = 11
+ANSWER_WITHIN_S = 40.0
+
+
+@dataclass
+class QueueInbox:
+    """An inbox a test can wait on."""
+
+    events: queue.Queue[Event] = field(default_factory=queue.Queue)
+
+    def put(self, event: Event) -> None:
+        """Add an event."""
+        self.events.put(event)
+
+    def next(self) -> Event:
+        """Return the next event."""
+        return self.events.get(timeout=ANSWER_WITHIN_S)
+
+
+class SeizedController:
+    """The controller role, taken in one multi, and what it reads and writes meanwhile."""
+
+    def __init__(self, zookeeper: str) -> None:
+        self.client = KazooClient(zookeeper)
+        self.client.start()
+        self.epoch = ControllerEpoch(0)
+
+    def claim(self) -> bool:
+        """Take the role from whichever broker has it; False if it changed hands meanwhile."""
+        if self.client.exists("/controller") is None:
+            return False
+        _, held = self.client.get("/controller")
+        epoch, known = self.client.get("/controller_epoch")
+        multi = self.client.transaction()
+        multi.set_data("/controller_epoch", b"%d" % (int(epoch) + 1), version=known.version)
+        multi.delete("/controller", version=held.version)
+        document = {"version": 1, "brokerid": CONTROLLER, "timestamp": str(int(time.time() * 1000))}
+        multi.create("/controller", json.dumps(document).encode(), ephemeral=True)
+        if [r for r in multi.commit() if isinstance(r, Exception)]:
+            return False
+        self.epoch = ControllerEpoch(int(epoch) + 1)
+        return True
+
+    def stop(self) -> None:
+        """Give the role back by ending the session."""
+        self.client.stop()
+        self.client.close()
+
+    def brokers(self) -> dict[BrokerId, LiveBroker]:
+        """Return the registrations."""
+        live = {}
+        for name in self.client.get_children("/brokers/ids"):
+            data, stat = self.client.get(f"/brokers/ids/{name}")
+            live[BrokerId(int(name))] = _live_broker(int(name), json.loads(data), stat.czxid)
+        return live
+
+    def state(self, partition: TopicPartition) -> tuple[dict[str, Any], int]:
+        """Return a partition's state and its version."""
+        data, stat = self.client.get(_state_path(partition))
+        return json.loads(data), stat.version
+
+    def change(self, partition: TopicPartition, **fields: object) -> LeaderAndIsrState:
+        """Compare and set a partition's state, leader epoch bumped; return it as it is sent."""
+        state, version = self.state(partition)
+        state |= {"leader_epoch": state["leader_epoch"] + 1, "controller_epoch": self.epoch}
+        state |= fields
+        self.client.set(_state_path(partition), json.dumps(state).encode(), version=version)
+        return LeaderAndIsrState(
+            partition=partition,
+            controller_epoch=self.epoch,
+            leader=BrokerId(state["leader"]),
+            leader_epoch=LeaderEpoch(state["leader_epoch"]),
+            isr=_ids(state["isr"]),
+            partition_epoch=ZkVersion(version + 1),
+            replicas=_ids(state["isr"]),
+            adding_replicas=(),
+            removing_replicas=(),
+            is_new=False,
+            topic_id=None,
+        )
+
+
+def _state_path(partition: TopicPartition) -> str:
+    return f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
+
+
+def _ids(numbers: list[int]) -> Replicas:
+    return tuple(BrokerId(number) for number in numbers)
+
+
+def _live_broker(broker: int, document: dict[str, Any], czxid: int) -> LiveBroker:
+    endpoints = []
+    for url in document["endpoints"]:
+        listener, _, address = url.partition("://")
+        host, _, port = address.rpartition(":")
+        protocol = document["listener_security_protocol_map"][listener]
+        endpoints.append(Endpoint(listener, host, int(port), protocol))
+    return LiveBroker(BrokerId(broker), BrokerEpoch(czxid), tuple(endpoints))
+
+
+@pytest.fixture
+def inbox() -> QueueInbox:
+    """Return an empty inbox."""
+    return QueueInbox()
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> TopicPartition:
+    """Return a topic of one partition on broker 1, made while a broker is the controller."""
+    return TopicPartition(cluster.create_topic("channels", {0: [1]}), 0)
+
+
+@pytest.fixture
+def controller(cluster: Cluster, topic: TopicPartition) -> Iterator[SeizedController]:  # noqa: ARG001
+    """Return the seized role; it goes back to a broker when the test ends."""
+    seized = SeizedController(cluster.zookeeper)
+    eventually(seized.claim, within_s=30)
+    yield seized
+    seized.stop()
+
+
+@pytest.fixture
+def channels(controller: SeizedController, inbox: QueueInbox) -> Iterator[BrokerChannels]:
+    """Return open channels to all brokers, which have heard of the new controller."""
+    with_channels = BrokerChannels(inbox, ChannelOptions(CONTROLLER))
+    with_channels.start()
+    for broker in controller.brokers().values():
+        with_channels.open(broker)
+    fence(controller, with_channels, inbox)
+    yield with_channels
+    with_channels.stop()
+
+
+def fence(controller: SeizedController, channels: BrokerChannels, inbox: QueueInbox) -> None:
+    """Tell every broker the controller epoch and the live brokers, and nothing else."""
+    live = controller.brokers()
+    for broker in live:
+        channels.send(broker, UpdateMetadata(controller.epoch, (), tuple(live.values())))
+    events = [inbox.next() for _ in live]
+    assert {(type(e), e.error) for e in events if isinstance(e, UpdateMetadataAnswered)} == {
+        (UpdateMetadataAnswered, NONE)
+    }
+
+
+def seen(state: LeaderAndIsrState) -> UpdateMetadataState:
+    """Return a partition as clients are to see it."""
+    return UpdateMetadataState(
+        state.partition,
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.partition_epoch,
+        state.replicas,
+        (),
+        None,
+    )
+
+
+def assign(
+    controller: SeizedController,
+    channels: BrokerChannels,
+    inbox: QueueInbox,
+    state: LeaderAndIsrState,
+    new: Replicas = (),
+) -> list[LeaderAndIsrAnswered]:
+    """Send a state to its replicas, after everybody has seen it, and return their answers."""
+    live = controller.brokers()
+    for broker in live:
+        metadata = UpdateMetadata(controller.epoch, (seen(state),), tuple(live.values()))
+        channels.send(broker, metadata)
+    for broker in state.replicas:
+        told = replace(state, is_new=broker in new)
+        channels.send(broker, LeaderAndIsr(controller.epoch, (told,), (live[state.leader],)))
+    events = [inbox.next() for _ in range(len(live) + len(state.replicas))]
+    assert not [e for e in events if getattr(e, "error", NONE) != NONE]
+    return [e for e in events if isinstance(e, LeaderAndIsrAnswered)]
+
+
+def test_replica_is_moved_between_brokers(
+    cluster: Cluster,
+    topic: TopicPartition,
+    controller: SeizedController,
+    channels: BrokerChannels,
+    inbox: QueueInbox,
+) -> None:
+    """Added, synchronised, made the only replica; the old one is deleted from disk."""
+    expanded = replace(controller.change(topic), replicas=(ONE, TWO), adding_replicas=(TWO,))
+    answers = assign(controller, channels, inbox, expanded, new=(TWO,))
+    assert [r.error for a in answers for r in a.results] == [NONE, NONE]
+    eventually(
+        lambda: sorted(controller.state(topic)[0]["isr"]) == sorted((ONE, TWO)),
+        within_s=30,
+    )
+
+    moved = controller.change(topic, leader=TWO, isr=[TWO])
+    answers = assign(controller, channels, inbox, moved)
+    assert [(a.broker, r.leader_epoch, r.error) for a in answers for r in a.results] == [
+        (TWO, moved.leader_epoch, NONE)
+    ]
+
+    stop = StopReplicaState(topic, moved.leader_epoch, delete=True)
+    channels.send(ONE, StopReplica(controller.epoch, (stop,)))
+    stopped = inbox.next()
+    assert isinstance(stopped, StopReplicaAnswered)
+    assert [r.error for r in stopped.results] == [NONE]
+    eventually(lambda: str(topic) not in cluster.replica_directories(ONE), within_s=30)
+    assert str(topic) in cluster.replica_directories(TWO)
+
+
+def test_leader_epoch_the_broker_has_is_a_partition_error(
+    topic: TopicPartition,
+    controller: SeizedController,
+    channels: BrokerChannels,
+    inbox: QueueInbox,
+) -> None:
+    """The same LeaderAndIsr again is refused for the partition, not for the request."""
+    state = controller.change(topic)
+    assign(controller, channels, inbox, state)
+    again = assign(controller, channels, inbox, state)
+    assert [(a.error, r.error) for a in again for r in a.results] == [
+        (NONE, STALE_CONTROLLER_EPOCH)
+    ]
+
+
+def test_request_of_a_former_controller_is_refused(
+    topic: TopicPartition, controller: SeizedController, channels: BrokerChannels, inbox: QueueInbox
+) -> None:
+    """An old controller epoch is refused as a whole, whatever the request."""
+    old = ControllerEpoch(controller.epoch - 1)
+    channels.send(ONE, UpdateMetadata(old, (), tuple(controller.brokers().values())))
+    channels.send(ONE, LeaderAndIsr(old, (), ()))
+    stop = StopReplicaState(topic, LeaderEpoch(1), delete=False)
+    channels.send(ONE, StopReplica(old, (stop,)))
+    events = [inbox.next() for _ in range(3)]
+    assert [getattr(e, "error", None) for e in events] == [STALE_CONTROLLER_EPOCH] * 3
+
+
+def test_request_for_a_former_incarnation_of_a_broker_is_refused(
+    controller: SeizedController, channels: BrokerChannels, inbox: QueueInbox
+) -> None:
+    """A broker epoch older than its own is answered with STALE_BROKER_EPOCH (77)."""
+    broker = controller.brokers()[ONE]
+    channels.open(replace(broker, epoch=BrokerEpoch(broker.epoch - 1)))
+    channels.send(broker.id, UpdateMetadata(controller.epoch, (), (broker,)))
+    event = inbox.next()
+    assert isinstance(event, UpdateMetadataAnswered)
+    assert event.error == 77
+
+
+@pytest.mark.parametrize("protocol", [since for since, _ in BY_PROTOCOL])
+def test_every_version_is_understood(
+    topic: TopicPartition, controller: SeizedController, inbox: QueueInbox, protocol: str
+) -> None:
+    """A broker takes the requests of each protocol from the oldest to its own."""
+    channels = BrokerChannels(inbox, ChannelOptions(CONTROLLER, cap=versions_of(protocol)))
+    channels.start()
+    for live in controller.brokers().values():
+        channels.open(live)
+    try:
+        fence(controller, channels, inbox)
+        state = controller.change(topic)
+        answers = assign(controller, channels, inbox, state)
+        assert [r.error for a in answers for r in a.results] == [NONE]
+        stop = StopReplicaState(state.partition, state.leader_epoch, delete=True)
+        channels.send(ONE, StopReplica(controller.epoch, (stop,)))
+        stopped = inbox.next()
+        assert isinstance(stopped, StopReplicaAnswered)
+        assert [r.error for r in stopped.results] == [NONE]
+    finally:
+        channels.stop()
+
+
+def test_effective_settings_are_read(cluster: Cluster, inbox: QueueInbox) -> None:
+    """A topic's own setting, the broker's default, and a topic nobody knows."""
+    name = cluster.create_topic("channels-configs", {0: [1]}, {"min.insync.replicas": "2"})
+    configs = DescribedTopicConfigs(
+        inbox, Security(), ListenerChoice(), cluster.bootstrap.split(",")
+    )
+    configs.start()
+    try:
+        configs.describe([name, "channels-no-such-topic"])
+        event = inbox.next()
+        assert isinstance(event, TopicConfigsRead)
+        assert event.configs[name] == TopicConfig(2, unclean_leader_election=False)
+        assert "UNKNOWN_TOPIC_OR_PART" in str(event.configs["channels-no-such-topic"])
+        protocols = configs.inter_broker_protocol([BrokerId(1), BrokerId(2)])
+        assert {str(p)[:3] for p in protocols.values()} == {"2.6"}
+    finally:
+        configs.stop()

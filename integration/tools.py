@@ -1,0 +1,71 @@
+"""
+The stock command-line tools, run as an operator would run them.
+
+Their text is returned as it is; what it means is for the caller. Each run costs the start of a JVM.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from integration.jars import Release, classpath
+from integration.jvms import java_command, write_logging
+from integration.processes import on_a_leash
+
+REASSIGN_PARTITIONS: Final = "reassign.ReassignPartitionsCommand"
+LEADER_ELECTION: Final = "LeaderElectionCommand"
+TOPICS: Final = "TopicCommand"
+
+
+class ToolResult(NamedTuple):
+    """How a tool ended."""
+
+    code: int
+    stdout: str
+    """Both streams: the tools are not consistent about which they complain on."""
+
+
+def run_tool(
+    main_class: str,
+    *arguments: str,
+    release: Release,
+    directory: Path,
+    within_s: float = 120.0,
+) -> ToolResult:
+    """
+    Run a Java program of a release and return its exit code and output.
+
+    Args:
+        main_class: Fully qualified, or one of the tools named in this module.
+        arguments: Passed on.
+        release: Whose jars.
+        directory: Where the logging configuration is written.
+        within_s: The tool is killed and ``TimeoutExpired`` raised after this many seconds.
+    """
+    command = java_command(
+        _qualified(main_class, release),
+        *arguments,
+        classpath=classpath(release),
+        heap_mb=256,
+        logging=write_logging(directory, threshold="ERROR"),
+    )
+    done = subprocess.run(
+        on_a_leash(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )
+    return ToolResult(done.returncode, done.stdout)
+
+
+def _qualified(tool: str, release: Release) -> str:
+    if tool.startswith(("org.", "kafka.")):
+        return tool
+    if release.has_java_tools:
+        return f"org.apache.kafka.tools.{tool}"
+    return f"kafka.admin.{tool.rpartition('.')[2]}"

@@ -1,0 +1,244 @@
+"""
+A producer that remembers what was acknowledged, a reader that reads everything, their comparison.
+
+The proof that nothing was lost: every acknowledged record must be readable afterwards, at the
+offset at which it was acknowledged. A record that failed may be readable or not; it only must not
+be there twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from integration.cluster import QUIET
+
+_FLUSH_WITHIN_S: Final = 120.0
+
+
+class Record(NamedTuple):
+    """One record by where it is and which it is."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: int
+    """Unique within one run of traffic."""
+
+
+class Traffic:
+    """
+    Produces to every partition in turn, with acks=all, on its own thread.
+
+    Args:
+        bootstrap_servers: Where to begin.
+        partitions: Number of partitions by topic.
+        records_per_s: Over all partitions.
+        payload_bytes: Size of a record's value.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        partitions: Mapping[str, int],
+        *,
+        records_per_s: float = 500.0,
+        payload_bytes: int = 100,
+    ) -> None:
+        self._targets = [(topic, n) for topic, count in partitions.items() for n in range(count)]
+        self._interval_s = 1.0 / records_per_s
+        self._payload = b"x" * payload_bytes
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": 60_000,
+                # A leader change is noticed by the next record, not five minutes later.
+                "topic.metadata.refresh.interval.ms": 1_000,
+                **QUIET,
+            }
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
+        self._crash: BaseException | None = None
+        self._acknowledged: list[Record] = []
+        self._failed: Counter[str] = Counter()
+        self._last_at: dict[tuple[str, int], float] = {}
+        self._longest_pause_s = 0.0
+
+    def __enter__(self) -> Self:
+        """Start producing."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Stop producing, without asking how it went."""
+        self._stopping.set()
+        self._thread.join()
+
+    def stop(self) -> None:
+        """
+        Stop producing and wait until every record is acknowledged or has failed.
+
+        Raises:
+            RuntimeError: The thread ended by an error of its own.
+        """
+        self._stopping.set()
+        self._thread.join()
+        if self._crash is not None:
+            raise RuntimeError("the producer's thread crashed") from self._crash
+
+    @property
+    def acknowledged(self) -> Sequence[Record]:
+        """What was acknowledged so far, in the order of acknowledgement."""
+        return self._acknowledged[:]
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """How many records were given up, by error name."""
+        return dict(self._failed)
+
+    @property
+    def longest_pause_s(self) -> float:
+        """The longest time between two acknowledgements of one partition, in seconds."""
+        return self._longest_pause_s
+
+    def _run(self) -> None:
+        try:
+            self._produce()
+            self._producer.flush(_FLUSH_WITHIN_S)
+        except (KafkaException, BufferError) as error:
+            self._crash = error
+
+    def _produce(self) -> None:
+        key = 0
+        due = time.monotonic()
+        while not self._stopping.is_set():
+            topic, partition = self._targets[key % len(self._targets)]
+            try:
+                self._producer.produce(
+                    topic,
+                    self._payload,
+                    str(key),
+                    partition,
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:
+                self._producer.poll(0.1)  # the queue is full: the cluster is slower than we are
+                continue
+            key += 1
+            due += self._interval_s
+            self._producer.poll(max(0.0, due - time.monotonic()))
+            due = max(due, time.monotonic() - 1.0)  # after a stall: catch up a little, no burst
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed[error.name()] += 1
+            return
+        record = _record_of(message)
+        self._acknowledged.append(record)
+        where, now = (record.topic, record.partition), time.monotonic()
+        pause_s = now - self._last_at.get(where, now)
+        self._longest_pause_s = max(self._longest_pause_s, pause_s)
+        self._last_at[where] = now
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What became of the acknowledged records."""
+
+    acknowledged: int
+    readable: int
+    missing: tuple[Record, ...]
+    """Acknowledged, but not readable at the offset of the acknowledgement."""
+    duplicates: tuple[Record, ...]
+    """The second and further times that a key was read."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is missing and nothing is there twice."""
+        return not self.missing and not self.duplicates
+
+
+def audit(acknowledged: Iterable[Record], readable: Iterable[Record]) -> Audit:
+    """Compare what was acknowledged with what can be read."""
+    expected, found = list(acknowledged), list(readable)
+    present = set(found)
+    seen: set[tuple[str, int, int]] = set()
+    duplicates = []
+    for record in found:
+        identity = (record.topic, record.partition, record.key)
+        if identity in seen:
+            duplicates.append(record)
+        seen.add(identity)
+    return Audit(
+        acknowledged=len(expected),
+        readable=len(found),
+        missing=tuple(record for record in expected if record not in present),
+        duplicates=tuple(duplicates),
+    )
+
+
+def read_everything(
+    bootstrap_servers: str, partitions: Mapping[str, int], *, within_s: float = 120.0
+) -> list[Record]:
+    """
+    Read every partition from its beginning to the end it has now.
+
+    Raises:
+        TimeoutError: Not all was read in time.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "audit",  # demanded by the client, unused: nothing is committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            **QUIET,
+        }
+    )
+    deadline = time.monotonic() + within_s
+    records: list[Record] = []
+    try:
+        unread = {(topic, n) for topic, count in partitions.items() for n in range(count)}
+        consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for topic, n in unread])
+        while unread:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"not read to the end in {within_s:g} s: {sorted(unread)}")
+            for message in consumer.consume(num_messages=1000, timeout=1.0):
+                _take(message, records, unread)
+    finally:
+        consumer.close()
+    return records
+
+
+def _take(message: Message, records: list[Record], unread: set[tuple[str, int]]) -> None:
+    error = message.error()
+    if error is None:
+        records.append(_record_of(message))
+    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public spelling
+        unread.discard((str(message.topic()), int(message.partition() or 0)))
+
+
+def _record_of(message: Message) -> Record:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    key = message.key()
+    if topic is None or partition is None or offset is None or key is None:
+        raise ValueError(f"not one of ours: {topic}-{partition} at {offset}, key {key!r}")
+    return Record(topic, partition, offset, int(key))

@@ -1,0 +1,317 @@
+"""
+A simulated broker: its registration, its disks, and how it judges a controller's requests.
+
+The rules are Kafka's (``ReplicaManager``, ``KafkaApis``; inter-broker protocols below 2.7).
+Replication itself is ``replication``; how requests travel is ``links``. A broker that is killed
+keeps its logs and loses everything it held in memory, the controller epoch included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from controller.core.model import BrokerEpoch, BrokerId, TopicPartition
+from controller.reactor.ports import (
+    BrokerRequest,
+    LeaderAndIsr,
+    LeaderAndIsrState,
+    StopReplica,
+    StopReplicaState,
+    UpdateMetadata,
+)
+from controller.znodes import paths
+from tests.sim import codes
+from tests.sim.logs import Log
+from tests.sim.replicas import HostedReplica
+from tests.sim.replication import Replication
+from tests.sim.sessions import SimSession
+from tests.sim.zookeeper import Make
+
+if TYPE_CHECKING:
+    from tests.sim.fabric import Fabric
+
+DIRECTORIES: Final = 2
+"""Log directories of every broker."""
+DELETED_LEADER: Final = -2
+"""The leader in UpdateMetadata, or the epoch in StopReplica, of a partition being deleted."""
+NO_EPOCH: Final = -1
+"""In StopReplica: the sender does not know the leader epoch."""
+
+
+class CachedLeader(NamedTuple):
+    """What a broker tells clients of a partition."""
+
+    leader: BrokerId
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A broker's answer: the error of the request and, if that is none, those of its partitions."""
+
+    error: int
+    results: tuple[tuple[TopicPartition, int], ...] = ()
+
+
+class SimBroker:
+    """One broker, over any number of lives of its process."""
+
+    def __init__(self, broker_id: BrokerId, fabric: Fabric, *, rack: str | None = None) -> None:
+        self.id = broker_id
+        self.rack = rack
+        self.is_alive = False
+        self.incarnation = 0
+        """Grows with every start and every death; what was scheduled for another one is void."""
+        self.epoch = BrokerEpoch(-1)
+        """The czxid of the registration."""
+        self.session: SimSession | None = None
+        self.controller_epoch = 0
+        self.live: frozenset[BrokerId] = frozenset()
+        """The live brokers, as the last UpdateMetadata listed them."""
+        self.metadata: dict[TopicPartition, CachedLeader] = {}
+        self.hosted: dict[TopicPartition, HostedReplica] = {}
+        self.logs: dict[TopicPartition, Log] = {}
+        self.offline_directories: set[int] = set()
+        self.replication = Replication(self, fabric)
+        self.started: list[Callable[[], None]] = []
+        """Called whenever the broker has registered."""
+        self.ended: list[Callable[[], None]] = []
+        """Called when the process ends."""
+        self._fabric = fabric
+
+    @property
+    def session_id(self) -> int:
+        """The id of the present ZooKeeper session."""
+        return -1 if self.session is None else self.session.id
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the process: register with ZooKeeper, know nothing yet."""
+        if self.is_alive:
+            return
+        self.is_alive = True
+        self.incarnation += 1
+        self.controller_epoch = 0
+        self.live = frozenset()
+        self.metadata = {}
+        self.hosted = {}
+        if self.session is not None:
+            # The ephemeral of the life before is in the way: a broker waits until it is gone.
+            self._fabric.zookeeper.close_session(self.session.id)
+        self._register()
+        self._tick_later()
+        for action in self.started:
+            action()
+
+    def stop(self) -> None:
+        """End the process cleanly: the registration goes at once."""
+        if self.is_alive and self.session is not None:
+            self._end()
+            self.session.close()
+
+    def kill(self) -> None:
+        """End the process at once: the registration stays until the session times out."""
+        if self.is_alive and self.session is not None:
+            self._end()
+            self.session.abandon()
+
+    def expire(self) -> None:
+        """Let the ZooKeeper session expire while the process runs on; it registers anew later."""
+        if self.is_alive and self.session is not None:
+            self.session.expire()
+
+    def _end(self) -> None:
+        self.is_alive = False
+        self.incarnation += 1
+        for replica in self.hosted.values():
+            replica.fail_waiting(codes.NOT_LEADER_OR_FOLLOWER)
+        self.hosted = {}
+        for action in self.ended:
+            action()
+
+    def _register(self) -> None:
+        incarnation = self.incarnation
+
+        def register_again() -> None:
+            if incarnation == self.incarnation:
+                self._register()
+                for action in self.started:
+                    action()
+
+        zookeeper = self._fabric.zookeeper
+        timeout_s = self._fabric.broker_session_s
+        self.session = SimSession(
+            zookeeper, self._fabric.schedule, timeout_s=timeout_s, expired=register_again
+        )
+        path = paths.broker_path(self.id)
+        zookeeper.transact(self.session.id, [Make(path, self._registration(), ephemeral=True)])
+        self.epoch = BrokerEpoch(zookeeper.zxid)
+
+    def _registration(self) -> bytes:
+        port = 9092 + self.id
+        registration = {
+            "version": 4,
+            "host": "sim",
+            "port": port,
+            "jmx_port": -1,
+            "timestamp": "0",
+            "endpoints": [f"PLAINTEXT://sim:{port}"],
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        }
+        if self.rack is not None:
+            registration["rack"] = self.rack
+        return json.dumps(registration).encode()
+
+    def _tick_later(self) -> None:
+        incarnation = self.incarnation
+        period = self._fabric.replica_lag_s / 2
+
+        def tick() -> None:
+            if incarnation == self.incarnation:
+                self.replication.tick()
+                self._tick_later()
+
+        self._fabric.schedule.call_between(period * 0.8, period * 1.2, tick)
+
+    # --- disks ---------------------------------------------------------------------------------
+
+    def fail_directory(self, directory: int) -> None:
+        """Lose a log directory: its replicas are offline, the controller is told by a znode."""
+        self.offline_directories.add(directory)
+        for partition, log in self.logs.items():
+            if log.directory != directory:
+                continue
+            log.is_online = False
+            replica = self.hosted.get(partition)
+            if replica is not None:
+                replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
+        if self.is_alive and self._fabric.zookeeper.is_open(self.session_id):
+            event = {"version": 1, "broker": self.id, "event": 1}
+            path = f"{paths.LOG_DIR_EVENTS}/log_dir_event_"
+            make = Make(path, json.dumps(event).encode(), sequential=True)
+            self._fabric.zookeeper.transact(self.session_id, [make])
+
+    def repair_directories(self) -> None:
+        """Mount the failed directories again, nothing lost, while the process is down."""
+        self.offline_directories.clear()
+        for log in self.logs.values():
+            log.is_online = True
+
+    def replace_directories(self) -> None:
+        """Mount empty disks in place of the failed directories while the process is down."""
+        lost = [p for p, log in self.logs.items() if not log.is_online]
+        for partition in lost:
+            del self.logs[partition]
+        self.offline_directories.clear()
+
+    def _log_for(self, partition: TopicPartition, *, is_new: bool) -> Log | None:
+        """Return the replica's log, made if need be; None if its directory may have failed."""
+        log = self.logs.get(partition)
+        if log is None:
+            if self.offline_directories and not is_new:
+                return None
+            good = [d for d in range(DIRECTORIES) if d not in self.offline_directories]
+            log = self.logs[partition] = Log(self._fabric.schedule.random.choice(good))
+        return log if log.is_online else None
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def handle(self, request: BrokerRequest, broker_epoch: BrokerEpoch) -> Answer:
+        """Carry out a controller's request that was addressed to the broker with this epoch."""
+        if request.controller_epoch < self.controller_epoch:
+            return Answer(codes.STALE_CONTROLLER_EPOCH)
+        if -1 < broker_epoch < self.epoch:
+            return Answer(codes.STALE_BROKER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        match request:
+            case LeaderAndIsr():
+                return Answer(
+                    codes.NONE, tuple((s.partition, self._accept(s)) for s in request.states)
+                )
+            case UpdateMetadata():
+                self._update_metadata(request)
+                return Answer(codes.NONE)
+            case StopReplica():
+                return Answer(
+                    codes.NONE, tuple((s.partition, self._stop(s)) for s in request.states)
+                )
+
+    def _update_metadata(self, request: UpdateMetadata) -> None:
+        self.live = frozenset(broker.id for broker in request.live_brokers)
+        for state in request.states:
+            if state.leader == DELETED_LEADER:
+                self.metadata.pop(state.partition, None)
+            else:
+                self.metadata[state.partition] = CachedLeader(state.leader, state.leader_epoch)
+
+    def _accept(self, state: LeaderAndIsrState) -> int:  # noqa: PLR0911 - one per rule of Kafka's
+        """Become leader or follower (``ReplicaManager.becomeLeaderOrFollower``)."""
+        partition = state.partition
+        replica = self.hosted.get(partition)
+        known = self.logs.get(partition)
+        if known is not None and not known.is_online:
+            return codes.KAFKA_STORAGE_ERROR
+        if replica is not None and state.leader_epoch <= replica.leader_epoch:
+            return codes.STALE_CONTROLLER_EPOCH
+        if self.id not in state.replicas:
+            return codes.UNKNOWN_TOPIC_OR_PARTITION
+        log = self._log_for(partition, is_new=state.is_new)
+        if log is None:
+            return codes.KAFKA_STORAGE_ERROR
+        if replica is None:
+            replica = self.hosted[partition] = HostedReplica(log)
+        if state.leader != self.id and state.leader not in self.live:
+            # Kafka logs it and answers NONE: the transition is skipped, the epoch not recorded.
+            return codes.NONE
+        if state.partition_epoch < replica.partition_epoch:
+            return codes.NONE
+        was_leader = replica.leads(self.id)
+        replica.leader = state.leader
+        replica.leader_epoch = state.leader_epoch
+        replica.controller_epoch = state.controller_epoch
+        replica.partition_epoch = state.partition_epoch
+        replica.isr = state.isr
+        replica.replicas = state.replicas
+        self._take_role(partition, replica, was_leader=was_leader)
+        return codes.NONE
+
+    def _take_role(
+        self, partition: TopicPartition, replica: HostedReplica, *, was_leader: bool
+    ) -> None:
+        if replica.leads(self.id):
+            for witness in self._fabric.witnesses:
+                witness.leader_accepted(self.id, partition, replica.leader_epoch, replica.replicas)
+            self.replication.begin_leading(partition, replica)
+            return
+        if was_leader:
+            replica.fail_waiting(codes.NOT_LEADER_OR_FOLLOWER)
+        replica.is_fetching = True
+        self.replication.schedule_fetch(partition)
+
+    def _stop(self, state: StopReplicaState) -> int:
+        """Stop, or stop and delete, one replica (``ReplicaManager.stopReplicas``)."""
+        partition = state.partition
+        replica = self.hosted.get(partition)
+        log = self.logs.get(partition)
+        if log is not None and not log.is_online:
+            return codes.KAFKA_STORAGE_ERROR
+        epoch = state.leader_epoch
+        if self._fences(epoch) and replica is not None and epoch < replica.leader_epoch:
+            return codes.FENCED_LEADER_EPOCH
+        if replica is not None:
+            replica.is_fetching = False
+            if state.delete:
+                replica.fail_waiting(codes.UNKNOWN_TOPIC_OR_PARTITION)
+                del self.hosted[partition]
+        if state.delete and log is not None:
+            del self.logs[partition]
+            for witness in self._fabric.witnesses:
+                witness.deleted(self.id, partition, epoch)
+        return codes.NONE
+
+    def _fences(self, leader_epoch: int) -> bool:
+        return self._fabric.fences_stop_replica and leader_epoch not in (DELETED_LEADER, NO_EPOCH)

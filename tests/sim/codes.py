@@ -1,0 +1,15 @@
+"""Error codes of Kafka's protocol that brokers answer a controller or a producer with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+NOT_LEADER_OR_FOLLOWER: Final = 6
+STALE_CONTROLLER_EPOCH: Final = 11
+NOT_ENOUGH_REPLICAS: Final = 19
+NOT_ENOUGH_REPLICAS_AFTER_APPEND: Final = 20
+KAFKA_STORAGE_ERROR: Final = 56
+FENCED_LEADER_EPOCH: Final = 74
+STALE_BROKER_EPOCH: Final = 77

@@ -1,0 +1,47 @@
+"""
+The daemon's view of topic settings in a simulation: ``TopicConfigs`` answered after a delay.
+
+What a topic's settings are is part of the fabric; here is only how the daemon learns them, and the
+fault that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from controller.core.events import TopicConfigsRead
+from controller.core.model import TopicConfig
+from controller.reactor.ports import Inbox
+
+if TYPE_CHECKING:
+    from tests.sim.fabric import Fabric
+
+DESCRIBE_S: Final = (0.005, 0.1)
+
+
+class SimConfigs:
+    """Answers what ``Fabric.configs`` says when the answer is made."""
+
+    def __init__(self, fabric: Fabric, inbox: Inbox) -> None:
+        self._fabric = fabric
+        self._inbox = inbox
+        self.failure_rate = 0.0
+        """How likely the settings of a topic cannot be learnt this time."""
+
+    def describe(self, topics: Sequence[str]) -> None:
+        """Answer later with ``TopicConfigsRead``."""
+
+        def answer() -> None:
+            chance = self._fabric.schedule.random
+            configs: dict[str, TopicConfig | str] = {
+                topic: (
+                    "no broker answered"
+                    if chance.random() < self.failure_rate
+                    else self._fabric.config(topic)
+                )
+                for topic in topics
+            }
+            self._inbox.put(TopicConfigsRead(configs))
+
+        self._fabric.schedule.call_between(*DESCRIBE_S, answer)

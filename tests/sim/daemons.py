@@ -1,0 +1,203 @@
+"""
+The host of one daemon in a simulation: gives the real loop its turns, and lets it die.
+
+The loop itself is built by whoever owns the world, from the ports given here; this module knows
+only the four methods below. A crash is an exception that the loop does not know, raised at one of
+the boundaries between writes and sends that the loop announces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from controller.core.events import Event, ShutdownRequested
+from controller.core.model import BrokerId, Instant
+from controller.reactor.ports import Channels, Clock, Store, TopicConfigs
+from tests.sim.channels import SimChannels
+from tests.sim.configs import SimConfigs
+from tests.sim.store import SimStore
+
+if TYPE_CHECKING:
+    from tests.sim.fabric import Fabric
+    from tests.sim.schedule import Scheduled
+
+TURN_S: Final = (0.0002, 0.004)
+"""How long an event lies in the inbox before the loop's turn."""
+CONTROLLER_ID: Final = BrokerId(1000000)
+
+
+class SimulatedCrash(Exception):  # noqa: N818 - not an error of anything
+    """The daemon's process ends here."""
+
+
+class DaemonLoop(Protocol):
+    """What a host needs of the loop (``controller.reactor.loop.Reactor``)."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the loop handed everything back and wants to end."""
+        ...
+
+    def start(self) -> None:
+        """Ask for everything that has to be known."""
+        ...
+
+    def put(self, event: Event) -> None:
+        """Add an event to the inbox."""
+        ...
+
+    def turn(self) -> None:
+        """Work until nothing is left to do without waiting."""
+        ...
+
+    def next_timer(self) -> Instant | None:
+        """Return when the next turn is due though nothing happens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a loop is built from."""
+
+    store: Store
+    channels: Channels
+    configs: TopicConfigs
+    clock: Clock
+    crash_at: Callable[[str], None]
+    """To be called, with its name, at every boundary between a write and a send."""
+
+
+Build = Callable[[Ports], DaemonLoop]
+
+
+class SimDaemon:
+    """One daemon process, from its start to its end; a restart is a new one."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        build: Build,
+        *,
+        session_timeout_s: float = 10.0,
+        competes: bool = True,
+    ) -> None:
+        self._fabric = fabric
+        self._paused = False
+        self._turn_due: Scheduled | None = None
+        self._timer: Scheduled | None = None
+        self._boundaries_left: int | None = None
+        self._boundary: str | None = None
+        self.is_alive = True
+        self.boundaries = 0
+        """Boundaries passed so far."""
+        self.turns = 0
+        self.store = SimStore(
+            fabric.zookeeper,
+            fabric.schedule,
+            self,
+            controller_id=CONTROLLER_ID,
+            session_timeout_s=session_timeout_s,
+            competes=competes,
+        )
+        self.channels = SimChannels(fabric, self)
+        self.configs = SimConfigs(fabric, self)
+        self.loop = build(
+            Ports(self.store, self.channels, self.configs, fabric.schedule, self._pass_boundary)
+        )
+        self.loop.start()
+        if competes:
+            self.store.compete()
+
+    # --- running -------------------------------------------------------------------------------
+
+    def put(self, event: Event) -> None:
+        """Add an event to the loop's inbox and let it have a turn soon."""
+        if self.is_alive:
+            self.loop.put(event)
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        if self._turn_due is None and not self._paused:
+            self._turn_due = self._fabric.schedule.call_between(*TURN_S, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_due = None
+        if not self.is_alive or self._paused:
+            return
+        self.turns += 1
+        try:
+            self.loop.turn()
+        except SimulatedCrash:
+            self.crash()
+            return
+        if self.loop.finished:
+            self.is_alive = False
+            self.channels.close_all()
+            self.store.close()
+            return
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        at = self.loop.next_timer()
+        if at is not None:
+            self._timer = self._fabric.schedule.call_at(at, self._turn)
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ask the daemon to hand back and end."""
+        self.put(ShutdownRequested())
+
+    def crash(self) -> None:
+        """End the process without a word; the session lasts until its timeout."""
+        if self.is_alive:
+            self.is_alive = False
+            self.channels.close_all()
+            self.store.abandon()
+
+    def crash_after(self, boundaries: int) -> None:
+        """Die at a later boundary between a write and a send: 0 is the next one."""
+        self._boundaries_left = boundaries
+
+    def crash_at_boundary(self, name: str) -> None:
+        """Die at the next boundary with this name."""
+        self._boundary = name
+
+    def spare(self) -> None:
+        """Take back a crash that has not happened yet."""
+        self._boundaries_left = None
+        self._boundary = None
+
+    def pause(self, seconds: float, *, loses_connection: bool) -> None:
+        """Stand still, as a stopped process does; with or without its ZooKeeper connection."""
+        if not self.is_alive or self._paused:
+            return
+        self._paused = True
+        if self._turn_due is not None:
+            self._turn_due.cancel()
+            self._turn_due = None
+        if loses_connection:
+            self.store.session.suspend()
+
+        def go_on() -> None:
+            self._paused = False
+            if self.is_alive:
+                self.store.session.resume()
+                self._turn_soon()
+
+        self._fabric.schedule.call_in(seconds, go_on)
+
+    def _pass_boundary(self, name: str) -> None:
+        self.boundaries += 1
+        if self._boundary == name:
+            raise SimulatedCrash(name)
+        if self._boundaries_left is None:
+            return
+        if self._boundaries_left == 0:
+            raise SimulatedCrash(name)
+        self._boundaries_left -= 1

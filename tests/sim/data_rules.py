@@ -1,0 +1,128 @@
+"""
+The rules about data: nothing acknowledged is lost, nothing is deleted that anybody counts on.
+
+What producers were told is remembered here; what the ISR is comes from the znodes. Topics that
+allow unclean elections have been promised nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.reactor.ports import StopReplica, StopReplicaState
+from tests.sim.brokers import DELETED_LEADER
+from tests.sim.logs import Log, Record
+
+if TYPE_CHECKING:
+    from tests.sim.fabric import Fabric
+    from tests.sim.judges import Judge, Znodes
+
+
+class DataRules:
+    """The ``Witness`` of every simulation."""
+
+    def __init__(self, fabric: Fabric, judge: Judge, znodes: Znodes) -> None:
+        self._fabric = fabric
+        self._judge = judge
+        self._znodes = znodes
+        self._committed: dict[TopicPartition, list[Record]] = {}
+        self._serving: dict[TopicPartition, tuple[int, Replicas]] = {}
+        """The newest leader epoch a leader accepted, and the replicas it was told."""
+
+    def committed(self, partition: TopicPartition) -> int:
+        """Return how many records of a partition producers were told to be safe."""
+        return len(self._committed.get(partition, ()))
+
+    def forget(self, topic: str) -> None:
+        """A topic was deleted, and its data with it."""
+        for partition in [p for p in self._committed if p.topic == topic]:
+            del self._committed[partition]
+        for partition in [p for p in self._serving if p.topic == topic]:
+            del self._serving[partition]
+
+    # --- nothing acknowledged is lost ----------------------------------------------------------
+
+    def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
+        """Remember what a producer was told to be safe, and judge that it is."""
+        committed = self._committed.setdefault(partition, [])
+        self._judge.checks += 1
+        if offset < len(committed):
+            # A former leader may be late to say what its successor has committed already.
+            if log.records[offset] != committed[offset]:
+                self._judge.fail(f"{partition}: two leaders acknowledged offset {offset}")
+        elif log.holds(committed):
+            committed += log.records[len(committed) : offset + 1]
+        else:
+            self._judge.fail(f"{partition}: the leader lacks some of {len(committed)} records")
+        self.nothing_is_lost(partition)
+
+    def truncated(self, broker: BrokerId, partition: TopicPartition) -> None:
+        """Judge what a follower cut off."""
+        self._judge.note(f"{partition}: broker {broker} truncated its log")
+        self.nothing_is_lost(partition)
+
+    def nothing_is_lost(self, partition: TopicPartition) -> None:
+        """Every member of the ISR, dead or alive, holds every acknowledged record."""
+        state, committed = self._znodes.states.get(partition), self._committed.get(partition)
+        if state is None or not committed:
+            return
+        if self._fabric.config(partition.topic).unclean_leader_election:
+            return
+        for member in state.isr:
+            log = self._fabric.brokers[member].logs.get(partition)
+            self._judge.checks += 1
+            if log is None or not log.holds(committed):
+                self._judge.fail(
+                    f"{partition}: ISR member {member} lacks some of {len(committed)} "
+                    "acknowledged records"
+                )
+
+    # --- nothing is deleted that anybody counts on ---------------------------------------------
+
+    def leader_accepted(
+        self, broker: BrokerId, partition: TopicPartition, leader_epoch: int, replicas: Replicas
+    ) -> None:
+        """Remember which replicas the newest leader knows of."""
+        self._judge.note(f"{partition}: {broker} leads at {leader_epoch} with {replicas}")
+        if leader_epoch >= self._serving.get(partition, (-1, ()))[0]:
+            self._serving[partition] = (leader_epoch, replicas)
+
+    def deleted(self, broker: BrokerId, partition: TopicPartition, leader_epoch: int) -> None:
+        """Judge that nobody counts on a log that a controller had deleted."""
+        self._judge.note(f"{partition}: broker {broker} deleted its log ({leader_epoch})")
+        state = self._znodes.states.get(partition)
+        if leader_epoch == DELETED_LEADER or state is None:
+            return
+        self._judge.ensure(
+            broker not in state.isr,
+            f"{partition}: the log of ISR member {broker} was deleted",
+        )
+
+    def daemon_stops(self, broker: BrokerId, request: StopReplica) -> None:
+        """Judge a StopReplica of the daemon, unless it is deposed: brokers refuse that one."""
+        if request.controller_epoch == self._znodes.epoch:
+            for stop in request.states:
+                if stop.delete:
+                    self._only_excluded_is_deleted(broker, stop)
+
+    def _only_excluded_is_deleted(self, broker: BrokerId, stop: StopReplicaState) -> None:
+        """The daemon deletes only what the newest leader knows to be excluded."""
+        partition = stop.partition
+        state, assignment = self._znodes.states.get(partition), self._znodes.assignment(partition)
+        if state is None or assignment is None:
+            return
+        self._judge.ensure(
+            broker not in state.isr,
+            f"{partition}: the daemon deletes replica {broker}, which is in ISR {state.isr}",
+        )
+        self._judge.ensure(
+            broker not in assignment.target_replicas,
+            f"{partition}: the daemon deletes replica {broker}, which is to stay: {assignment}",
+        )
+        epoch, replicas = self._serving.get(partition, (-1, ()))
+        self._judge.ensure(
+            epoch >= 0 and broker not in replicas,
+            f"{partition}: the daemon deletes replica {broker}, but the leader of epoch {epoch} "
+            f"counts it among {replicas}",
+        )

@@ -1,0 +1,83 @@
+"""
+What the parts of a simulated cluster share: the schedule, ZooKeeper, the brokers and the witnesses.
+
+It does nothing itself. A ``Witness`` is told what no znode shows (what a broker accepted,
+acknowledged or deleted); ``invariants`` is the one that judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
+from controller.reactor.ports import StopReplica
+
+if TYPE_CHECKING:
+    from tests.sim.brokers import SimBroker
+    from tests.sim.logs import Log
+    from tests.sim.schedule import Schedule
+    from tests.sim.zookeeper import SimZooKeeper
+
+
+class Witness(Protocol):
+    """Sees what happens inside the brokers and between them and the daemon."""
+
+    def leader_accepted(
+        self, broker: BrokerId, partition: TopicPartition, leader_epoch: int, replicas: Replicas
+    ) -> None:
+        """A broker became, or remained, leader by a LeaderAndIsr with these replicas."""
+        ...
+
+    def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
+        """A leader acknowledged the record at this offset of its log to a producer."""
+        ...
+
+    def truncated(self, broker: BrokerId, partition: TopicPartition) -> None:
+        """A follower shortened its log."""
+        ...
+
+    def deleted(self, broker: BrokerId, partition: TopicPartition, leader_epoch: int) -> None:
+        """A broker deleted its log because StopReplica, with this epoch, told it so."""
+        ...
+
+    def daemon_stops(self, broker: BrokerId, request: StopReplica) -> None:
+        """The daemon hands a StopReplica to the channel of a broker."""
+        ...
+
+
+DEFAULT_CONFIG = TopicConfig(min_insync_replicas=1, unclean_leader_election=False)
+
+
+@dataclass(slots=True)
+class Network:
+    """How the connections between controllers and brokers behave."""
+
+    delay_s: tuple[float, float] = (0.001, 0.02)
+    loss: float = 0.0
+    """How likely a connection breaks while a request is under way."""
+    resend_s: tuple[float, float] = (0.1, 0.6)
+
+
+@dataclass(slots=True)
+class Fabric:
+    """The shared parts; ``replica_lag_s`` is ``replica.lag.time.max.ms`` of every broker."""
+
+    schedule: Schedule
+    zookeeper: SimZooKeeper
+    brokers: dict[BrokerId, SimBroker] = field(default_factory=dict)
+    configs: dict[str, TopicConfig] = field(default_factory=dict)
+    network: Network = field(default_factory=Network)
+    witnesses: list[Witness] = field(default_factory=list)
+    replica_lag_s: float = 3.0
+    broker_session_s: float = 6.0
+    fences_stop_replica: bool = True
+    """StopReplica carries leader epochs (version 3, protocol 2.6 and later)."""
+    kafka_crash_rate: float = 0.0
+    """How likely a broker dies after a write of its active controller."""
+    traces: Callable[[str], None] = lambda _: None
+
+    def config(self, topic: str) -> TopicConfig:
+        """Return the effective settings of a topic."""
+        return self.configs.get(topic, DEFAULT_CONFIG)

@@ -1,0 +1,91 @@
+"""
+What the rules of a simulation share: what the znodes say now, the trace, and how a rule is broken.
+
+A rule that is broken raises at once, in the event that broke it, with what happened before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from controller.core.model import (
+    PartitionAssignment,
+    PartitionState,
+    Replicas,
+    TopicAssignment,
+    TopicPartition,
+)
+from tests.sim.zookeeper import Transaction
+
+if TYPE_CHECKING:
+    from tests.sim.schedule import Schedule
+
+TRACE_MAX: Final = 60
+
+
+class InvariantViolationError(AssertionError):
+    """A rule was broken; the text says which, when, and what happened before."""
+
+
+@dataclass(slots=True)
+class Znodes:
+    """What ZooKeeper says, decoded once."""
+
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    topics: dict[str, TopicAssignment] = field(default_factory=dict)
+    epoch: int = 0
+    """``/controller_epoch``."""
+
+    def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+        """Return what the topic znode says of a partition."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def replicas(self, partition: TopicPartition) -> Replicas:
+        """Return RS of a partition."""
+        assignment = self.assignment(partition)
+        return () if assignment is None else assignment.replicas
+
+
+class Judge:
+    """Counts what was judged, remembers what happened, and says when a rule is broken."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._trace: deque[tuple[float, Transaction | str]] = deque(maxlen=TRACE_MAX)
+        self.checks = 0
+        """Rules applied so far: a history that checks nothing proves nothing."""
+
+    def note(self, what: Transaction | str) -> None:
+        """Remember what happened."""
+        self._trace.append((self._schedule.now(), what))
+
+    def ensure(self, condition: bool, why: str) -> None:  # noqa: FBT001 - reads as a sentence
+        """Apply a rule."""
+        self.checks += 1
+        if not condition:
+            self.fail(why)
+
+    def fail(self, why: str) -> NoReturn:
+        """
+        Say that a rule is broken.
+
+        Raises:
+            InvariantViolationError: always.
+
+        """
+        lines = [f"at {self._schedule.now():.3f} s: {why}", "before that:"]
+        lines += [f"  {at:9.3f} {_text(what)}" for at, what in self._trace]
+        raise InvariantViolationError("\n".join(lines))
+
+
+def _text(what: Transaction | str) -> str:
+    if isinstance(what, str):
+        return what
+    changes = [
+        f"{w.path} = {w.after.data.decode(errors='replace')}" if w.after else f"{w.path} deleted"
+        for w in what.written
+    ]
+    return f"session {what.session}: " + "; ".join(changes)

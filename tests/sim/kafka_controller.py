@@ -1,0 +1,91 @@
+"""
+Kafka's own ZooKeeper controller (2.4 and later), as far as it matters here: election and hand-over.
+
+Every broker has one; at most one is active. What the active one does is ``kafka_duties``. A deposed
+one notices late, as in Kafka: until then its connections still deliver what was queued, but it can
+write nothing, since each of its writes checks the version of ``/controller_epoch``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.core.model import ControllerEpoch, ZkVersion
+from controller.reactor.ports import SetData
+from controller.znodes import paths
+from controller.znodes.controllers import encode_controller
+from tests.sim.kafka_duties import KafkaDuties
+from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError
+
+if TYPE_CHECKING:
+    from tests.sim.brokers import SimBroker
+    from tests.sim.fabric import Fabric
+
+NOTICE_S: Final = (0.005, 0.5)
+"""How long until a broker deals with a change of ``/controller``."""
+
+
+class KafkaController:
+    """The controller of one broker."""
+
+    def __init__(self, broker: SimBroker, fabric: Fabric) -> None:
+        """Stand for election whenever the broker registers."""
+        self._broker = broker
+        self._fabric = fabric
+        self.duties: KafkaDuties | None = None
+        """What it does while it is active."""
+        broker.started.append(self._started)
+        broker.ended.append(self._end)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it believes to be the cluster's controller."""
+        return self.duties is not None
+
+    def _started(self) -> None:
+        self._end()
+        self._look()
+
+    def _end(self) -> None:
+        if self.duties is not None:
+            self.duties.end()
+            self.duties = None
+
+    def _look(self) -> None:
+        """Look who is controller; stand for election if nobody is (Kafka: ``Reelect``)."""
+        session = self._broker.session
+        if session is None or not self._broker.is_alive or not session.is_open:
+            return
+        incarnation = self._broker.incarnation
+
+        def changed() -> None:
+            self._fabric.schedule.call_between(*NOTICE_S, look_again)
+
+        def look_again() -> None:
+            if incarnation == self._broker.incarnation:
+                self._look()
+
+        watch = session.watch("controller", changed)
+        controller = self._fabric.zookeeper.exists(paths.CONTROLLER, watch)
+        if controller is None:
+            self._end()
+            self._elect()
+        elif controller.ephemeral_owner != session.id:
+            self._end()
+
+    def _elect(self) -> None:
+        zookeeper, session = self._fabric.zookeeper, self._broker.session_id
+        zookeeper.ensure(paths.CONTROLLER_EPOCH, b"0")
+        known = zookeeper.get(paths.CONTROLLER_EPOCH)
+        if known is None:
+            return
+        epoch = ControllerEpoch(int(known.data) + 1)
+        data = encode_controller(self._broker.id, int(self._fabric.schedule.now() * 1000))
+        bump = SetData(paths.CONTROLLER_EPOCH, str(epoch).encode(), ZkVersion(known.version))
+        try:
+            zookeeper.transact(session, [bump, Make(paths.CONTROLLER, data, ephemeral=True)])
+        except (TransactionFailedError, SessionExpiredError):
+            return
+        fence = ZkVersion(known.version + 1)
+        self.duties = KafkaDuties(self._broker, self._fabric, epoch, fence)
+        self.duties.begin()

@@ -1,0 +1,80 @@
+"""
+A connection from a controller to one broker: in order, one at a time, resent until answered.
+
+Both the daemon's channels and the simulated Kafka controller send through it. It knows addresses,
+not identities: a request meant for a broker's former life reaches the present one, which may refuse
+it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from controller.core.model import BrokerEpoch, BrokerId
+from controller.reactor.ports import BrokerRequest
+
+if TYPE_CHECKING:
+    from tests.sim.brokers import Answer
+    from tests.sim.fabric import Fabric
+
+Answered = Callable[["Answer", bool], None]
+"""Called with the answer and whether the request may have reached the broker before."""
+
+
+class Link:
+    """One ordered connection."""
+
+    def __init__(self, fabric: Fabric, broker: BrokerId, epoch: BrokerEpoch) -> None:
+        self.broker = broker
+        self.epoch = epoch
+        self._fabric = fabric
+        self._queue: deque[tuple[BrokerRequest, Answered]] = deque()
+        self._is_open = True
+
+    def send(self, request: BrokerRequest, answered: Answered) -> None:
+        """Queue a request."""
+        self._queue.append((request, answered))
+        if len(self._queue) == 1:
+            self._transmit(resent=False)
+
+    def close(self) -> None:
+        """Send nothing more, hear nothing more; what is on its way still arrives."""
+        self._is_open = False
+        self._queue.clear()
+
+    def _transmit(self, *, resent: bool) -> None:
+        network, chance = self._fabric.network, self._fabric.schedule.random
+        request, answered = self._queue[0]
+        breaks_before = chance.random() < network.loss
+        breaks_after = chance.random() < network.loss
+
+        def arrive() -> None:
+            broker = self._fabric.brokers.get(self.broker)
+            if breaks_before or broker is None or not broker.is_alive:
+                self._try_again(resent=resent)
+                return
+            answer = broker.handle(request, self.epoch)
+            incarnation = broker.incarnation
+
+            def return_() -> None:
+                if breaks_after or broker.incarnation != incarnation:
+                    self._try_again(resent=True)
+                elif self._is_open:
+                    self._queue.popleft()
+                    if self._queue:
+                        self._transmit(resent=False)
+                    answered(answer, resent)
+
+            self._fabric.schedule.call_between(*network.delay_s, return_)
+
+        self._fabric.schedule.call_between(*network.delay_s, arrive)
+
+    def _try_again(self, *, resent: bool) -> None:
+        def transmit() -> None:
+            if self._is_open:
+                self._transmit(resent=resent)
+
+        if self._is_open:
+            self._fabric.schedule.call_between(*self._fabric.network.resend_s, transmit)

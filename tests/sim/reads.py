@@ -1,0 +1,258 @@
+"""
+Reading the simulated ZooKeeper as the daemon's store does: whole levels, as events, with watches.
+
+A watch never carries data: it makes the store read again. While a read of something is on its way,
+another is not begun for it. What is a fault of the connection is ``sessions``; what is written is
+``store``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from controller.core.events import (
+    BrokersRead,
+    DeletionsRead,
+    Event,
+    GoalsRead,
+    GuardsRead,
+    IsrNotificationsRead,
+    LegacyPlanRead,
+    LogDirEventsRead,
+    Orphan,
+    OrphansRead,
+    PreferredElectionRead,
+    StateChanged,
+    StatesRead,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.reactor.ports import Inbox, Znode
+from controller.znodes import paths
+from controller.znodes.brokers import decode_broker
+from controller.znodes.controllers import decode_controller
+from controller.znodes.elections import decode_preferred_election
+from controller.znodes.features import decode_feature, decode_migration
+from controller.znodes.goals import decode_goal
+from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
+from controller.znodes.orphans import decode_orphan
+from controller.znodes.states import decode_state
+from controller.znodes.topics import decode_topic
+from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
+
+if TYPE_CHECKING:
+    from tests.sim.sessions import SimSession
+
+
+class SimReads:
+    """The reading half of the store, for one session."""
+
+    def __init__(self, zookeeper: SimZooKeeper, session: SimSession, inbox: Inbox) -> None:
+        self._zookeeper = zookeeper
+        self._session = session
+        self._inbox = inbox
+        self._reading: set[Znode] = set()
+        self._watched_topics: set[str] = set()
+        self._watched_states: set[TopicPartition] = set()
+        self.znodes: dict[Znode, None] = {}
+        """Everything that ``read`` was asked for."""
+        self._readers: dict[Znode, Callable[[], Event]] = {
+            Znode.BROKERS: self._brokers,
+            Znode.TOPICS: self._topics_listed,
+            Znode.LEGACY_PLAN: self._legacy_plan,
+            Znode.GOALS: self._goals,
+            Znode.DELETIONS: self._deletions,
+            Znode.ISR_NOTIFICATIONS: self._isr_notifications,
+            Znode.LOG_DIR_EVENTS: self._log_dir_events,
+            Znode.PREFERRED_ELECTION: self._preferred_election,
+            Znode.ORPHANS: self._orphans,
+            Znode.GUARDS: self._guards,
+        }
+
+    def take_over(self, former: SimReads) -> None:
+        """Go on for a session that ended: read again whatever it watched."""
+        for znode in former.znodes:
+            self.read(znode)
+        if former._watched_topics:
+            self.read_topics(sorted(former._watched_topics))
+        for partition in sorted(former._watched_states):
+            self._inbox.put(StateChanged(partition))
+
+    # --- whole levels --------------------------------------------------------------------------
+
+    def read(self, znode: Znode) -> None:
+        """Read a level and watch it."""
+        self.znodes[znode] = None
+        if znode in self._reading:
+            return
+        self._reading.add(znode)
+
+        def at_server() -> Callable[[], None]:
+            self._reading.discard(znode)
+            event = self._readers[znode]()
+            return lambda: self._inbox.put(event)
+
+        self._session.ask(at_server)
+
+    def _watch(self, znode: Znode) -> Watch:
+        return self._session.watch(znode, lambda: self.read(znode))
+
+    def _listed(self, path: str, znode: Znode) -> tuple[str, ...]:
+        """List a directory that may not exist yet, in order."""
+        names = self._zookeeper.children(path, self._watch(znode))
+        if names is None:
+            self._zookeeper.exists(path, self._watch(znode))
+        return tuple(sorted(names or ()))
+
+    def _brokers(self) -> BrokersRead:
+        brokers: dict[BrokerId, LiveBroker] = {}
+        for name in self._listed(paths.BROKER_IDS, Znode.BROKERS):
+            broker_id = BrokerId(int(name))
+            znode = self._zookeeper.get(paths.broker_path(broker_id), self._watch(Znode.BROKERS))
+            if znode is not None:
+                read = decode_broker(broker_id, znode.data, Zxid(znode.czxid))
+                if isinstance(read, LiveBroker):
+                    brokers[broker_id] = read
+        return BrokersRead(brokers)
+
+    def _topics_listed(self) -> TopicsListed:
+        return TopicsListed(frozenset(self._listed(paths.TOPICS, Znode.TOPICS)))
+
+    def _legacy_plan(self) -> LegacyPlanRead:
+        znode = self._zookeeper.exists(paths.LEGACY_PLAN, self._watch(Znode.LEGACY_PLAN))
+        if znode is None:
+            return LegacyPlanRead(None)
+        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+        return LegacyPlanRead(decode_legacy_plan(znode.data, version, czxid))
+
+    def _goals(self) -> GoalsRead:
+        goals: dict[TopicPartition, Goal] = {}
+        unreadable: dict[str, str] = {}
+        for topic in sorted(self._zookeeper.children(paths.GOALS) or ()):
+            directory = paths.goal_topic_path(topic)
+            for name in sorted(self._zookeeper.children(directory) or ()):
+                path = f"{directory}/{name}"
+                znode = self._zookeeper.get(path)
+                if znode is None:
+                    continue
+                read = decode_goal(znode.data, ZkVersion(znode.version))
+                if isinstance(read, Goal) and name.isdigit():
+                    goals[TopicPartition(topic, int(name))] = read
+                else:
+                    unreadable[path] = read if isinstance(read, str) else "not a partition"
+        return GoalsRead(goals, unreadable)
+
+    def _deletions(self) -> DeletionsRead:
+        return DeletionsRead(frozenset(self._listed(paths.DELETIONS, Znode.DELETIONS)))
+
+    def _isr_notifications(self) -> IsrNotificationsRead:
+        names = self._listed(paths.ISR_NOTIFICATIONS, Znode.ISR_NOTIFICATIONS)
+        partitions: set[TopicPartition] = set()
+        for name in names:
+            znode = self._zookeeper.get(f"{paths.ISR_NOTIFICATIONS}/{name}")
+            read = decode_isr_notification(znode.data) if znode is not None else "gone"
+            if not isinstance(read, str):
+                partitions |= read
+        return IsrNotificationsRead(names, frozenset(partitions))
+
+    def _log_dir_events(self) -> LogDirEventsRead:
+        names = self._listed(paths.LOG_DIR_EVENTS, Znode.LOG_DIR_EVENTS)
+        brokers: set[BrokerId] = set()
+        for name in names:
+            znode = self._zookeeper.get(f"{paths.LOG_DIR_EVENTS}/{name}")
+            read = decode_log_dir_event(znode.data) if znode is not None else "gone"
+            if not isinstance(read, str):
+                brokers.add(read)
+        return LogDirEventsRead(names, frozenset(brokers))
+
+    def _preferred_election(self) -> PreferredElectionRead:
+        watch = self._watch(Znode.PREFERRED_ELECTION)
+        znode = self._zookeeper.exists(paths.PREFERRED_ELECTION, watch)
+        if znode is None:
+            return PreferredElectionRead(None)
+        read = decode_preferred_election(znode.data)
+        partitions = frozenset[TopicPartition]() if isinstance(read, str) else read
+        return PreferredElectionRead(partitions, ZkVersion(znode.version))
+
+    def _orphans(self) -> OrphansRead:
+        orphans: set[Orphan] = set()
+        for broker in sorted(self._zookeeper.children(paths.ORPHANS) or ()):
+            directory = f"{paths.ORPHANS}/{broker}"
+            for name in sorted(self._zookeeper.children(directory) or ()):
+                znode = self._zookeeper.get(f"{directory}/{name}")
+                read = "gone" if znode is None else decode_orphan(broker, name, znode.data)
+                if isinstance(read, Orphan):
+                    orphans.add(read)
+        return OrphansRead(frozenset(orphans))
+
+    def _guards(self) -> GuardsRead:
+        watch = self._watch(Znode.GUARDS)
+        controller = self._zookeeper.exists(paths.CONTROLLER, watch)
+        feature = self._zookeeper.exists(paths.FEATURE, watch)
+        migration = self._zookeeper.exists(paths.MIGRATION, watch)
+        read = None if controller is None else decode_controller(controller.data)
+        return GuardsRead(
+            controller_broker=None if read is None or isinstance(read, str) else read.broker_id,
+            controller_is_ephemeral=controller is not None and controller.ephemeral_owner != NOBODY,
+            kraft_controller_epoch=(
+                -1 if read is None or isinstance(read, str) else read.kraft_controller_epoch
+            ),
+            feature_enabled=feature is not None and decode_feature(feature.data) is not False,
+            migration=None if migration is None else decode_migration(migration.data),
+        )
+
+    # --- topics and states ---------------------------------------------------------------------
+
+    def read_topics(self, topics: Sequence[str]) -> None:
+        """Read topic znodes and watch them."""
+        wanted = tuple(topics)
+
+        def at_server() -> Callable[[], None]:
+            read = {topic: self._topic(topic) for topic in wanted}
+            return lambda: self._inbox.put(TopicsRead(read))
+
+        self._session.ask(at_server)
+
+    def _topic(self, topic: str) -> TopicAssignment | str | None:
+        watch = self._session.watch("topic", lambda: self.read_topics((topic,)))
+        znode = self._zookeeper.get(paths.topic_path(topic), watch)
+        if znode is None:
+            self._watched_topics.discard(topic)
+            return None
+        self._watched_topics.add(topic)
+        return decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+
+    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+        """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
+        wanted = tuple(partitions)
+
+        def at_server() -> Callable[[], None]:
+            states = {partition: self._state(partition, watch=watch) for partition in wanted}
+            return lambda: self._inbox.put(StatesRead(states))
+
+        self._session.ask(at_server)
+
+    def _state(self, partition: TopicPartition, *, watch: bool) -> PartitionState | str | None:
+        def changed() -> None:
+            self._watched_states.discard(partition)
+            self._inbox.put(StateChanged(partition))
+
+        wanted = self._session.watch("state", changed) if watch else None
+        znode = self._zookeeper.get(paths.state_path(partition), wanted)
+        if znode is None:
+            return None
+        if watch:
+            self._watched_states.add(partition)
+        return decode_state(znode.data, ZkVersion(znode.version))

@@ -1,0 +1,316 @@
+"""
+The daemon's store in a simulation: ``Store`` on top of the simulated ZooKeeper.
+
+Every multi is led by checks of the claim and of the leadership among the daemons, as in the real
+store. Faults: the session expires or is suspended, and a connection breaks in the middle of a
+commit so that nobody knows how much of it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from controller.core.events import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+)
+from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
+from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
+from controller.reactor.ports import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Inbox,
+    Operation,
+    Rejected,
+    SetData,
+    Znode,
+)
+from controller.znodes import paths
+from controller.znodes.controllers import (
+    decode_controller,
+    decode_controller_epoch,
+    encode_controller,
+)
+from tests.sim.reads import SimReads
+from tests.sim.sessions import SimSession
+from tests.sim.zookeeper import (
+    NOBODY,
+    AnyOperation,
+    Make,
+    SessionExpiredError,
+    SessionId,
+    SimZooKeeper,
+    TransactionFailedError,
+    parent_of,
+)
+
+if TYPE_CHECKING:
+    from tests.sim.schedule import Schedule
+
+LEADER_LOCK: Final = f"{paths.LEADER}/lock"
+RECONNECT_S: Final = (0.05, 0.5)
+
+
+class Claim(NamedTuple):
+    """What entitles us to write: our epoch and the version ``/controller_epoch`` got with it."""
+
+    epoch: ControllerEpoch
+    version: ZkVersion
+
+
+class SimStore:
+    """One daemon's ZooKeeper: a session, renewed when it expires, a claim, and a leadership."""
+
+    def __init__(
+        self,
+        zookeeper: SimZooKeeper,
+        schedule: Schedule,
+        inbox: Inbox,
+        *,
+        controller_id: BrokerId,
+        session_timeout_s: float = 10.0,
+        competes: bool = True,
+    ) -> None:
+        """
+        Connect.
+
+        Args:
+            zookeeper: The server.
+            schedule: Time and chance.
+            inbox: Where answers go.
+            controller_id: What ``/controller`` will name.
+            session_timeout_s: When the server gives up a silent session.
+            competes: Whether several daemons may run, so that ``/reassigner/epoch`` fences too.
+
+        """
+        self._zookeeper = zookeeper
+        self._schedule = schedule
+        self._inbox = inbox
+        self._controller_id = controller_id
+        self._session_timeout_s = session_timeout_s
+        self._competes = competes
+        self._claim: Claim | None = None
+        self._tried: Claim | None = None
+        self._leadership: ZkVersion | None = None
+        self._breaks_after: int | None = None
+        self.session = self._open()
+        self._reads = SimReads(zookeeper, self.session, inbox)
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim this daemon believes it holds."""
+        return self._claim
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Write the multis in order; see ``Store.commit``."""
+        results: list[Committed | Rejected] = []
+        for number, multi in enumerate(multis):
+            if self._breaks_after == number:
+                self._break()
+            if not self.session.is_connected:
+                raise CommitUnknownError("the connection to ZooKeeper is lost")
+            results.append(self._write(multi))
+        if self._breaks_after is not None:
+            self._break()
+        return results
+
+    def break_commit(self, *, after: int) -> None:
+        """Let the connection break in the next commit, once ``after`` of its multis are durable."""
+        self._breaks_after = after
+
+    def _break(self) -> None:
+        self._breaks_after = None
+        self.session.suspend()
+        self._schedule.call_between(*RECONNECT_S, self.session.resume)
+        raise CommitUnknownError("the connection broke while waiting for an answer")
+
+    def _write(self, multi: Sequence[Operation]) -> Committed | Rejected:
+        fences = self._fences()
+        try:
+            for operation in multi:
+                if isinstance(operation, Create):
+                    self._zookeeper.ensure(parent_of(operation.path))
+            self._zookeeper.transact(self.session.id, [*fences, *multi])
+        except SessionExpiredError as error:
+            raise SessionLostError("the ZooKeeper session expired") from error
+        except TransactionFailedError as error:
+            if error.index < len(fences):
+                raise ControllerMovedError("another controller is in charge") from error
+            return Rejected(error.index - len(fences), error.error)
+        return Committed()
+
+    def _fences(self) -> list[Check]:
+        if self._claim is None:
+            raise ControllerMovedError("the controller role is not ours")
+        fences = [Check(paths.CONTROLLER_EPOCH, self._claim.version)]
+        if self._competes:
+            if self._leadership is None:
+                raise ControllerMovedError("another daemon leads")
+            fences.append(Check(paths.EPOCH, self._leadership))
+        return fences
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    def read(self, znode: Znode) -> None:
+        """Read a level and watch it."""
+        self._reads.read(znode)
+
+    def read_topics(self, topics: Sequence[str]) -> None:
+        """Read topic znodes and watch them."""
+        self._reads.read_topics(topics)
+
+    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+        """Read partition states."""
+        self._reads.read_states(partitions, watch=watch)
+
+    # --- the controller role -------------------------------------------------------------------
+
+    def claim_controller(self) -> None:
+        """Try to take ``/controller``."""
+        self.session.ask(self._try_claim)
+
+    def _try_claim(self) -> Callable[[], None]:
+        """Claim in one multi, at the server; repeated after a lost answer it finds its claim."""
+        controller = self._zookeeper.get(paths.CONTROLLER)
+        epoch = self._zookeeper.get(paths.CONTROLLER_EPOCH)
+        known = None if epoch is None else decode_controller_epoch(epoch.data)
+        if epoch is None or not isinstance(known, int):
+            return lambda: self._inbox.put(ClaimFailed("/controller_epoch cannot be read"))
+        is_ours = controller is not None and controller.ephemeral_owner == self.session.id
+        if is_ours and self._tried is not None and self._tried.epoch == known:
+            return self._claimed(self._tried)
+        if controller is not None:
+            read = decode_controller(controller.data)
+            if controller.ephemeral_owner == NOBODY or isinstance(read, str):
+                return lambda: self._inbox.put(ClaimFailed("/controller is not an ordinary one"))
+        claim = Claim(ControllerEpoch(known + 1), ZkVersion(epoch.version + 1))
+        operations: list[AnyOperation] = [
+            SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version))
+        ]
+        if controller is not None:
+            operations.append(Delete(paths.CONTROLLER, ZkVersion(controller.version)))
+        timestamp_ms = int(self._schedule.now() * 1000)
+        data = encode_controller(self._controller_id, timestamp_ms)
+        operations.append(Make(paths.CONTROLLER, data, ephemeral=True))
+        self._tried = claim
+        self._zookeeper.transact(self.session.id, operations)
+        return self._claimed(claim)
+
+    def _claimed(self, claim: Claim) -> Callable[[], None]:
+        self._watch_controller()
+
+        def tell() -> None:
+            self._claim = claim
+            self._inbox.put(ControllerClaimed(claim.epoch))
+
+        return tell
+
+    def _watch_controller(self) -> None:
+        session = self.session
+
+        def look() -> Callable[[], None]:
+            controller = self._zookeeper.get(paths.CONTROLLER)
+            if controller is not None and controller.ephemeral_owner == session.id:
+                self._watch_controller()
+                return lambda: None
+            return lambda: self._depose("/controller is not ours any more")
+
+        watch = session.watch("claim", lambda: session.ask(look))
+        self._zookeeper.exists(paths.CONTROLLER, watch)
+
+    def resign_controller(self) -> None:
+        """Give ``/controller`` back."""
+        claim = self._claim
+        if claim is None:
+            self._inbox.put(Deposed("the controller role was not ours"))
+            return
+
+        def at_server() -> Callable[[], None]:
+            controller = self._zookeeper.get(paths.CONTROLLER)
+            if controller is not None and controller.ephemeral_owner == self.session.id:
+                fence = Check(paths.CONTROLLER_EPOCH, claim.version)
+                delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
+                self._zookeeper.transact(self.session.id, [fence, delete])
+            return lambda: self._depose("resigned", even_if_not_held=True)
+
+        self._claim = None
+        self.session.ask(at_server)
+
+    def _depose(self, reason: str, *, even_if_not_held: bool = False) -> None:
+        if self._claim is not None or even_if_not_held:
+            self._claim = None
+            self._inbox.put(Deposed(reason))
+
+    # --- leadership among the daemons ----------------------------------------------------------
+
+    def compete(self) -> None:
+        """Stand for the leadership among the daemons, for as long as the session lasts."""
+        session = self.session
+
+        def stand() -> Callable[[], None]:
+            self._zookeeper.ensure(paths.LEADER)
+            self._zookeeper.ensure(paths.EPOCH, b"0")
+            holder = self._zookeeper.get(LEADER_LOCK)
+            if holder is not None and holder.ephemeral_owner != session.id:
+                watch = session.watch("leader", lambda: session.ask(stand))
+                self._zookeeper.get(LEADER_LOCK, watch)
+                return lambda: None
+            if holder is None:
+                self._zookeeper.transact(session.id, [Make(LEADER_LOCK, ephemeral=True)])
+                self._bump_epoch(session.id)
+            epoch = self._zookeeper.get(paths.EPOCH)
+            version = ZkVersion(0 if epoch is None else epoch.version)
+            return lambda: self._lead(version)
+
+        session.ask(stand)
+
+    def _bump_epoch(self, session: SessionId) -> None:
+        epoch = self._zookeeper.get(paths.EPOCH)
+        if epoch is not None:
+            data = str(int(epoch.data) + 1).encode()
+            bump = SetData(paths.EPOCH, data, ZkVersion(epoch.version))
+            self._zookeeper.transact(session, [bump])
+
+    def _lead(self, version: ZkVersion) -> None:
+        self._leadership = version
+        self._inbox.put(LeadershipGained())
+
+    # --- the session ---------------------------------------------------------------------------
+
+    def _open(self) -> SimSession:
+        return SimSession(
+            self._zookeeper,
+            self._schedule,
+            timeout_s=self._session_timeout_s,
+            expired=self._expired,
+        )
+
+    def _expired(self) -> None:
+        """The session is gone: say so, then go on with a new one, as a client library does."""
+        self._tried = None
+        self._depose("the ZooKeeper session expired", even_if_not_held=True)
+        if self._leadership is not None:
+            self._leadership = None
+            self._inbox.put(LeadershipLost("the ZooKeeper session expired"))
+        self.session = self._open()
+        former = self._reads
+        self._reads = SimReads(self._zookeeper, self.session, self._inbox)
+        self._reads.take_over(former)
+        if self._competes:
+            self.compete()
+
+    def close(self) -> None:
+        """Disconnect cleanly: every ephemeral of ours goes at once."""
+        self.session.close()
+
+    def abandon(self) -> None:
+        """Die: the server ends the session after its timeout."""
+        self.session.abandon()

@@ -1,0 +1,208 @@
+"""The rules by which a broker accepts a controller's requests (kafka-facts 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from controller.core.model import BrokerEpoch, TopicPartition
+from controller.reactor.ports import BrokerRequest
+from tests.sim import codes
+from tests.sim.brokers import DELETED_LEADER, DIRECTORIES, SimBroker
+from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
+from tests.sim.world import World
+
+P = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    """Return three brokers, told of each other by a controller of epoch 1, that is the test."""
+    world = World(1, brokers=3, has_kafka_controllers=False)
+    for broker in world.brokers.values():
+        _send(broker, update_metadata([1, 2, 3]))
+    return world
+
+
+@pytest.fixture
+def broker(world: World) -> SimBroker:
+    """Return the first of them."""
+    return list(world.brokers.values())[0]
+
+
+def _send(broker: SimBroker, request: BrokerRequest, epoch: int | None = None) -> int | list[int]:
+    """Send a request; return its error, or those of its partitions."""
+    to = broker.epoch if epoch is None else BrokerEpoch(epoch)
+    answer = broker.handle(request, to)
+    return answer.error or [error for _, error in answer.results]
+
+
+def _accept(broker: SimBroker, leader: int = 1, epoch: int = 0, **more: Sequence[int]) -> None:
+    replicas = more.get("replicas", (1, 2, 3))
+    request = leader_and_isr(P, leader=leader, replicas=replicas, leader_epoch=epoch)
+    assert _send(broker, request) == [codes.NONE]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        update_metadata([1], controller_epoch=4),
+        leader_and_isr(P, leader=1, replicas=[1], controller_epoch=4),
+        stop_replica(P, leader_epoch=0, delete=True, controller_epoch=4),
+    ],
+)
+def test_a_former_controller_is_refused(broker: SimBroker, request_: BrokerRequest) -> None:
+    """Any request of a newer epoch, even an empty one, fences all requests of the older."""
+    _send(broker, update_metadata([1, 2, 3], controller_epoch=5))
+    assert _send(broker, request_) == codes.STALE_CONTROLLER_EPOCH
+    assert broker.live == {1, 2, 3}
+
+
+def test_a_restarted_broker_has_forgotten_the_controller_epoch(broker: SimBroker) -> None:
+    """It is kept in memory only."""
+    _send(broker, update_metadata([1], controller_epoch=5))
+    broker.kill()
+    broker.start()
+    assert _send(broker, update_metadata([1], controller_epoch=4)) == []
+
+
+def test_a_request_for_the_former_life_of_a_broker_is_refused(broker: SimBroker) -> None:
+    """A larger epoch, or -1, is let through."""
+    former = broker.epoch
+    broker.kill()
+    broker.start()
+    assert broker.epoch > former
+    assert _send(broker, update_metadata([1]), former) == codes.STALE_BROKER_EPOCH
+    assert _send(broker, update_metadata([1]), broker.epoch + 7) == []
+    assert _send(broker, update_metadata([1]), -1) == []
+
+
+def test_leader_epoch_zero_is_news_to_a_broker_without_the_replica(broker: SimBroker) -> None:
+    """The epoch it starts from is -1."""
+    _accept(broker, epoch=0)
+    assert broker.hosted[P].leads(broker.id)
+
+
+@pytest.mark.parametrize("epoch", [3, 2])
+def test_an_epoch_that_is_not_newer_changes_nothing(broker: SimBroker, epoch: int) -> None:
+    """The answer has a misleading name."""
+    _accept(broker, epoch=3)
+    request = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=epoch)
+    assert _send(broker, request) == [codes.STALE_CONTROLLER_EPOCH]
+    assert broker.hosted[P].leader == 1
+    assert broker.hosted[P].replicas == (1, 2, 3)
+
+
+def test_a_broker_that_is_no_replica_says_so(broker: SimBroker) -> None:
+    """It makes no log."""
+    request = leader_and_isr(P, leader=2, replicas=[2, 3])
+    assert _send(broker, request) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+    assert P not in broker.logs
+
+
+def test_following_an_unknown_leader_is_skipped_without_an_error(broker: SimBroker) -> None:
+    """The log is made, the epoch is not recorded: the same request works once metadata came."""
+    _send(broker, update_metadata([1]))
+    request = leader_and_isr(P, leader=2, replicas=[1, 2])
+    assert _send(broker, request) == [codes.NONE]
+    assert P in broker.logs
+    assert not broker.hosted[P].is_fetching
+    _send(broker, update_metadata([1, 2]))
+    assert _send(broker, request) == [codes.NONE]
+    assert broker.hosted[P].is_fetching
+
+
+def test_an_older_partition_epoch_is_dropped_without_an_error(broker: SimBroker) -> None:
+    """Kafka 3.x, since a controller always sends the version its own write returned."""
+    first = leader_and_isr(P, leader=1, replicas=[1, 2], leader_epoch=1, partition_epoch=5)
+    older = leader_and_isr(P, leader=2, replicas=[1, 2], leader_epoch=2, partition_epoch=4)
+    assert _send(broker, first) == [codes.NONE]
+    assert _send(broker, older) == [codes.NONE]
+    assert broker.hosted[P].leader_epoch == 1
+
+
+def test_an_offline_directory_is_told_before_anything_else(broker: SimBroker) -> None:
+    """Even for an epoch the broker has: that is how a controller learns of dead disks."""
+    _accept(broker, epoch=3)
+    broker.fail_directory(broker.logs[P].directory)
+    request = leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=3)
+    assert _send(broker, request) == [codes.KAFKA_STORAGE_ERROR]
+    stop = stop_replica(P, leader_epoch=4, delete=True)
+    assert _send(broker, stop) == [codes.KAFKA_STORAGE_ERROR]
+
+
+def test_a_log_that_may_be_on_a_failed_disk_is_not_made_anew(broker: SimBroker) -> None:
+    """Unless the controller says that the replica is new."""
+    broker.fail_directory(0)
+    old = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=False)
+    assert _send(broker, old) == [codes.KAFKA_STORAGE_ERROR]
+    new = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=True)
+    assert _send(broker, new) == [codes.NONE]
+    assert broker.logs[P].directory == DIRECTORIES - 1
+
+
+def test_a_stop_replica_with_an_older_leader_epoch_is_fenced(broker: SimBroker) -> None:
+    """So a late one cannot kill a replica that is wanted again."""
+    _accept(broker, epoch=3)
+    stale = stop_replica(P, leader_epoch=2, delete=True)
+    assert _send(broker, stale) == [codes.FENCED_LEADER_EPOCH]
+    assert P in broker.logs
+
+
+def test_stop_replica_below_version_3_is_not_fenced(world: World, broker: SimBroker) -> None:
+    """It has no leader epoch."""
+    world.fabric.fences_stop_replica = False
+    _accept(broker, epoch=3)
+    assert _send(broker, stop_replica(P, leader_epoch=0, delete=True)) == [codes.NONE]
+    assert P not in broker.logs
+
+
+def test_stopping_without_deletion_keeps_the_replica(broker: SimBroker) -> None:
+    """Only its fetcher stops."""
+    _accept(broker, leader=2)
+    assert _send(broker, stop_replica(P, leader_epoch=0, delete=False)) == [codes.NONE]
+    assert not broker.hosted[P].is_fetching
+    assert P in broker.logs
+
+
+@pytest.mark.parametrize("epoch", [0, 7, -1, DELETED_LEADER])
+def test_deletion_takes_the_replica_and_its_log(broker: SimBroker, epoch: int) -> None:
+    """With the same epoch, a newer one, none, or that of a topic being deleted."""
+    _accept(broker)
+    assert _send(broker, stop_replica(P, leader_epoch=epoch, delete=True)) == [codes.NONE]
+    assert P not in broker.hosted
+    assert P not in broker.logs
+
+
+def test_a_log_the_broker_does_not_host_is_deleted_all_the_same(broker: SimBroker) -> None:
+    """As after a restart."""
+    _accept(broker, epoch=3)
+    broker.kill()
+    broker.start()
+    assert _send(broker, stop_replica(P, leader_epoch=0, delete=True)) == [codes.NONE]
+    assert P not in broker.logs
+
+
+def test_a_killed_broker_keeps_its_logs_and_its_registration_for_a_while(
+    world: World, broker: SimBroker
+) -> None:
+    """The registration goes when the session times out."""
+    _accept(broker)
+    broker.kill()
+    world.run_for(1.0)
+    assert "1" in (world.zookeeper.children("/brokers/ids") or ())
+    world.run_for(world.fabric.broker_session_s)
+    assert "1" not in (world.zookeeper.children("/brokers/ids") or ())
+    assert P in broker.logs
+    assert not broker.hosted
+
+
+def test_an_expired_broker_registers_anew_and_goes_on(world: World, broker: SimBroker) -> None:
+    """Its epoch grows; what it hosts, it still hosts."""
+    _accept(broker)
+    former = broker.epoch
+    broker.expire()
+    world.run_for(2.0)
+    assert broker.epoch > former
+    assert P in broker.hosted

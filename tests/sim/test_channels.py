@@ -1,0 +1,136 @@
+"""The daemon's channels: order, resends, closing."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
+from tests.sim import codes
+from tests.sim.builders import Recorder, leader_and_isr, stop_replica, update_metadata
+from tests.sim.channels import SimChannels
+from tests.sim.world import World
+
+P = TopicPartition("t", 0)
+ONE = BrokerId(1)
+
+
+class _Bench:
+    """One broker and the daemon's channels."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.world = World(seed, brokers=1, has_kafka_controllers=False)
+        self.inbox = Recorder()
+        self.channels = SimChannels(self.world.fabric, self.inbox)
+        self.broker = self.world.brokers[ONE]
+
+    def open(self) -> LiveBroker:
+        live = LiveBroker(ONE, self.broker.epoch, ())
+        self.channels.open(live)
+        return live
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_requests_arrive_and_are_answered_in_order(seed: int, loss: float) -> None:
+    """Also when connections break all the time."""
+    bench = _Bench(seed)
+    bench.world.fabric.network.loss = loss
+    bench.open()
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1], leader_epoch=7))
+    bench.channels.send(ONE, stop_replica(P, leader_epoch=7, delete=True))
+    bench.world.run_for(60.0)
+    assert [type(e) for e in bench.inbox.events] == [
+        UpdateMetadataAnswered,
+        LeaderAndIsrAnswered,
+        StopReplicaAnswered,
+    ]
+    assert P not in bench.broker.logs
+
+
+def test_answers_carry_what_was_sent() -> None:
+    """So they can be matched without callbacks."""
+    bench = _Bench()
+    live = bench.open()
+    bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1], leader_epoch=7))
+    bench.world.run_for(1.0)
+    assert bench.inbox.events == [
+        LeaderAndIsrAnswered(
+            broker=ONE,
+            broker_epoch=live.epoch,
+            error=codes.NONE,
+            results=(LeaderAndIsrResult(P, LeaderEpoch(7), codes.NONE),),
+            resent=False,
+        )
+    ]
+
+
+def test_a_request_that_reached_the_broker_before_says_so() -> None:
+    """Then "already at this epoch" is an acknowledgement, and only then."""
+    seen: set[tuple[bool, int]] = set()
+    for seed in range(40):
+        bench = _Bench(seed)
+        bench.world.fabric.network.loss = 0.4
+        bench.open()
+        bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1]))
+        bench.world.run_for(60.0)
+        (answer,) = bench.inbox.of(LeaderAndIsrAnswered)
+        seen.add((answer.resent, answer.results[0].error))
+    assert seen == {(False, codes.NONE), (True, codes.STALE_CONTROLLER_EPOCH)}
+
+
+def test_a_closed_channel_answers_nothing_more() -> None:
+    """Though what was on its way still reaches the broker."""
+    bench = _Bench()
+    bench.open()
+    bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1]))
+    bench.channels.send(ONE, stop_replica(P, leader_epoch=0, delete=True))
+    bench.channels.close_all()
+    bench.world.run_for(10.0)
+    assert bench.inbox.events == []
+    assert P in bench.broker.logs
+
+
+def test_nothing_is_sent_without_a_channel() -> None:
+    """The broker is gone, and an event says so."""
+    bench = _Bench()
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.channels.close(ONE)
+    bench.world.run_for(1.0)
+    assert bench.inbox.events == []
+    assert bench.channels.sent == 0
+
+
+def test_a_channel_to_another_epoch_replaces_the_one_before() -> None:
+    """Opening it again with the same epoch keeps what is queued."""
+    bench = _Bench()
+    live = bench.open()
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.channels.open(live)
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.world.run_for(1.0)
+    assert len(bench.inbox.events) == 2
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.channels.open(LiveBroker(ONE, BrokerEpoch(live.epoch + 1), ()))
+    bench.world.run_for(1.0)
+    assert len(bench.inbox.events) == 2
+
+
+def test_a_dead_broker_is_tried_until_it_is_back() -> None:
+    """The request meets the next life of the broker, which refuses it."""
+    bench = _Bench()
+    bench.open()
+    bench.broker.kill()
+    bench.channels.send(ONE, update_metadata([1]))
+    bench.world.run_for(20.0)
+    assert bench.inbox.events == []
+    bench.broker.start()
+    bench.world.run_for(2.0)
+    (answer,) = bench.inbox.of(UpdateMetadataAnswered)
+    assert answer.error == codes.STALE_BROKER_EPOCH

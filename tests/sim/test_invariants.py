@@ -1,0 +1,227 @@
+"""The checker itself: each rule is broken once, on purpose, and noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from controller.core.events import ControllerClaimed
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.reactor.ports import Check
+from controller.znodes import paths
+from controller.znodes.states import encode_state
+from controller.znodes.topics import encode_topic
+from tests.sim.brokers import SimBroker
+from tests.sim.builders import Recorder, ids, stop_replica
+from tests.sim.channels import SimChannels
+from tests.sim.judges import InvariantViolationError
+from tests.sim.store import SimStore
+from tests.sim.world import World
+from tests.sim.zookeeper import NOBODY, Put
+
+P = TopicPartition("t", 0)
+
+
+class _Bench:
+    """A cluster with data whose controller is a daemon: the test writes in its name."""
+
+    def __init__(self) -> None:
+        self.world = World(5, brokers=4)
+        self.world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
+        self.world.producer.start()
+        self.world.settle()
+        self.world.run_for(10.0)
+        inbox = Recorder()
+        self.store = SimStore(
+            self.world.zookeeper,
+            self.world.schedule,
+            inbox,
+            controller_id=BrokerId(1000000),
+            competes=False,
+        )
+        self.store.claim_controller()
+        self.world.run_for(0.1)
+        self.epoch = inbox.of(ControllerClaimed)[0].epoch
+
+    def broker(self, number: int) -> SimBroker:
+        return self.world.brokers[BrokerId(number)]
+
+    def write_state(
+        self,
+        isr: Sequence[int],
+        *,
+        leader: int = 1,
+        bump: int = 1,
+        epoch_offset: int = 0,
+        session: int | None = None,
+        fenced: bool = True,
+    ) -> None:
+        before = self.world.state(P)
+        assert before is not None
+        data = encode_state(
+            leader=leader,
+            leader_epoch=before.leader_epoch + bump,
+            isr=ids(isr),
+            controller_epoch=self.epoch + epoch_offset,
+            leader_recovery_state=0,
+        )
+        claim = self.store.claim
+        assert claim is not None
+        fence = [Check(paths.CONTROLLER_EPOCH, claim.version)] if fenced else []
+        by = self.store.session.id if session is None else session
+        self.world.zookeeper.transact(by, [*fence, Put(paths.state_path(P), data)])
+
+    def write_topic(self, *assignments: PartitionAssignment) -> None:
+        topic = TopicAssignment(dict(enumerate(assignments)), ZkVersion(0), Zxid(0))
+        write = Put(paths.topic_path("t"), encode_topic(topic))
+        self.world.zookeeper.transact(self.store.session.id, [write])
+
+    def stop(self, broker: int, *, leader_epoch: int = 99) -> None:
+        self.world.fabric.witnesses[0].daemon_stops(
+            BrokerId(broker),
+            stop_replica(
+                P, leader_epoch=leader_epoch, delete=True, controller_epoch=int(self.epoch)
+            ),
+        )
+
+
+@pytest.fixture
+def bench() -> _Bench:
+    """Return a healthy cluster."""
+    return _Bench()
+
+
+def test_a_healthy_history_breaks_no_rule(bench: _Bench) -> None:
+    """And is judged all the time."""
+    bench.write_state([1, 2])
+    bench.world.run_for(5.0)
+    assert bench.world.invariants.checks > 100
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader", "bump", "epoch_offset"),
+    [
+        pytest.param([2, 3], 1, 1, 0, id="leader not in ISR"),
+        pytest.param([], -1, 1, 0, id="empty ISR"),
+        pytest.param([1, 2, 3], 1, 0, 0, id="leader epoch not bumped"),
+        pytest.param([1, 2, 3], 1, 2, 0, id="leader epoch bumped twice"),
+        pytest.param([1, 2, 3, 4], 1, 1, 0, id="ISR grown by a controller"),
+        pytest.param([1, 2], 1, 1, 1, id="another controller epoch"),
+        pytest.param([1], 1, 1, 0, id="below min.insync.replicas"),
+    ],
+)
+def test_a_wrong_state_is_noticed(
+    bench: _Bench, isr: list[int], leader: int, bump: int, epoch_offset: int
+) -> None:
+    """By the write itself."""
+    with pytest.raises(InvariantViolationError):
+        bench.write_state(isr, leader=leader, bump=bump, epoch_offset=epoch_offset)
+
+
+def test_a_dead_replica_may_leave_an_isr_that_gets_too_small(bench: _Bench) -> None:
+    """Only live ones count."""
+    for number in (2, 3):
+        bench.broker(number).stop()
+    bench.write_state([1])
+
+
+def test_two_writers_with_one_epoch_are_noticed(bench: _Bench) -> None:
+    """Whoever they are."""
+    bench.write_state([1, 2, 3])
+    with pytest.raises(InvariantViolationError, match="two writers"):
+        bench.write_state([1, 2, 3], session=NOBODY)
+
+
+def test_an_unfenced_write_of_a_state_is_noticed(bench: _Bench) -> None:
+    """Only leaders write without a fence, and they keep the epoch."""
+    with pytest.raises(InvariantViolationError, match="a broker wrote"):
+        bench.write_state([1, 2, 3], fenced=False)
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        pytest.param((), id="partition lost"),
+        pytest.param((PartitionAssignment(()),), id="no replicas"),
+        pytest.param((PartitionAssignment(ids([1, 1])),), id="a broker twice"),
+        pytest.param(
+            (PartitionAssignment(ids([1, 2, 3]), adding_replicas=ids([4])),),
+            id="AR not within RS",
+        ),
+        pytest.param(
+            (PartitionAssignment(ids([1, 2]), removing_replicas=ids([1, 2])),),
+            id="everything removed",
+        ),
+        pytest.param((PartitionAssignment(ids([1, 2])),), id="forgotten with its log"),
+    ],
+)
+def test_a_wrong_topic_znode_is_noticed(
+    bench: _Bench, assignments: tuple[PartitionAssignment, ...]
+) -> None:
+    """By the write itself."""
+    with pytest.raises(InvariantViolationError):
+        bench.write_topic(*assignments)
+
+
+def test_a_replica_may_be_forgotten_with_an_orphan_record(bench: _Bench) -> None:
+    """The log that is left is not lost sight of."""
+    bench.write_state([1, 2])
+    bench.world.zookeeper.ensure(paths.orphan_path(BrokerId(3), P), b"{}")
+    bench.write_topic(PartitionAssignment(ids([1, 2])))
+
+
+def test_deleting_an_isr_member_is_noticed(bench: _Bench) -> None:
+    """Before it reaches the broker, and if it gets there all the same."""
+    with pytest.raises(InvariantViolationError, match="which is in ISR"):
+        bench.stop(3)
+    broker = bench.broker(3)
+    request = stop_replica(P, leader_epoch=99, delete=True, controller_epoch=99)
+    with pytest.raises(InvariantViolationError, match="ISR member 3"):
+        broker.handle(request, broker.epoch)
+
+
+def test_deleting_a_replica_that_is_to_stay_is_noticed(bench: _Bench) -> None:
+    """Out of ISR is not enough."""
+    bench.write_state([1, 2])
+    with pytest.raises(InvariantViolationError, match="which is to stay"):
+        bench.stop(3)
+
+
+def test_deleting_before_the_leader_knows_is_noticed(bench: _Bench) -> None:
+    """The leader could still take the replica back into the ISR."""
+    bench.write_state([1, 2])
+    removing = PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3]))
+    bench.write_topic(removing)
+    with pytest.raises(InvariantViolationError, match="counts it among"):
+        bench.stop(3)
+
+
+def test_losing_an_acknowledged_record_is_noticed(bench: _Bench) -> None:
+    """On any member of the ISR."""
+    assert bench.world.invariants.committed(P) > 10
+    bench.broker(3).logs[P].records.pop(0)
+    with pytest.raises(InvariantViolationError, match="lacks some of"):
+        bench.world.run_for(5.0)
+
+
+def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:
+    """It goes up by one."""
+    with pytest.raises(InvariantViolationError, match="controller_epoch went"):
+        bench.world.zookeeper.transact(NOBODY, [Put(paths.CONTROLLER_EPOCH, b"9")])
+
+
+def test_a_violation_tells_what_happened_before(bench: _Bench) -> None:
+    """A failing seed can be read without running it again."""
+    with pytest.raises(InvariantViolationError) as caught:
+        bench.write_state([1])
+    text = str(caught.value)
+    assert "/controller_epoch = " in text
+    assert "before that:" in text

@@ -1,0 +1,250 @@
+"""
+A whole simulated cluster: brokers, controllers, producer, daemons, checker, one event queue.
+
+Here things are wired and time passes; what goes wrong is decided by the test or by ``faults``.
+Plugging in the daemon takes a function that builds its loop from ``Ports``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    PartitionState,
+    Replicas,
+    TopicAssignment,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.znodes import paths
+from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.states import decode_state
+from controller.znodes.topics import decode_topic, encode_topic
+from tests.sim.brokers import SimBroker
+from tests.sim.daemons import Build, SimDaemon
+from tests.sim.fabric import Fabric
+from tests.sim.invariants import Invariants
+from tests.sim.kafka_controller import KafkaController
+from tests.sim.producers import SimProducer
+from tests.sim.schedule import Schedule
+from tests.sim.zookeeper import NOBODY, Make, Put, SimZooKeeper
+
+DIRECTORIES: Final = (
+    paths.BROKER_IDS,
+    paths.TOPICS,
+    paths.DELETIONS,
+    paths.ISR_NOTIFICATIONS,
+    paths.LOG_DIR_EVENTS,
+    "/config/topics",
+)
+SETTLED_S: Final = 60.0
+"""How long a cluster may take to elect its controller and the leaders of new topics."""
+
+
+class NotReachedError(AssertionError):
+    """What was waited for did not happen in time."""
+
+
+class World:
+    """A cluster with running brokers, and the daemons added to it."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        brokers: int = 5,
+        has_kafka_controllers: bool = True,
+        produce_every_s: float = 0.2,
+    ) -> None:
+        """
+        Start the brokers, with ids from 1.
+
+        Args:
+            seed: Decides the whole history.
+            brokers: How many.
+            has_kafka_controllers: Whether brokers stand for election as controller.
+            produce_every_s: How often the producer sends one record to every partition.
+
+        """
+        self.seed = seed
+        self.schedule = Schedule(seed)
+        self.zookeeper = SimZooKeeper()
+        self.fabric = Fabric(self.schedule, self.zookeeper)
+        self.invariants = Invariants(self.fabric)
+        self.producer = SimProducer(self.fabric, interval_s=produce_every_s)
+        self.kafka_controllers: dict[BrokerId, KafkaController] = {}
+        self.daemons: list[SimDaemon] = []
+        for directory in DIRECTORIES:
+            self.zookeeper.ensure(directory)
+        self.zookeeper.ensure(paths.CONTROLLER_EPOCH, b"0")
+        for number in range(1, brokers + 1):
+            broker = SimBroker(BrokerId(number), self.fabric, rack=f"rack{number % 3}")
+            self.fabric.brokers[broker.id] = broker
+            if has_kafka_controllers:
+                self.kafka_controllers[broker.id] = KafkaController(broker, self.fabric)
+            broker.start()
+
+    # --- time ----------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The present instant, in seconds."""
+        return self.schedule.now()
+
+    def step(self) -> bool:
+        """Run the next event; False when nothing is to come."""
+        return self.schedule.step()
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while (at := self.schedule.next_at()) is not None and at <= end:
+            self.step()
+        self.schedule.skip_to(end)
+
+    def run_until(self, predicate: Callable[[], bool], *, within_s: float) -> None:
+        """
+        Let time pass until something is so.
+
+        Raises:
+            NotReachedError: it was not so within that time, or nothing is to come any more.
+
+        """
+        end = self.now + within_s
+        while not predicate():
+            at = self.schedule.next_at()
+            if at is None or at > end:
+                name = getattr(predicate, "__name__", repr(predicate))
+                raise NotReachedError(f"seed {self.seed}: no {name} within {within_s} s")
+            self.step()
+
+    # --- the cluster ---------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> dict[BrokerId, SimBroker]:
+        """The brokers, dead or alive."""
+        return self.fabric.brokers
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: Mapping[int, Sequence[int]],
+        *,
+        min_insync_replicas: int = 1,
+        unclean_leader_election: bool = False,
+        produce: bool = True,
+    ) -> None:
+        """Create a topic as CreateTopics does: settings and znode; a controller does the rest."""
+        self.fabric.configs[name] = TopicConfig(min_insync_replicas, unclean_leader_election)
+        partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
+        data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0)))
+        self.zookeeper.transact(NOBODY, [Make(paths.topic_path(name), data)])
+        if produce:
+            self.producer.partitions += [TopicPartition(name, n) for n in assignment]
+
+    def add_partitions(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Add partitions to a topic, as CreatePartitions does."""
+        topic = self.topic(name)
+        partitions = dict(topic.partitions)
+        partitions.update({n: PartitionAssignment(_ids(r)) for n, r in assignment.items()})
+        data = encode_topic(TopicAssignment(partitions, topic.version, topic.czxid, topic.topic_id))
+        self.zookeeper.transact(NOBODY, [Put(paths.topic_path(name), data)])
+        self.producer.partitions += [TopicPartition(name, n) for n in assignment]
+
+    def delete_topic(self, name: str) -> None:
+        """Queue a topic for deletion."""
+        self.producer.partitions = [p for p in self.producer.partitions if p.topic != name]
+        self.zookeeper.transact(NOBODY, [Make(f"{paths.DELETIONS}/{name}")])
+
+    def submit_plan(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Write ``/admin/reassign_partitions``, as the stock tool does."""
+        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
+        self.zookeeper.transact(NOBODY, [Make(paths.LEGACY_PLAN, data)])
+
+    def request_preferred_election(self, partitions: Sequence[TopicPartition]) -> None:
+        """Write ``/admin/preferred_replica_election``, as the stock tool did."""
+        listed = [{"topic": p.topic, "partition": p.partition} for p in partitions]
+        data = json.dumps({"version": 1, "partitions": listed}).encode()
+        self.zookeeper.transact(NOBODY, [Make(paths.PREFERRED_ELECTION, data)])
+
+    def remove_controller(self) -> None:
+        """Delete ``/controller``, as operators do to move the role."""
+        self.zookeeper.remove_tree(paths.CONTROLLER)
+
+    def topic(self, name: str) -> TopicAssignment:
+        """Return what a topic znode says."""
+        znode = self.zookeeper.get(paths.topic_path(name))
+        if znode is None:
+            raise KeyError(name)
+        read = decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+        if isinstance(read, str):
+            raise TypeError(read)
+        return read
+
+    def assignment(self, partition: TopicPartition) -> PartitionAssignment:
+        """Return what the topic znode says of a partition."""
+        return self.topic(partition.topic).partitions[partition.partition]
+
+    def state(self, partition: TopicPartition) -> PartitionState | None:
+        """Return a partition's state."""
+        znode = self.zookeeper.get(paths.state_path(partition))
+        read = None if znode is None else decode_state(znode.data, ZkVersion(znode.version))
+        if isinstance(read, str):
+            raise TypeError(read)
+        return read
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return every partition of every topic."""
+        return [
+            TopicPartition(name, number)
+            for name in sorted(self.zookeeper.children(paths.TOPICS) or ())
+            for number in sorted(self.topic(name).partitions)
+        ]
+
+    def is_healthy(self, partition: TopicPartition) -> bool:
+        """Whether a partition is led and its ISR is exactly its replicas, all alive."""
+        state, assignment = self.state(partition), self.assignment(partition)
+        if state is None or assignment.is_reassigning:
+            return False
+        leader = self.brokers.get(state.leader)
+        hosted = None if leader is None else leader.hosted.get(partition)
+        return (
+            hosted is not None
+            and hosted.leader_epoch == state.leader_epoch
+            and set(state.isr) == set(assignment.replicas)
+            and all(self.brokers[r].is_alive for r in assignment.replicas)
+        )
+
+    def all_healthy(self) -> bool:
+        """Whether every partition is healthy."""
+        return all(self.is_healthy(p) for p in self.partitions())
+
+    def holders(self, partition: TopicPartition) -> set[BrokerId]:
+        """Return the brokers with a log of a partition on disk."""
+        return {b.id for b in self.brokers.values() if partition in b.logs}
+
+    def settle(self, within_s: float = SETTLED_S) -> None:
+        """Let time pass until every partition is healthy."""
+        self.run_until(self.all_healthy, within_s=within_s)
+
+    # --- daemons -------------------------------------------------------------------------------
+
+    def add_daemon(
+        self, build: Build, *, session_timeout_s: float = 10.0, competes: bool = True
+    ) -> SimDaemon:
+        """Start a daemon beside the cluster."""
+        daemon = SimDaemon(
+            self.fabric, build, session_timeout_s=session_timeout_s, competes=competes
+        )
+        self.daemons = [d for d in self.daemons if d.is_alive] + [daemon]
+        return daemon
+
+
+def _ids(replicas: Sequence[int]) -> Replicas:
+    return tuple(BrokerId(r) for r in replicas)

@@ -1,0 +1,160 @@
+"""Views, clocks and sinks for the tests of telemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    PartitionState,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.phases import Pending, Phase
+from controller.core.view import ClusterView, Reassignment, Tally, Tenure, Topic
+from tests.core.builders import broker, replicas
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+REQUEST = RequestId("legacy-0000000000000032")
+
+
+@dataclass
+class FixedClock:
+    """A clock that goes only when told to, and the time of day beside it."""
+
+    at: Instant = Instant(1000.0)
+
+    def now(self) -> Instant:
+        """Return the present instant."""
+        return self.at
+
+    def wall(self) -> datetime:
+        """Return the time of day that belongs to it."""
+        return START + timedelta(seconds=self.at - 1000.0)
+
+    def go(self, seconds: float) -> None:
+        """Let time pass."""
+        self.at = Instant(self.at + seconds)
+
+
+@dataclass
+class RecordedLog:
+    """Keeps log lines as (level, event, fields)."""
+
+    lines: list[tuple[str, str, Mapping[str, object]]] = field(default_factory=list)
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Keep a line for developers."""
+        self.lines.append(("debug", event, fields))
+
+    def info(self, event: str, **fields: object) -> None:
+        """Keep a line of the ordinary course of things."""
+        self.lines.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Keep a line an operator should look at."""
+        self.lines.append(("warning", event, fields))
+
+    def named(self, event: str) -> list[Mapping[str, object]]:
+        """Return the fields of every line of this event."""
+        return [fields for _, name, fields in self.lines if name == event]
+
+
+def partition_state(
+    leader: int = 1,
+    isr: Sequence[int] = (1, 2, 3),
+    *,
+    leader_epoch: int = 5,
+    version: int = 7,
+) -> PartitionState:
+    """Return a partition's state."""
+    return PartitionState(
+        BrokerId(leader),
+        LeaderEpoch(leader_epoch),
+        replicas(*isr),
+        ControllerEpoch(9),
+        ZkVersion(version),
+    )
+
+
+def a_goal(target: Sequence[int], original: Sequence[int] | None = (1, 2, 3)) -> Goal:
+    """Return what is to become of a partition."""
+    return Goal(
+        target=replicas(*target),
+        original=None if original is None else replicas(*original),
+        request=REQUEST,
+        route=Route.LEGACY,
+        version=ZkVersion(0),
+    )
+
+
+@dataclass
+class ViewBuilder:
+    """Builds a view, part by part."""
+
+    view: ClusterView
+
+    def with_partition(
+        self,
+        partition: TopicPartition,
+        assigned: Sequence[int],
+        *,
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
+        state: PartitionState | None = None,
+    ) -> ViewBuilder:
+        """Add a partition, and its state if there is one."""
+        topic = self.view.topics.setdefault(
+            partition.topic, Topic({}, ZkVersion(3), Zxid(30), None)
+        )
+        topic.partitions[partition.partition] = PartitionAssignment(
+            replicas(*assigned), replicas(*adding), replicas(*removing)
+        )
+        if state is not None:
+            self.view.states[partition] = state
+        return self
+
+    def with_reassignment(
+        self,
+        partition: TopicPartition,
+        target: Sequence[int],
+        phase: Phase | None = None,
+        *,
+        original: Sequence[int] | None = (1, 2, 3),
+        since: float = 990.0,
+        step: int = 0,
+    ) -> ViewBuilder:
+        """Add a reassignment of a partition."""
+        self.view.reassignments[partition] = Reassignment(
+            goal=a_goal(target, original),
+            since=Instant(since),
+            phase=phase if phase is not None else Pending(),
+            phase_since=Instant(since),
+            step=step,
+        )
+        tally = self.view.requests.setdefault(REQUEST, Tally(Route.LEGACY, Instant(since)))
+        tally.total += 1
+        return self
+
+
+def a_view(
+    *brokers: int, options: Options | None = None, epoch: int | None = 9
+) -> ViewBuilder:
+    """Begin a view of these live brokers, in a tenure unless ``epoch`` is None."""
+    view = ClusterView(options or Options())
+    view.brokers = {BrokerId(b): broker(b) for b in brokers}
+    view.leading = True
+    if epoch is not None:
+        view.tenure = Tenure(ControllerEpoch(epoch), Instant(900.0))
+    return ViewBuilder(view)

@@ -1,0 +1,76 @@
+"""Tests of ``controller.telemetry.boards``."""
+
+from __future__ import annotations
+
+from controller.telemetry.boards import StatusBoard
+from tests.core.builders import tp
+from tests.telemetry.builders import FixedClock, a_view, partition_state
+
+
+def a_board(clock: FixedClock) -> StatusBoard:
+    """Return a board that publishes at most every second."""
+    return StatusBoard(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0, interval_s=1.0
+    )
+
+
+def test_there_is_nothing_before_the_first_turn() -> None:
+    """A reader that comes too early sees that there is nothing."""
+    assert a_board(FixedClock()).latest is None
+
+
+def test_snapshots_keep_their_distance() -> None:
+    """The loop may ask at every turn; the view is walked only now and then."""
+    clock = FixedClock()
+    board, view = a_board(clock), a_view(1).view
+    first = board.tend(view)
+    clock.go(0.9)
+    assert board.tend(view) is None
+    assert board.latest is first
+    clock.go(0.2)
+    assert board.tend(view) is board.latest is not first
+
+
+def test_what_people_look_for_does_not_wait() -> None:
+    """A change of role is shown at once."""
+    clock = FixedClock()
+    board, view = a_board(clock), a_view(1).view
+    board.tend(view)
+    view.leading = False
+    board.tend(view, at_once=True)
+    assert board.latest is not None
+    assert board.latest.status["role"] == "standby"
+
+
+def test_a_snapshot_does_not_follow_the_view() -> None:
+    """What was published never changes: other threads read it."""
+    board, built = a_board(FixedClock()), a_view(1)
+    built.with_reassignment(tp(), (4,))
+    snapshot = board.tend(built.view)
+    built.view.reassignments.clear()
+    assert snapshot is not None
+    assert snapshot.status["partitions"]["waiting"] == 1
+
+
+def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
+    """Walking every partition is the longest part."""
+    clock = FixedClock()
+    board, built = a_board(clock), a_view(1)
+    built.with_partition(tp(), (1,), state=partition_state(1, (1,)))
+    first = board.tend(built.view)
+    built.with_partition(tp(1), (1,), state=partition_state(1, (1,)))
+    clock.go(2)
+    second = board.tend(built.view)
+    clock.go(5)
+    third = board.tend(built.view)
+    built.view.tenure = None
+    clock.go(5)
+    fourth = board.tend(built.view)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert fourth is not None
+    assert first.cluster is second.cluster is not None
+    assert third.cluster is not None
+    assert third.cluster.partitions == 2
+    assert fourth.cluster is None

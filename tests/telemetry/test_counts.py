@@ -1,0 +1,42 @@
+"""Tests of ``controller.telemetry.counts``."""
+
+from __future__ import annotations
+
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
+from controller.core.phases import Syncing
+from controller.telemetry.counts import ClusterCounts, cluster_counts, work_counts
+from tests.core.builders import tp
+from tests.telemetry.builders import a_view, partition_state
+
+
+def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
+    """Every reassignment has one phase and waits for one thing at most."""
+    built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
+    view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
+    view.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
+    counts = work_counts(view, Instant(1000.0), 300.0)
+    assert counts.phases == {"A2-syncing": 1, "pending": 2}
+    assert counts.blocked == {"limit": 1}
+    assert counts.stalled == (tp(0),)
+
+
+def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
+    """Offline: no live leader. Imbalanced: the leader is not the first replica."""
+    built = a_view(1, 2)
+    built.with_partition(tp(0), (1, 2), state=partition_state(1, (1, 2)))
+    built.with_partition(tp(1), (1, 2), state=partition_state(2, (1, 2)))
+    built.with_partition(tp(2), (3, 1), state=partition_state(3, (3,)))
+    built.with_partition(tp(3), (1, 2), state=partition_state(-1, (2,)))
+    built.with_partition(tp(4), (1, 2))
+    built.with_partition(tp(0, "going"), (3,), state=partition_state(3, (3,)))
+    built.view.deletions = frozenset({"going"})
+    assert cluster_counts(built.view) == ClusterCounts(
+        topics=2, partitions=6, offline_partitions=2, preferred_replica_imbalance=2
+    )
+
+
+def test_a_replica_on_a_failed_disk_does_not_lead() -> None:
+    """The broker lives, its copy does not."""
+    built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
+    built.view.offline.add((BrokerId(1), tp()))
+    assert cluster_counts(built.view).offline_partitions == 1

@@ -1,0 +1,113 @@
+"""Tests of ``controller.telemetry.journal``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.core.model import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
+from controller.core.records import GoalEndedRecord, LegacyPlanEndedRecord, StateRecord
+from controller.errors import PlanInvalidError
+from controller.telemetry.journal import Journal, kind_of, line_of
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import REQUEST, START
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return what stands in a file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_kinds_are_named_after_the_records() -> None:
+    """The kind is the record's name as people write it."""
+    assert kind_of(LegacyPlanEndedRecord(ZkVersion(1))) == "legacy_plan_ended"
+    assert kind_of(GoalEndedRecord(tp(), None, REQUEST, "done")) == "goal_ended"
+
+
+def test_a_line_carries_version_time_and_kind() -> None:
+    """Each line can be read without the ones before it."""
+    record = StateRecord(
+        tp(), BrokerId(1), LeaderEpoch(4), replicas(1, 2), ControllerEpoch(9), ZkVersion(6)
+    )
+    line = json.loads(line_of(START, "state", record))
+    assert line == {
+        "v": 1,
+        "at": "2026-01-02T03:04:05.000Z",
+        "kind": "state",
+        "topic": "t",
+        "partition": 0,
+        "leader": 1,
+        "leader_epoch": 4,
+        "isr": [1, 2],
+        "controller_epoch": 9,
+        "expected_version": 6,
+        "leader_recovery_state": 0,
+    }
+
+
+def test_everything_is_on_disk_after_close(tmp_path: Path) -> None:
+    """Closing waits for what was appended."""
+    journal = Journal(tmp_path / "new" / "journal")
+    journal.start()
+    for number in range(500):
+        journal.append(START, "counted", {"number": number})
+    journal.close()
+    found = lines(tmp_path / "new" / "journal" / "journal.jsonl")
+    assert [line["number"] for line in found] == list(range(500))
+    assert not journal.is_alive
+
+
+def test_a_new_run_appends(tmp_path: Path) -> None:
+    """What an earlier run wrote stays."""
+    for run in range(2):
+        journal = Journal(tmp_path)
+        journal.start()
+        journal.append(START, "run", {"run": run})
+        journal.close()
+    assert [line["run"] for line in lines(tmp_path / "journal.jsonl")] == [0, 1]
+
+
+def test_files_are_set_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
+    """The journal never takes more than its files may hold."""
+    journal = Journal(tmp_path, file_bytes_max=200, files_max=3)
+    journal.start()
+    for number in range(40):
+        journal.append(START, "counted", {"number": number})
+    journal.close()
+    names = sorted(p.name for p in tmp_path.iterdir() if p.name != "journal.lock")
+    assert names == ["journal.jsonl", "journal.jsonl.1", "journal.jsonl.2"]
+    newest = lines(tmp_path / "journal.jsonl.1")[-1]["number"]
+    assert lines(tmp_path / "journal.jsonl.2")[-1]["number"] < newest
+    assert all(p.stat().st_size < 400 for p in tmp_path.iterdir())
+
+
+def test_a_full_queue_drops_counts_and_tells(tmp_path: Path) -> None:
+    """The loop never waits for a disk; what was lost is written down."""
+    journal = Journal(tmp_path, queue_max=2)
+    for number in range(5):
+        journal.append(START, "counted", {"number": number})
+    assert journal.dropped == 3
+    journal.start()
+    journal.close()
+    found = lines(tmp_path / "journal.jsonl")
+    assert [line["kind"] for line in found] == ["counted", "counted", "journal_dropped"]
+    assert found[-1]["entries"] == 3
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """A wrong journal_dir is told at the start."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlanInvalidError, match="journal directory"):
+        Journal(tmp_path / "file" / "journal")
+
+
+def test_two_daemons_cannot_share_a_directory(tmp_path: Path) -> None:
+    """Their lines and rotations would mix."""
+    journal = Journal(tmp_path)
+    with pytest.raises(PlanInvalidError, match="another reassigner"):
+        Journal(tmp_path)
+    journal.close()
+    Journal(tmp_path).close()

@@ -1,0 +1,187 @@
+"""Tests of ``controller.telemetry.status``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    LeaderEpoch,
+    Refusal,
+    RefusalReason,
+)
+from controller.core.options import Options
+from controller.core.phases import Starting, Stopping, Syncing
+from controller.core.view import ClusterView
+from controller.telemetry.status import Clocks, progress, status_of, steps_between
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import REQUEST, START, a_view, partition_state
+
+NOW = Clocks(Instant(1000.0), START)
+
+
+def status(view: ClusterView) -> dict[str, Any]:
+    """Return the status document of a view, as a client reads it."""
+    document = status_of(view, NOW, engine="native", stalled_after_s=300.0)
+    read = json.loads(json.dumps(document))
+    assert isinstance(read, dict)
+    return read
+
+
+def test_an_idle_standby_says_so() -> None:
+    """Without work there are empty lists, not missing ones."""
+    view = a_view(1, 2, epoch=None).view
+    view.leading = False
+    assert status(view) == {
+        "role": "standby",
+        "engine": "native",
+        "refused_because": [],
+        "tenure": {"held": False, "epoch": None, "since": None},
+        "at": "2026-01-02T03:04:05.000Z",
+        "brokers": [1, 2],
+        "requests": [],
+        "partitions": {"in_flight": 0, "waiting": 0},
+        "blocked": {},
+        "in_flight": [],
+    }
+
+
+def test_a_tenure_is_told_with_its_epoch() -> None:
+    """Times of the loop's clock become times of day."""
+    document = status(a_view(1).view)
+    assert document["role"] == "leader"
+    assert document["tenure"] == {"held": True, "epoch": 9, "since": "2026-01-02T03:02:25.000Z"}
+
+
+def test_a_partition_in_flight_is_told_whole() -> None:
+    """An operator sees where it is, where it goes and what it waits for."""
+    built = a_view(1, 2, 3, 4).with_partition(
+        tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
+    )
+    view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4")
+    document = status(view)
+    assert document["partitions"] == {"in_flight": 1, "waiting": 0}
+    assert document["blocked"] == {"replica_not_in_isr": 1}
+    assert document["in_flight"] == [
+        {
+            "topic": "t",
+            "partition": 0,
+            "request": REQUEST,
+            "phase": "A2-syncing",
+            "step": 2,
+            "steps": 2,
+            "replicas": [2, 3, 4, 1],
+            "adding_replicas": [4],
+            "removing_replicas": [1],
+            "target_replicas": [2, 3, 4],
+            "original_replicas": [1, 2, 3],
+            "isr": [2, 3],
+            "leader": 2,
+            "blocked_on": {"by": "replica_not_in_isr", "detail": "replica 4"},
+            "since": "2026-01-02T03:03:55.000Z",
+            "phase_since": "2026-01-02T03:03:55.000Z",
+            "stalled": False,
+        }
+    ]
+
+
+def test_a_partition_whose_state_is_not_read_yet_is_told_without_it() -> None:
+    """At the begin of a tenure much is unknown; nothing of it is invented."""
+    view = a_view(1).with_reassignment(tp(), (4, 5), Syncing(), original=None, step=1).view
+    told = status(view)["in_flight"][0]
+    assert (told["replicas"], told["isr"], told["leader"]) == ([], [], None)
+    assert told["original_replicas"] is None
+
+
+def test_a_partition_without_progress_is_stalled() -> None:
+    """After the time that was set, and only in flight."""
+    built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=700.0, step=1)
+    view = built.with_reassignment(tp(1), (4,), since=0.0).view
+    assert [p["stalled"] for p in status(view)["in_flight"]] == [True]
+
+
+def test_a_request_counts_its_partitions() -> None:
+    """Total, done, in flight, waiting and refused come together."""
+    built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), step=1)
+    view = built.with_reassignment(tp(1), (4,)).view
+    tally = view.requests[REQUEST]
+    tally.done, tally.total = 2, 5
+    tally.refused.append(
+        Refusal(REQUEST, "t-9 -> [4]", RefusalReason.UNKNOWN_PARTITION, "it does not exist")
+    )
+    (request,) = status(view)["requests"]
+    assert request["state"] == "in_flight"
+    assert request["reason"] == "it does not exist"
+    assert request["partitions"] == {
+        "total": 5,
+        "done": 2,
+        "in_flight": 1,
+        "waiting": 1,
+        "refused": 1,
+        "cancelled": 0,
+    }
+    assert request["refusals"] == [
+        {"entry": "t-9 -> [4]", "reason": "unknown_partition", "detail": "it does not exist"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("done", "refused", "state"), [(1, 0, "done"), (1, 1, "done"), (0, 1, "refused")]
+)
+def test_a_request_without_work_left_is_over(done: int, refused: int, state: str) -> None:
+    """Refused means that nothing at all of it was carried out."""
+    view = a_view(1).with_reassignment(tp(), (4,)).view
+    del view.reassignments[tp()]
+    tally = view.requests[REQUEST]
+    tally.done = done
+    refusal = Refusal(REQUEST, "t-9", RefusalReason.MALFORMED, "no")
+    tally.refused += [refusal] * refused
+    assert status(view)["requests"][0]["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "size", "steps"),
+    [
+        ((0, 1, 2), (3, 4, 5), 1, 4),
+        ((0, 1, 2), (3, 4, 5), None, 1),
+        ((1, 2), (1, 2), 1, 0),
+        ((1, 2), (2, 1), 1, 1),
+        ((1,), (1, 2, 3), 1, 2),
+        ((1, 2, 3), (1,), 1, 1),
+        ((), (1,), 1, 0),
+    ],
+)
+def test_steps_are_counted_as_they_will_be_made(
+    current: tuple[int, ...], target: tuple[int, ...], size: int | None, steps: int
+) -> None:
+    """The number of steps is that of KAFKA-6794's calculation."""
+    assert steps_between(replicas(*current), replicas(*target), size) == steps
+
+
+def test_progress_survives_a_restart() -> None:
+    """The step is told from the assignment, not from a counter that began anew."""
+    begun = Starting(LeaderEpoch(1), None)
+    view = a_view(1).with_reassignment(tp(), (3, 4, 5), begun, original=(0, 1, 2), step=1).view
+    reassignment = view.reassignments[tp()]
+    expected = {(0, 1, 2, 3): 1, (0, 2, 3, 4): 2, (0, 3, 4, 5): 3, (3, 4, 5): 4}
+    for current, step in expected.items():
+        assert progress(replicas(*current), reassignment, Options()) == (step, 4)
+
+
+def test_progress_without_originals_counts_what_is_left() -> None:
+    """Where nobody knows the originals the steps seen and the steps left have to do."""
+    stopping = Stopping(frozenset(), frozenset(), Instant(0.0))
+    view = a_view(1).with_reassignment(tp(), (3, 4), stopping, original=None, step=2).view
+    assert progress(replicas(1, 3), view.reassignments[tp()], Options()) == (2, 4)
+
+
+def test_a_refusal_to_be_the_controller_is_told() -> None:
+    """Status says why native is not possible here."""
+    view = a_view(1, options=Options(controller_id=1)).view
+    assert "is the id of a broker" in status(view)["refused_because"][0]

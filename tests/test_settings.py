@@ -1,0 +1,152 @@
+"""Tests of ``controller.settings``: what is valid, and what the core gets."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from controller.core.options import LegacyMode, Options, TenurePolicy
+from controller.errors import PlanInvalidError
+from controller.setting_sources import load_settings
+from controller.settings import (
+    Engine,
+    HttpAddress,
+    Settings,
+    flag_of,
+    is_secret,
+    name_of,
+    parse_address,
+    variable_of,
+)
+
+
+def valid(**options: object) -> Settings:
+    """Return settings with these options."""
+    return load_settings({"zookeeper": "zk:2181", **options}, {})
+
+
+def test_only_zookeeper_has_to_be_given() -> None:
+    """Everything else has the default that the design names."""
+    settings = valid()
+    assert settings.engine is Engine.AUTO
+    assert settings.http == HttpAddress("127.0.0.1", 8095)
+    assert str(settings.journal_dir) == "journal"
+    assert settings.zookeeper_session_timeout_s == 10
+    assert settings.options() == Options()
+
+
+def test_options_of_the_core_follow_the_settings() -> None:
+    """What the core decides by is what was set."""
+    options = valid(
+        step_size="all", tenure="permanent", tenure_linger_s="5", legacy_mode="mirror"
+    ).options()
+    assert options.step_size is None
+    assert options.tenure is TenurePolicy.PERMANENT
+    assert options.tenure_linger_s == 5
+    assert options.legacy_mode is LegacyMode.MIRROR
+
+
+def test_settings_cannot_be_changed() -> None:
+    """A setting is validated once and then stays."""
+    settings = valid()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.step_size = 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["zk", "zk:2181", "a:1,b:2,c:3/kafka", "10.0.0.1:2181/a/b", "[::1]:2181", "zk:2181/"],
+)
+def test_connect_strings_of_kafka_are_taken(text: str) -> None:
+    """Whatever brokers take as zookeeper.connect is taken here."""
+    assert valid(zookeeper=text).zookeeper == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b:1", "zk:0", "zk:65536", "zk:x", ",", "zk:1,", "zk:1/a//b", "zk:1/a b", "/kafka"]
+)
+def test_wrong_connect_strings_are_refused(text: str) -> None:
+    """A typing error is found before anything connects."""
+    with pytest.raises(PlanInvalidError, match="--zookeeper"):
+        valid(zookeeper=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:8095", HttpAddress("127.0.0.1", 8095)),
+        ("0.0.0.0:0", HttpAddress("0.0.0.0", 0)),  # noqa: S104 - a value, nothing listens
+        ("[::1]:80", HttpAddress("::1", 80)),
+        ("host.example:65535", HttpAddress("host.example", 65535)),
+    ],
+)
+def test_http_addresses_are_parsed(text: str, address: HttpAddress) -> None:
+    """Host and port come apart, and together again."""
+    assert parse_address(text) == address
+    assert str(address) == text
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":80", "host:-1", "h:65536", "::1:80", "h:²"])
+def test_wrong_http_addresses_are_refused(text: str) -> None:
+    """Anything but HOST:PORT is refused."""
+    with pytest.raises(PlanInvalidError, match="--http"):
+        valid(http=text)
+
+
+@pytest.mark.parametrize("value", ["1", 1, "17", " 2 "])
+def test_step_sizes_are_whole_numbers(value: object) -> None:
+    """A step adds one replica or more."""
+    assert valid(step_size=value).options().step_size == int(str(value))
+
+
+@pytest.mark.parametrize("value", ["0", 0, -1, "1.5", 1.5, "many", "", [1]])
+def test_wrong_step_sizes_are_refused(value: object) -> None:
+    """A step of nothing would never end."""
+    with pytest.raises(PlanInvalidError, match="--step-size"):
+        valid(step_size=value)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"zookeeper_auth_scheme": "digest"}, "--zookeeper-auth-scheme"),
+        ({"zookeeper_sasl_mechanism": "DIGEST-MD5"}, "--zookeeper-sasl-mechanism"),
+        ({"security_protocol": "SASL_SSL"}, "--security-protocol"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "--sasl-mechanism"),
+    ],
+)
+def test_settings_that_need_others_say_so(options: dict[str, object], named: str) -> None:
+    """Half a security setting is refused at the start, not at the first connection."""
+    with pytest.raises(PlanInvalidError, match=named):
+        valid(**options)
+
+
+def test_secrets_are_not_shown() -> None:
+    """Neither text nor representation of the settings gives a secret away."""
+    settings = load_settings(
+        {"zookeeper": "zk:1", "zookeeper_auth_scheme": "digest"},
+        {"REASSIGNER_ZOOKEEPER_AUTH_CREDENTIAL": "user:hunter2"},
+    )
+    assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
+    assert settings.zookeeper_auth_credential is not None
+    assert settings.zookeeper_auth_credential.get_secret_value() == "user:hunter2"
+
+
+def test_names_leave_the_unit_out() -> None:
+    """The unit belongs to the code; people write the name of the design."""
+    assert name_of("tenure_linger_s") == "tenure_linger"
+    assert flag_of("tenure_linger_s") == "--tenure-linger"
+    assert variable_of("tenure_linger_s") == "REASSIGNER_TENURE_LINGER"
+
+
+def test_every_password_is_a_secret() -> None:
+    """No setting that holds a password or credential is shown or given as an option."""
+    for name, about in Settings.model_fields.items():
+        assert is_secret(about) == name.endswith(("password", "credential"))
+
+
+def test_every_setting_is_described() -> None:
+    """There is no setting without a sentence about it."""
+    for name, about in Settings.model_fields.items():
+        assert about.description, name
+        assert about.description.endswith("."), name

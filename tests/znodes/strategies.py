@@ -1,0 +1,75 @@
+"""What may stand in a znode: anything."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import strategies as st
+
+from controller.core.model import BrokerId, Replicas, TopicPartition
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([-1, 0, 1, 2**31 - 1, 2**31, 2**63, 10**400])
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["0", "00", "-1", "²", "..", "a/b", "\ud800", "any", "legacy"])
+)
+
+KEYS = st.text(max_size=4) | st.sampled_from(
+    [
+        "version", "partitions", "topic", "partition", "replicas", "log_dirs", "topic_id",
+        "adding_replicas", "removing_replicas", "leader", "leader_epoch", "isr", "controller_epoch",
+        "leader_recovery_state", "brokerid", "kraftControllerEpoch", "endpoints", "host", "port",
+        "listener_security_protocol_map", "features", "rack", "target", "original", "request",
+        "route", "topic_czxid", "reason", "refused", "done", "raw", "broker", "status", "http",
+        "kraft_controller_id", "0", "1",
+    ]
+)  # fmt: skip
+"""Keys that codecs look for, so that random documents get past the first question."""
+
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=10,
+)
+
+ANY_BYTES = st.one_of(
+    st.binary(max_size=64),
+    st.dictionaries(KEYS, JSON, max_size=6).map(lambda d: json.dumps(d).encode()),
+    JSON.map(lambda value: json.dumps(value).encode()),
+    st.sampled_from(
+        [
+            b"",
+            b"null",
+            b"\xff\xfe{",
+            b"[" * 100_000,
+            b'{"partitions":' * 20_000,
+            b'{"version":' + b"9" * 5000 + b"}",
+            b'{"version":1,"version":2}',
+            b'{"version":NaN,"partitions":[Infinity]}',
+        ]
+    ),
+)
+
+TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True).filter(
+    lambda name: name not in (".", "..")
+)
+BROKERS = st.integers(0, 2**31 - 1).map(BrokerId)
+REPLICAS: st.SearchStrategy[Replicas] = st.lists(BROKERS, min_size=1, max_size=5, unique=True).map(
+    tuple
+)
+PARTITIONS = st.builds(TopicPartition, TOPICS, st.integers(0, 2**31 - 1))
+EPOCHS = st.integers(0, 2**31 - 1)
+
+
+def document(**members: object) -> bytes:
+    """Write a JSON object."""
+    return json.dumps(members).encode()
+
+
+def without(members: dict[str, object], key: str) -> bytes:
+    """Write a JSON object that lacks one of its members."""
+    return json.dumps({k: v for k, v in members.items() if k != key}).encode()

@@ -1,0 +1,54 @@
+"""What brokers tell the controller, and the lists of partitions they and tools write."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from controller.core.model import TopicPartition
+from controller.znodes.elections import decode_preferred_election
+from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
+from tests.znodes.strategies import ANY_BYTES, document
+
+
+def test_an_isr_notification_lists_partitions() -> None:
+    """As leaders write it."""
+    rows = [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
+    read = decode_isr_notification(document(version=1, partitions=rows))
+    assert read == frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})
+
+
+def test_a_preferred_election_lists_partitions() -> None:
+    """As the stock tool writes it."""
+    read = decode_preferred_election(
+        document(version=1, partitions=[{"topic": "t", "partition": 0}])
+    )
+    assert read == frozenset({TopicPartition("t", 0)})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [5, {}, {"topic": "t"}, {"topic": "a/b", "partition": 0}, {"topic": "t", "partition": "0"}],
+)
+def test_a_list_is_taken_whole_or_not_at_all(row: object) -> None:
+    """Nobody but programs writes it."""
+    assert isinstance(decode_isr_notification(document(version=1, partitions=[row])), str)
+
+
+def test_a_log_dir_event_names_its_broker() -> None:
+    """As brokers write it."""
+    assert decode_log_dir_event(document(version=1, broker=3, event=1)) == 3
+
+
+@pytest.mark.parametrize("broker", [None, -1, True, "3"])
+def test_a_log_dir_event_of_nobody_is_refused(broker: object) -> None:
+    """There is nothing to look at then."""
+    assert isinstance(decode_log_dir_event(document(version=1, broker=broker, event=1)), str)
+
+
+@given(ANY_BYTES)
+def test_any_bytes_give_a_value_or_a_reason(data: bytes) -> None:
+    """No bytes whatever raise."""
+    assert isinstance(decode_isr_notification(data), str | frozenset)
+    assert isinstance(decode_preferred_election(data), str | frozenset)
+    assert isinstance(decode_log_dir_event(data), str | int)
