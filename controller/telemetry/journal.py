@@ -52,6 +52,17 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
+def _locked(path: Path) -> TextIO:
+    """Open a file that only one process can have; the lock goes with the process."""
+    file = path.open("a", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
 class Journal:
     """Appends entries on a thread of its own."""
 
@@ -85,8 +96,7 @@ class Journal:
         self._log = structlog.stdlib.get_logger(__name__)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = (directory / LOCK_NAME).open("a", encoding="ascii")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = _locked(directory / LOCK_NAME)
             self._file: TextIO = self._path.open("a", encoding="utf-8")
         except BlockingIOError as error:
             why = "another reassigner writes its journal there; give each its own directory"

@@ -66,6 +66,9 @@ class SimReads:
         self._reading: set[Znode] = set()
         self._watched_topics: set[str] = set()
         self._watched_states: set[TopicPartition] = set()
+        self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
+        """Reads of states that were not answered yet."""
+        self._sequence = 0
         self.znodes: dict[Znode, None] = {}
         """Everything that ``read`` was asked for."""
         self._readers: dict[Znode, Callable[[], Event]] = {
@@ -82,13 +85,15 @@ class SimReads:
         }
 
     def take_over(self, former: SimReads) -> None:
-        """Go on for a session that ended: read again whatever it watched."""
+        """Go on for a session that ended: read again whatever it watched or was reading."""
         for znode in former.znodes:
             self.read(znode)
         if former._watched_topics:
             self.read_topics(sorted(former._watched_topics))
         for partition in sorted(former._watched_states):
             self._inbox.put(StateChanged(partition))
+        for partitions, watch in former._reading_states.values():
+            self.read_states(partitions, watch=watch)
 
     # --- whole levels --------------------------------------------------------------------------
 
@@ -218,6 +223,7 @@ class SimReads:
     def read_topics(self, topics: Sequence[str]) -> None:
         """Read topic znodes and watch them."""
         wanted = tuple(topics)
+        self._watched_topics.update(wanted)
 
         def at_server() -> Callable[[], None]:
             read = {topic: self._topic(topic) for topic in wanted}
@@ -231,16 +237,23 @@ class SimReads:
         if znode is None:
             self._watched_topics.discard(topic)
             return None
-        self._watched_topics.add(topic)
         return decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
 
     def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
         """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
         wanted = tuple(partitions)
+        self._sequence += 1
+        number = self._sequence
+        self._reading_states[number] = (wanted, watch)
 
         def at_server() -> Callable[[], None]:
             states = {partition: self._state(partition, watch=watch) for partition in wanted}
-            return lambda: self._inbox.put(StatesRead(states))
+
+            def answer() -> None:
+                del self._reading_states[number]
+                self._inbox.put(StatesRead(states))
+
+            return answer
 
         self._session.ask(at_server)
 

@@ -1,0 +1,223 @@
+"""The store on a real ZooKeeper: the contract, and what only a real one can show."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from controller.core.events import (
+    ControllerClaimed,
+    Deposed,
+    LeadershipGained,
+    LeadershipLost,
+    LegacyPlanRead,
+    StatesRead,
+)
+from controller.core.model import TopicPartition, ZkVersion
+from controller.errors import CommitUnknownError, ControllerMovedError
+from controller.reactor.ports import Committed, Create, SetData, Znode
+from controller.zk.leadership import leader_address
+from controller.znodes import paths
+from controller.znodes.states import encode_state
+from integration.servers import ZooKeeperServer
+from integration.waiting import eventually
+from integration.zk_rigs import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
+from tests.contracts.store_contract import StoreContract, StoreRig
+
+Build = Callable[..., ZkRig]
+
+
+@pytest.fixture
+def build(zookeeper: ZooKeeperServer) -> Iterator[Build]:
+    """Give what builds daemons' stores in a place of their own."""
+    if not zookeeper.is_alive:
+        zookeeper.start()
+    with rigs_in(Chroot(zookeeper.address, f"/kafka-{uuid.uuid4().hex[:8]}")) as builder:
+        yield builder
+
+
+class TestZkStore(StoreContract):
+    """The contract on a real ZooKeeper."""
+
+    @pytest.fixture
+    def store_factory(self, build: Build) -> Callable[[], StoreRig]:
+        """Return what builds a rig."""
+        return build
+
+
+@pytest.fixture
+def claimed(build: Build) -> ZkRig:
+    """Give a store that holds the claim."""
+    rig = build()
+    rig.put(paths.CONTROLLER_EPOCH, b"5")
+    rig.store.claim_controller()
+    rig.wait_for(ControllerClaimed)
+    return rig
+
+
+# --- speed -----------------------------------------------------------------------------------------
+
+
+def test_a_legacy_plan_is_seen_within_milliseconds(build: Build) -> None:
+    """A Kafka controller watches the znode, too: whoever claims first drives it."""
+    rig = build()
+    rig.store.read(Znode.LEGACY_PLAN)
+    rig.wait_for(LegacyPlanRead)
+    delays = []
+    for _ in range(20):
+        rig.put(paths.LEGACY_PLAN, b'{"version":1,"partitions":[]}')
+        created = time.monotonic()
+        rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
+        delays.append(time.monotonic() - created)
+        rig.remove(paths.LEGACY_PLAN)
+        rig.wait_for(LegacyPlanRead, lambda e: e.plan is None)
+    assert sorted(delays)[len(delays) // 2] < 0.02
+
+
+def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
+    """Thousands of states a second, written and read, on a machine as small as this."""
+    partitions = [TopicPartition("t", n) for n in range(3000)]
+    state = encode_state(leader=1, leader_epoch=0, isr=(1,), controller_epoch=6)
+    claimed.put(paths.topic_path("t"))
+    began = time.monotonic()
+    creations = [Create(paths.state_path(p), state) for p in partitions]
+    multis = [creations[n : n + 300] for n in range(0, len(creations), 300)]
+    assert claimed.store.commit(multis) == [Committed()] * len(multis)
+    claimed.store.read_states(partitions, watch=True)
+    states = dict(claimed.wait_for(StatesRead).states)
+    states |= claimed.wait_for(StatesRead).states
+    assert len(states) == len(partitions)
+    assert time.monotonic() - began < 15
+
+
+# --- broken connections ----------------------------------------------------------------------------
+
+
+def test_a_commit_without_a_connection_is_unknown(
+    claimed: ZkRig, zookeeper: ZooKeeperServer
+) -> None:
+    """Nobody can say what is durable; the claim itself outlives a short interruption."""
+    claimed.store.read(Znode.LEGACY_PLAN)
+    claimed.wait_for(LegacyPlanRead)
+    zookeeper.kill()
+    try:
+        with pytest.raises(CommitUnknownError):
+            claimed.store.commit([[Create("/a", b"")]])
+    finally:
+        zookeeper.start()
+    claimed.put(paths.LEGACY_PLAN, b"{}")
+    claimed.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
+    assert claimed.is_quiet(Deposed)
+    assert claimed.store.commit([[Create("/b", b"")]]) == [Committed()]
+
+
+def test_a_silent_zookeeper_ends_the_claim(claimed: ZkRig, zookeeper: ZooKeeperServer) -> None:
+    """Another controller may long be in charge when we hear of it."""
+    zookeeper.freeze()
+    try:
+        with pytest.raises((CommitUnknownError, ControllerMovedError)):
+            claimed.store.commit([[Create("/a", b"")]])
+        claimed.wait_for(Deposed)
+    finally:
+        zookeeper.thaw()
+    claimed.session.wait(30)
+    eventually(
+        lambda: claimed.get(paths.CONTROLLER) is None,
+        within_s=4 * SESSION_TIMEOUT_S,
+        what="/controller is gone, by us or by the session's end",
+    )
+
+
+def test_resigning_while_zookeeper_is_away_is_made_good(
+    claimed: ZkRig, zookeeper: ZooKeeperServer
+) -> None:
+    """Brokers could not elect while a znode of ours stood that nobody stands behind."""
+    zookeeper.kill()
+    try:
+        claimed.store.resign_controller()
+        claimed.wait_for(Deposed)
+    finally:
+        zookeeper.start()
+    eventually(
+        lambda: claimed.get(paths.CONTROLLER) is None,
+        within_s=4 * SESSION_TIMEOUT_S,
+        what="/controller is deleted once ZooKeeper is back",
+    )
+
+
+# --- several daemons -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def leader(build: Build) -> ZkRig:
+    """Give a daemon that leads, beside which others may run."""
+    rig = build(http="127.0.0.1:1")
+    rig.put(paths.CONTROLLER_EPOCH, b"5")
+    rig.wait_for(LeadershipGained)
+    return rig
+
+
+def test_the_leader_can_be_found(leader: ZkRig, build: Build) -> None:
+    """By the CLI, through ZooKeeper; standbys do not count."""
+    standby = build(http="127.0.0.1:2")
+    eventually(
+        lambda: len(leader.place.client.get_children(paths.LEADER)) == 2,
+        within_s=10,
+        what="two candidates",
+    )
+    assert standby.is_quiet(LeadershipGained)
+    assert leader_address(leader.place.client) == "127.0.0.1:1"
+
+
+def test_a_standby_takes_over_and_fences_the_leader(leader: ZkRig, build: Build) -> None:
+    """It begins with the records as they are then, and the former leader can write nothing."""
+    standby = build(http="127.0.0.1:2")
+    leader.store.claim_controller()
+    leader.wait_for(ControllerClaimed)
+    leader.expire()
+    leader.wait_for(LeadershipLost)
+    standby.wait_for(LeadershipGained)
+    assert leader_address(leader.place.client) == "127.0.0.1:2"
+    with pytest.raises(ControllerMovedError):
+        leader.store.commit([[Create("/a", b"")]])
+    standby.store.claim_controller()
+    standby.wait_for(ControllerClaimed)
+    assert standby.store.commit([[Create("/b", b"")]]) == [Committed()]
+
+
+def test_a_clean_stop_hands_over_at_once(leader: ZkRig, build: Build) -> None:
+    """Long before the session would have expired."""
+    standby = build(http="127.0.0.1:2")
+    assert standby.is_quiet(LeadershipGained)
+    assert leader.leadership is not None
+    leader.leadership.stop()
+    leader.wait_for(LeadershipLost)
+    standby.wait_for(LeadershipGained)
+
+
+def test_a_raised_epoch_ends_leadership_and_claim(leader: ZkRig) -> None:
+    """Whoever raised it means to lead; a controller that may not write must not stay."""
+    leader.store.claim_controller()
+    leader.wait_for(ControllerClaimed)
+    epoch = leader.get(paths.EPOCH)
+    assert epoch is not None
+    leader.put(paths.EPOCH, b"99")
+    leader.wait_for(LeadershipLost)
+    leader.wait_for(Deposed)
+    assert leader.get(paths.CONTROLLER) is None
+    leader.wait_for(LeadershipGained)
+    assert leader.get(paths.EPOCH) == (b"100", epoch[1] + 2)
+
+
+def test_the_leadership_fences_every_write(leader: ZkRig) -> None:
+    """Even between the new leader's rise and our noticing it."""
+    leader.store.claim_controller()
+    leader.wait_for(ControllerClaimed)
+    leader.put("/a", b"")
+    leader.put(paths.EPOCH, b"99")
+    with pytest.raises(ControllerMovedError):
+        leader.store.commit([[SetData("/a", b"x", ZkVersion(0))]])
+    assert leader.get("/a") == (b"", 0)

@@ -1,0 +1,527 @@
+"""
+What every ``Store`` must do, on a real ZooKeeper as on a simulated one.
+
+A subclass provides the fixture ``store_factory``: each call gives one daemon's store, with its own
+session and inbox, on one and the same ZooKeeper that holds nothing else. Everybody else's hands are
+the rig's too. Nothing here sleeps: ``wait_for`` knows how time passes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import pytest
+
+from controller.core.events import (
+    BrokersRead,
+    ClaimFailed,
+    ControllerClaimed,
+    DeletionsRead,
+    Deposed,
+    Event,
+    GoalsRead,
+    GuardsRead,
+    IsrNotificationsRead,
+    LegacyPlanRead,
+    LogDirEventsRead,
+    Orphan,
+    OrphansRead,
+    PreferredElectionRead,
+    StateChanged,
+    StatesRead,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    PartitionState,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.errors import ControllerMovedError
+from controller.reactor.ports import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Operation,
+    Rejected,
+    SetData,
+    Store,
+    WriteError,
+    Znode,
+)
+from controller.znodes import paths
+from controller.znodes.controllers import ControllerNode, decode_controller
+from controller.znodes.goals import encode_goal
+from controller.znodes.orphans import encode_orphan
+from controller.znodes.states import encode_state
+
+AnyEvent = TypeVar("AnyEvent", bound=Event)
+
+CONTROLLER_ID = BrokerId(1_000_000)
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BROKER = {
+    "version": 4,
+    "endpoints": ["PLAINTEXT://h:9092"],
+    "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+}
+
+
+class StoreRig(Protocol):
+    """A store under test, and the hands of everybody else on the same ZooKeeper."""
+
+    @property
+    def store(self) -> Store:
+        """The store; its controller id is ``CONTROLLER_ID``, no other daemon competes."""
+        ...
+
+    def put(self, path: str, data: bytes = b"") -> None:
+        """Create a persistent znode, its parents with it, or replace its data."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete a znode without children."""
+        ...
+
+    def get(self, path: str) -> tuple[bytes, ZkVersion] | None:
+        """Return a znode's data and version."""
+        ...
+
+    def seize(self, broker: BrokerId) -> None:
+        """Have a broker take ``/controller`` as its ephemeral, with the next epoch."""
+        ...
+
+    def expire(self) -> None:
+        """Have ZooKeeper end the store's session."""
+        ...
+
+    def wait_for(
+        self, kind: type[AnyEvent], accept: Callable[[AnyEvent], bool] = lambda _: True
+    ) -> AnyEvent:
+        """Return the next such event; earlier ones are forgotten. Fails when none comes soon."""
+        ...
+
+    def is_quiet(self, kind: type[Event]) -> bool:
+        """Let some time pass; tell whether no such event came."""
+        ...
+
+
+class StoreContract:
+    """The suite; subclasses say which store."""
+
+    @pytest.fixture
+    def store_factory(self) -> Callable[[], StoreRig]:
+        """Return what builds a rig."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def rig(self, store_factory: Callable[[], StoreRig]) -> StoreRig:
+        """Return a store on a cluster that once had a controller, with topic t."""
+        rig = store_factory()
+        rig.put(paths.CONTROLLER_EPOCH, b"5")
+        rig.put(paths.BROKER_IDS)
+        rig.put(paths.TOPICS)
+        rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [1], "1": [2]}}).encode())
+        return rig
+
+    @pytest.fixture
+    def claimed(self, rig: StoreRig) -> StoreRig:
+        """Return a store that holds the claim."""
+        rig.store.claim_controller()
+        rig.wait_for(ControllerClaimed)
+        return rig
+
+    # --- the controller role -------------------------------------------------------------------
+
+    def test_a_claim_raises_the_epoch_and_names_us(self, rig: StoreRig) -> None:
+        """The role was vacant."""
+        rig.store.claim_controller()
+        assert rig.wait_for(ControllerClaimed).epoch == 6
+        assert _data(rig, paths.CONTROLLER_EPOCH) == b"6"
+        assert decode_controller(_data(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
+
+    def test_a_claim_seizes_the_role_from_a_broker(self, rig: StoreRig) -> None:
+        """The broker's znode is replaced by ours."""
+        rig.seize(BrokerId(1))
+        rig.store.claim_controller()
+        assert rig.wait_for(ControllerClaimed).epoch == 7
+        assert decode_controller(_data(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
+
+    @pytest.mark.parametrize(
+        "holder",
+        [b'{"version":2,"brokerid":3000,"kraftControllerEpoch":4}', b"garbage"],
+        ids=["kraft", "garbage"],
+    )
+    def test_a_persistent_controller_is_not_deposed(self, rig: StoreRig, holder: bytes) -> None:
+        """It belongs to a KRaft controller, or to nobody knows whom."""
+        rig.put(paths.CONTROLLER, holder)
+        rig.store.claim_controller()
+        assert rig.wait_for(ClaimFailed).reason
+        assert _data(rig, paths.CONTROLLER) == holder
+        assert _data(rig, paths.CONTROLLER_EPOCH) == b"5"
+
+    @pytest.mark.parametrize("epoch", [b"", b"x", b"-1"])
+    def test_without_a_readable_epoch_there_is_no_claim(self, rig: StoreRig, epoch: bytes) -> None:
+        """What cannot be understood is not overwritten."""
+        rig.put(paths.CONTROLLER_EPOCH, epoch)
+        rig.store.claim_controller()
+        assert rig.wait_for(ClaimFailed).reason
+        assert rig.get(paths.CONTROLLER) is None
+
+    def test_resigning_leaves_the_role_vacant(self, claimed: StoreRig) -> None:
+        """Brokers see it at once and elect; we write no more."""
+        claimed.store.resign_controller()
+        with pytest.raises(ControllerMovedError):
+            claimed.store.commit([[Create("/a", b"")]])
+        claimed.wait_for(Deposed)
+        assert claimed.get(paths.CONTROLLER) is None
+        assert _data(claimed, paths.CONTROLLER_EPOCH) == b"6"
+
+    def test_resigning_without_the_role_is_answered(self, rig: StoreRig) -> None:
+        """Whoever waits for the end of the tenure hears of it."""
+        rig.store.resign_controller()
+        rig.wait_for(Deposed)
+
+    def test_the_role_can_be_claimed_again(self, claimed: StoreRig) -> None:
+        """With another epoch, so that nothing of the first tenure can still be written."""
+        claimed.store.resign_controller()
+        claimed.wait_for(Deposed)
+        claimed.store.claim_controller()
+        assert claimed.wait_for(ControllerClaimed).epoch == 7
+        assert claimed.store.commit([[Create("/a", b"")]]) == [Committed()]
+
+    def test_a_seized_role_is_noticed(self, claimed: StoreRig) -> None:
+        """Without anything being written."""
+        claimed.seize(BrokerId(1))
+        claimed.wait_for(Deposed)
+        with pytest.raises(ControllerMovedError):
+            claimed.store.commit([[Create("/a", b"")]])
+        assert claimed.get("/a") is None
+
+    def test_resigning_spares_who_holds_the_role_now(self, claimed: StoreRig) -> None:
+        """The broker's znode is not ours to delete."""
+        claimed.seize(BrokerId(1))
+        claimed.store.resign_controller()
+        claimed.wait_for(Deposed)
+        assert decode_controller(_data(claimed, paths.CONTROLLER)) == ControllerNode(BrokerId(1))
+
+    def test_an_expired_session_ends_the_claim(self, claimed: StoreRig) -> None:
+        """And a new session can claim again."""
+        claimed.expire()
+        claimed.wait_for(Deposed)
+        with pytest.raises(ControllerMovedError):
+            claimed.store.commit([[Create("/a", b"")]])
+        claimed.store.claim_controller()
+        assert claimed.wait_for(ControllerClaimed).epoch == 7
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def test_nothing_is_written_without_a_claim(self, rig: StoreRig) -> None:
+        """An unfenced write cannot be spelled."""
+        with pytest.raises(ControllerMovedError):
+            rig.store.commit([[Create("/a", b"")]])
+        assert rig.get("/a") is None
+
+    def test_a_fence_that_does_not_hold_stops_every_multi(self, claimed: StoreRig) -> None:
+        """Even before the loss was noticed, and even in the middle of a commit."""
+        claimed.put(paths.CONTROLLER_EPOCH, b"9")
+        with pytest.raises(ControllerMovedError):
+            claimed.store.commit([[Create("/a", b"")], [Create("/b", b"")]])
+        assert claimed.get("/a") is None
+        assert claimed.get("/b") is None
+
+    def test_multis_are_written_in_order(self, claimed: StoreRig) -> None:
+        """Each may build on the versions the one before it leaves."""
+        results = claimed.store.commit(
+            [
+                [Create("/a", b"0"), Create("/b", b"0")],
+                [SetData("/a", b"1", ZkVersion(0)), Check("/b", ZkVersion(0))],
+                [SetData("/a", b"2", ZkVersion(1)), Delete("/b", ZkVersion(0))],
+                [],
+            ]
+        )
+        assert results == [Committed()] * 4
+        assert claimed.get("/a") == (b"2", 2)
+        assert claimed.get("/b") is None
+
+    @pytest.mark.parametrize(
+        ("operation", "error"),
+        [
+            (SetData("/a", b"", ZkVersion(5)), WriteError.BAD_VERSION),
+            (Check("/a", ZkVersion(5)), WriteError.BAD_VERSION),
+            (Delete("/a", ZkVersion(5)), WriteError.BAD_VERSION),
+            (SetData("/none", b"", ZkVersion(0)), WriteError.NO_NODE),
+            (Delete("/none", None), WriteError.NO_NODE),
+            (Check("/none", ZkVersion(0)), WriteError.NO_NODE),
+            (Create("/a", b""), WriteError.NODE_EXISTS),
+            (Delete("/d", ZkVersion(0)), WriteError.NOT_EMPTY),
+        ],
+        ids=str,
+    )
+    def test_a_multi_is_rejected_as_a_whole(
+        self, claimed: StoreRig, operation: Operation, error: WriteError
+    ) -> None:
+        """The culprit is named, and the multis beside it are written."""
+        claimed.put("/a", b"before")
+        claimed.put("/d/child")
+        results = claimed.store.commit(
+            [
+                [Create("/one", b"")],
+                [Create("/two", b""), operation, Create("/three", b"")],
+                [Create("/four", b"")],
+            ]
+        )
+        assert results == [Committed(), Rejected(1, error), Committed()]
+        assert claimed.get("/two") is None
+        assert claimed.get("/three") is None
+        assert claimed.get("/four") is not None
+
+    def test_too_much_for_one_znode_is_rejected(self, claimed: StoreRig) -> None:
+        """ZooKeeper would only hang up; the largest operation is named."""
+        multi = [Create("/small", b""), Create("/large", b"x" * 1_200_000)]
+        assert claimed.store.commit([multi]) == [Rejected(1, WriteError.TOO_LARGE)]
+        assert claimed.store.commit([[Create("/small", b"")]]) == [Committed()]
+
+    def test_missing_parents_are_made(self, claimed: StoreRig) -> None:
+        """Goals and first states stand in directories that nobody else makes."""
+        multi = [Create(paths.goal_path(P0), b"g"), Create(paths.state_path(P0), b"s")]
+        assert claimed.store.commit([multi]) == [Committed()]
+        assert _data(claimed, paths.goal_path(P0)) == b"g"
+        assert _data(claimed, paths.state_path(P0)) == b"s"
+
+    def test_parents_that_were_deleted_are_made_again(self, claimed: StoreRig) -> None:
+        """At the latest by the second try."""
+        path = paths.goal_path(P0)
+        claimed.store.commit([[Create(path, b"")]])
+        claimed.remove(path)
+        claimed.remove(paths.goal_topic_path("t"))
+        first = claimed.store.commit([[Create(path, b"")]])
+        if first != [Committed()]:
+            assert first == [Rejected(0, WriteError.NO_NODE)]
+            assert claimed.store.commit([[Create(path, b"")]]) == [Committed()]
+
+    def test_a_deleted_topic_is_not_brought_back_to_life(self, claimed: StoreRig) -> None:
+        """A first state comes too late for it."""
+        gone = TopicPartition("gone", 0)
+        results = claimed.store.commit([[Create(paths.state_path(gone), b"")]])
+        assert results == [Rejected(0, WriteError.NO_NODE)]
+        assert claimed.get(paths.topic_path("gone")) is None
+
+    # --- reading levels ------------------------------------------------------------------------
+
+    def test_the_legacy_plan_is_told_at_every_change(self, rig: StoreRig) -> None:
+        """Absent, created, edited, deleted, created again."""
+        rig.store.read(Znode.LEGACY_PLAN)
+        assert rig.wait_for(LegacyPlanRead).plan is None
+        for replica in (1, 2):
+            entry = {"topic": "t", "partition": 0, "replicas": [replica]}
+            rig.put(paths.LEGACY_PLAN, json.dumps({"partitions": [entry]}).encode())
+            read = rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
+            assert read.plan is not None
+            assert read.plan.entries == {P0: (replica,)}
+            assert read.plan.version == replica - 1
+        rig.remove(paths.LEGACY_PLAN)
+        rig.wait_for(LegacyPlanRead, lambda e: e.plan is None)
+        rig.put(paths.LEGACY_PLAN, b"garbage")
+        read = rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
+        assert read.plan is not None
+        assert (read.plan.unreadable is not None, read.plan.raw) == (True, b"garbage")
+
+    def test_brokers_are_told_as_they_come_change_and_go(self, rig: StoreRig) -> None:
+        """The data of each registration is watched as well."""
+        path = paths.broker_path(BrokerId(1))
+        rig.store.read(Znode.BROKERS)
+        assert rig.wait_for(BrokersRead).brokers == {}
+        rig.put(path, json.dumps(BROKER).encode())
+        read = rig.wait_for(BrokersRead, lambda e: bool(e.brokers))
+        assert read.brokers[BrokerId(1)].endpoints[0].host == "h"
+        epoch = read.brokers[BrokerId(1)].epoch
+        rig.put(path, json.dumps(BROKER | {"rack": "r"}).encode())
+        read = rig.wait_for(BrokersRead, lambda e: e.brokers[BrokerId(1)].rack == "r")
+        assert read.brokers[BrokerId(1)].epoch == epoch
+        rig.remove(path)
+        rig.wait_for(BrokersRead, lambda e: not e.brokers)
+
+    def test_topics_are_told_as_they_come_and_go(self, rig: StoreRig) -> None:
+        """Names only."""
+        rig.store.read(Znode.TOPICS)
+        assert rig.wait_for(TopicsListed).topics == frozenset({"t"})
+        rig.put(paths.topic_path("u"))
+        rig.wait_for(TopicsListed, lambda e: e.topics == frozenset({"t", "u"}))
+        rig.remove(paths.topic_path("u"))
+        rig.wait_for(TopicsListed, lambda e: e.topics == frozenset({"t"}))
+
+    @pytest.mark.parametrize(
+        ("znode", "directory", "kind"),
+        [
+            (Znode.DELETIONS, paths.DELETIONS, DeletionsRead),
+            (Znode.ISR_NOTIFICATIONS, paths.ISR_NOTIFICATIONS, IsrNotificationsRead),
+            (Znode.LOG_DIR_EVENTS, paths.LOG_DIR_EVENTS, LogDirEventsRead),
+        ],
+    )
+    def test_a_directory_may_come_into_being_later(
+        self, rig: StoreRig, znode: Znode, directory: str, kind: type[Event]
+    ) -> None:
+        """It is empty until then, and its first child is told."""
+        rig.store.read(znode)
+        empty = rig.wait_for(kind)
+        assert not _names(empty)
+        rig.put(f"{directory}/x")
+        assert "x" in _names(rig.wait_for(kind, lambda e: bool(_names(e))))
+
+    def test_notifications_are_told_with_what_they_say(self, rig: StoreRig) -> None:
+        """An unreadable one is listed, so that it can be deleted."""
+        rows = [{"topic": "t", "partition": 0}]
+        rig.put(f"{paths.ISR_NOTIFICATIONS}/b", json.dumps({"partitions": rows}).encode())
+        rig.put(f"{paths.ISR_NOTIFICATIONS}/a", b"garbage")
+        rig.put(f"{paths.LOG_DIR_EVENTS}/a", b'{"version":1,"broker":3,"event":1}')
+        rig.store.read(Znode.ISR_NOTIFICATIONS)
+        rig.store.read(Znode.LOG_DIR_EVENTS)
+        assert rig.wait_for(IsrNotificationsRead) == IsrNotificationsRead(
+            ("a", "b"), frozenset({P0})
+        )
+        rig.put(f"{paths.LOG_DIR_EVENTS}/c", b"garbage")
+        assert rig.wait_for(LogDirEventsRead, lambda e: "c" in e.names) == LogDirEventsRead(
+            ("a", "c"), frozenset({BrokerId(3)})
+        )
+
+    def test_a_preferred_election_is_told(self, rig: StoreRig) -> None:
+        """With the version under which it can be deleted; an unreadable one asks for nothing."""
+        rig.store.read(Znode.PREFERRED_ELECTION)
+        assert rig.wait_for(PreferredElectionRead) == PreferredElectionRead(None)
+        rows = [{"topic": "t", "partition": 1}]
+        rig.put(paths.PREFERRED_ELECTION, json.dumps({"partitions": rows}).encode())
+        read = rig.wait_for(PreferredElectionRead, lambda e: e.partitions is not None)
+        assert read == PreferredElectionRead(frozenset({P1}), ZkVersion(0))
+        rig.put(paths.PREFERRED_ELECTION, b"garbage")
+        read = rig.wait_for(PreferredElectionRead, lambda e: e.version == 1)
+        assert read.partitions == frozenset()
+
+    def test_our_own_records_are_read(self, rig: StoreRig) -> None:
+        """Unreadable goals are told with the reason."""
+        replicas = (BrokerId(1), BrokerId(2))
+        goal = Goal(replicas, None, RequestId("r"), Route.LEGACY)
+        orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
+        rig.put(paths.goal_path(P0), encode_goal(goal))
+        rig.put(f"{paths.goal_topic_path('t')}/x", encode_goal(goal))
+        rig.put(paths.goal_path(P1), b"garbage")
+        rig.put(paths.orphan_path(orphan.broker, P1), encode_orphan(orphan))
+        rig.put(paths.orphan_path(orphan.broker, P0), b"garbage")
+        rig.store.read(Znode.GOALS)
+        read = rig.wait_for(GoalsRead)
+        assert read.goals == {P0: Goal(replicas, None, goal.request, goal.route, ZkVersion(0))}
+        assert read.unreadable.keys() == {f"{paths.goal_topic_path('t')}/x", paths.goal_path(P1)}
+        rig.store.read(Znode.ORPHANS)
+        assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
+
+    def test_no_records_is_an_answer_too(self, rig: StoreRig) -> None:
+        """Whoever waits for them must not wait for ever."""
+        rig.store.read(Znode.GOALS)
+        assert rig.wait_for(GoalsRead) == GoalsRead({}, {})
+        rig.store.read(Znode.ORPHANS)
+        assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())
+
+    def test_guards_tell_what_forbids_a_claim(self, rig: StoreRig) -> None:
+        """At every change of any of the three znodes."""
+        rig.store.read(Znode.GUARDS)
+        assert rig.wait_for(GuardsRead) == GuardsRead(
+            controller_broker=None,
+            controller_is_ephemeral=False,
+            kraft_controller_epoch=-1,
+            feature_enabled=False,
+            migration=None,
+        )
+        rig.seize(BrokerId(1))
+        read = rig.wait_for(GuardsRead, lambda e: e.controller_broker is not None)
+        assert (read.controller_broker, read.controller_is_ephemeral) == (1, True)
+        rig.put(paths.FEATURE, b'{"version":1,"status":1,"features":{}}')
+        rig.wait_for(GuardsRead, lambda e: e.feature_enabled)
+        rig.put(paths.FEATURE, b'{"version":1,"status":0,"features":{}}')
+        rig.wait_for(GuardsRead, lambda e: not e.feature_enabled)
+        rig.put(paths.MIGRATION, b'{"version":0,"kraft_controller_id":3000}')
+        rig.wait_for(GuardsRead, lambda e: e.migration is not None)
+
+    # --- reading topics and states -------------------------------------------------------------
+
+    def test_topics_are_told_at_every_change(self, rig: StoreRig) -> None:
+        """One that does not exist is None, one that cannot be understood a reason."""
+        rig.put(paths.topic_path("bad"), b"garbage")
+        rig.store.read_topics(["t", "bad", "none"])
+        topics = rig.wait_for(TopicsRead).topics
+        assert isinstance(topics["t"], TopicAssignment)
+        assert topics["t"].partitions[1].replicas == (2,)
+        assert isinstance(topics["bad"], str)
+        assert topics["none"] is None
+        rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [3]}}).encode())
+        read = rig.wait_for(TopicsRead, lambda e: "t" in e.topics).topics["t"]
+        assert isinstance(read, TopicAssignment)
+        assert (read.version, read.czxid) == (1, topics["t"].czxid)
+        rig.remove(paths.topic_path("t"))
+        rig.wait_for(TopicsRead, lambda e: e.topics.get("t", "") is None)
+
+    def test_states_are_told_once_and_their_next_change(self, rig: StoreRig) -> None:
+        """Only where it was asked for."""
+        state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
+        rig.put(paths.state_path(P0), state)
+        rig.store.read_states([P0, P1], watch=True)
+        states = rig.wait_for(StatesRead).states
+        assert isinstance(states[P0], PartitionState)
+        assert (states[P0].leader_epoch, states[P0].version) == (2, 0)
+        assert states[P1] is None
+        rig.put(paths.state_path(P0), b"garbage")
+        assert rig.wait_for(StateChanged).partition == P0
+        rig.store.read_states([P0], watch=False)
+        assert isinstance(rig.wait_for(StatesRead).states[P0], str)
+        rig.put(paths.state_path(P0), state)
+        assert rig.is_quiet(StateChanged)
+
+    def test_a_state_of_ours_is_read_at_the_version_it_was_written(self, claimed: StoreRig) -> None:
+        """So the next compare-and-set holds."""
+        state = encode_state(leader=1, leader_epoch=0, isr=(1,), controller_epoch=6)
+        path = paths.state_path(P0)
+        claimed.store.commit([[Create(path, state)], [SetData(path, state, ZkVersion(0))]])
+        claimed.store.read_states([P0], watch=False)
+        read = claimed.wait_for(StatesRead).states[P0]
+        assert isinstance(read, PartitionState)
+        assert read.version == 1
+
+    def test_what_was_watched_is_watched_by_the_next_session(self, rig: StoreRig) -> None:
+        """What changed in between is told as well."""
+        state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
+        rig.put(paths.state_path(P0), state)
+        rig.store.read(Znode.LEGACY_PLAN)
+        rig.wait_for(LegacyPlanRead)
+        rig.store.read_topics(["t"])
+        rig.wait_for(TopicsRead)
+        rig.store.read_states([P0], watch=True)
+        rig.wait_for(StatesRead)
+        rig.expire()
+        rig.wait_for(StateChanged)
+        rig.put(paths.LEGACY_PLAN, b'{"partitions":[]}')
+        rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
+        rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [9]}}).encode())
+        rig.wait_for(TopicsRead, lambda e: _first_replica(e) == 9)
+
+
+def _data(rig: StoreRig, path: str) -> bytes:
+    found = rig.get(path)
+    assert found is not None, path
+    return found[0]
+
+
+def _names(event: Event) -> frozenset[str]:
+    assert isinstance(event, DeletionsRead | IsrNotificationsRead | LogDirEventsRead)
+    return event.topics if isinstance(event, DeletionsRead) else frozenset(event.names)
+
+
+def _first_replica(event: TopicsRead) -> int | None:
+    read = event.topics.get("t")
+    return read.partitions[0].replicas[0] if isinstance(read, TopicAssignment) else None

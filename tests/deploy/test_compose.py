@@ -1,0 +1,123 @@
+"""The compose file and the image: statically, since not every machine runs containers."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from controller.settings import Settings
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
+SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
+    "services"
+]
+BROKERS: Final = {
+    name: service for name, service in SERVICES.items() if name.startswith("kafka-")
+}
+CONNECT: Final = "zookeeper:2181/kafka"
+
+
+def _listeners(text: str) -> dict[str, tuple[str, int]]:
+    """Read ``NAME://host:port,...``."""
+    found = re.findall(r"(\w+)://([\w-]*):(\d+)", text)
+    return {name: (host, int(port)) for name, host, port in found}
+
+
+def test_there_are_a_zookeeper_five_brokers_and_the_daemon() -> None:
+    """The cluster is the one that the documentation promises."""
+    assert set(SERVICES) == {"zookeeper", "reassigner", *BROKERS}
+    assert len(BROKERS) == 5
+
+
+def test_every_image_is_pinned_and_still_runs_zookeeper_mode() -> None:
+    """Kafka 4 has no ZooKeeper mode: nothing newer than 7.9 (Kafka 3.9) may slip in."""
+    images = {service["image"] for name, service in SERVICES.items() if name != "reassigner"}
+    assert {image.rpartition(":")[0] for image in images} == {
+        "confluentinc/cp-kafka",
+        "confluentinc/cp-zookeeper",
+    }
+    versions = {image.rpartition(":")[2] for image in images}
+    assert len(versions) == 1
+    assert re.fullmatch(r"7\.9\.\d+", versions.pop())
+
+
+@pytest.mark.parametrize("name", sorted(BROKERS))
+def test_a_broker_is_fit_for_the_native_engine(name: str) -> None:
+    """Protocol below 2.7, the chroot everybody else uses, and a listener the daemon can reach."""
+    environment = BROKERS[name]["environment"]
+    assert environment["KAFKA_INTER_BROKER_PROTOCOL_VERSION"] == "2.6"
+    assert environment["KAFKA_ZOOKEEPER_CONNECT"] == CONNECT
+    inter_broker = environment["KAFKA_INTER_BROKER_LISTENER_NAME"]
+    assert _listeners(environment["KAFKA_ADVERTISED_LISTENERS"])[inter_broker] == (name, 9092)
+
+
+def test_brokers_differ_where_they_must() -> None:
+    """Ids, host ports and advertised addresses are unique; racks are shared by two at most."""
+    environments = [service["environment"] for service in BROKERS.values()]
+    assert len({one["KAFKA_BROKER_ID"] for one in environments}) == 5
+    assert len({one["KAFKA_ADVERTISED_LISTENERS"] for one in environments}) == 5
+    assert len({one["KAFKA_BROKER_RACK"] for one in environments}) == 3
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+    assert len(set(ports)) == len(ports)
+
+
+@pytest.mark.parametrize("name", sorted(BROKERS))
+def test_the_external_listener_is_published_where_it_says(name: str) -> None:
+    """A client on the host follows the advertised address: it must be the published port."""
+    service = BROKERS[name]
+    _host, port = _listeners(service["environment"]["KAFKA_ADVERTISED_LISTENERS"])["EXTERNAL"]
+    assert _listeners(service["environment"]["KAFKA_LISTENERS"])["EXTERNAL"][1] == port
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    """Neither ZooKeeper nor the brokers are secured here."""
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_daemon_waits_for_every_broker_and_meets_them_under_their_chroot() -> None:
+    """It starts when all brokers serve, on the ZooKeeper path they registered under."""
+    daemon = SERVICES["reassigner"]
+    assert set(daemon["depends_on"]) == set(BROKERS)
+    assert {one["condition"] for one in daemon["depends_on"].values()} == {"service_healthy"}
+    assert all("healthcheck" in service for service in BROKERS.values())
+    assert daemon["environment"]["REASSIGNER_ZOOKEEPER"] == CONNECT
+
+
+def test_only_settings_that_exist_are_set() -> None:
+    """A variable that no setting reads would be ignored without a word."""
+    known = {f"REASSIGNER_{name.removesuffix('_s').upper()}" for name in Settings.model_fields}
+    in_image = set(re.findall(r"\b(REASSIGNER_\w+)=", DOCKERFILE))
+    in_compose = set(SERVICES["reassigner"]["environment"])
+    assert in_image | in_compose <= known
+
+
+def test_the_image_is_named_after_the_version_it_holds() -> None:
+    """The tag in the compose file follows the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert SERVICES["reassigner"]["image"] == f"{project['name']}:{project['version']}"
+
+
+def test_the_image_is_built_from_files_that_exist() -> None:
+    """Every COPY of the repository's files finds its source."""
+    assert (ROOT / SERVICES["reassigner"]["build"]["dockerfile"]).is_file()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    sources = [source for line in copied for source in line.split()]
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+def test_the_image_runs_without_root_and_answers_whether_it_lives() -> None:
+    """The last user is not root, the health check asks the port that the daemon is told."""
+    users = re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE)
+    assert users[-1:] == ["reassigner"]
+    assert "HEALTHCHECK" in DOCKERFILE
+    assert "http://127.0.0.1:8095/healthz" in DOCKERFILE
+    assert "REASSIGNER_HTTP=0.0.0.0:8095" in DOCKERFILE

@@ -1,0 +1,182 @@
+"""Tests of ``controller.telemetry.measurements``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from controller.core.events import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    LeadershipGained,
+    StopReplicaAnswered,
+    StopReplicaResult,
+    TimerFired,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Refusal,
+    RefusalReason,
+)
+from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
+from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.telemetry.measurements import Measurements, error_name
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.phases import PhaseChange
+from tests.core.builders import tp
+from tests.telemetry.builders import REQUEST, a_goal, a_view
+
+EPOCH = ControllerEpoch(9)
+ONE, EPOCH_OF_ONE = BrokerId(1), BrokerEpoch(101)
+CHANGE = PhaseChange(
+    partition=tp(),
+    phase="A2",
+    before="pending",
+    seconds=2.0,
+    begins_step=True,
+    cause="",
+    request=REQUEST,
+    replicas=(),
+    adding_replicas=(),
+    removing_replicas=(),
+    leader=None,
+    isr=(),
+    leader_epoch=None,
+    controller_epoch=None,
+    zk_version=None,
+)
+
+
+class Measured:
+    """Measurements and what they led to."""
+
+    def __init__(self) -> None:
+        """Begin at zero, at Unix time 123."""
+        self.metrics = Metrics()
+        self.measurements = Measurements(self.metrics, lambda: 123.0)
+
+    def value(self, name: str, labels: Mapping[str, str] | None = None) -> float | None:
+        """Return a sample."""
+        return self.metrics.registry.get_sample_value(f"reassigner_{name}", dict(labels or {}))
+
+
+def test_a_tenure_is_counted_from_claim_to_end() -> None:
+    """One claim, one resignation, and the gauge between them."""
+    seen, view = Measured(), a_view(1).view
+    seen.measurements.event(ControllerClaimed(EPOCH), view, had_tenure=False)
+    assert seen.value("claims_total") == 1
+    assert seen.value("tenure_held") == 1
+    assert seen.value("controller_epoch") == 9
+    view.tenure = None
+    seen.measurements.event(Deposed("moved"), view, had_tenure=True)
+    seen.measurements.event(Deposed("moved"), view, had_tenure=False)
+    assert seen.value("resignations_total") == 1
+    assert seen.value("tenure_held") == 0
+
+
+def test_leading_and_failed_claims_are_counted() -> None:
+    """A daemon that leads and cannot claim is visible."""
+    seen, view = Measured(), a_view(1, epoch=None).view
+    seen.measurements.event(LeadershipGained(), view, had_tenure=False)
+    seen.measurements.event(ClaimFailed("race"), view, had_tenure=False)
+    assert seen.value("leader") == 1
+    assert seen.value("claim_failures_total") == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        (LeaderAndIsr(EPOCH, (), ()), "leader_and_isr"),
+        (UpdateMetadata(EPOCH, (), ()), "update_metadata"),
+        (StopReplica(EPOCH, ()), "stop_replica"),
+    ],
+)
+def test_requests_are_in_flight_until_answered(request_: BrokerRequest, kind: str) -> None:
+    """The gauge of a broker that does not answer stays up."""
+    seen, view = Measured(), a_view(1).view
+    seen.measurements.sent(ONE, request_)
+    assert seen.value("requests_sent_total", {"kind": kind}) == 1
+    assert seen.value("effects_inflight", {"broker": "1"}) == 1
+    answer = UpdateMetadataAnswered(ONE, EPOCH_OF_ONE, 0)
+    seen.measurements.event(answer, view, had_tenure=True)
+    assert seen.value("requests_answered_total", {"kind": "update_metadata"}) == 1
+    assert seen.value("effects_inflight", {"broker": "1"}) == 0
+
+
+def test_errors_of_requests_and_of_partitions_are_counted_by_name() -> None:
+    """An unknown code does not become a label of its own."""
+    seen, view = Measured(), a_view(1).view
+    stopped = StopReplicaResult(tp(), LeaderEpoch(1), True, 12345)  # noqa: FBT003 - in the order of the protocol
+    told = LeaderAndIsrResult(tp(), LeaderEpoch(1), 56)
+    for event in (
+        LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (told, told), resent=False),
+        StopReplicaAnswered(ONE, EPOCH_OF_ONE, 77, (stopped,), resent=False),
+    ):
+        seen.measurements.event(event, view, had_tenure=True)
+    errors = {
+        ("leader_and_isr", "kafka_storage_error"): 2,
+        ("stop_replica", "stale_broker_epoch"): 1,
+        ("stop_replica", "other"): 1,
+    }
+    for (kind, error), count in errors.items():
+        assert seen.value("request_errors_total", {"kind": kind, "error": error}) == count
+    assert error_name(12345) == "other"
+
+
+def test_a_broker_that_is_gone_has_no_gauge() -> None:
+    """A label for each broker that ever was would not be bounded."""
+    seen, view = Measured(), a_view(1, 2).view
+    seen.measurements.event(TimerFired("a"), view, had_tenure=True)
+    seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
+    del view.brokers[ONE]
+    seen.measurements.event(TimerFired("a"), view, had_tenure=True)
+    assert seen.value("effects_inflight", {"broker": "1"}) is None
+
+
+def test_the_end_of_a_tenure_forgets_what_is_in_flight() -> None:
+    """Channels are closed: nothing will be answered."""
+    seen, view = Measured(), a_view(1).view
+    seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
+    view.tenure = None
+    seen.measurements.event(Deposed("moved"), view, had_tenure=True)
+    assert seen.value("effects_inflight", {"broker": "1"}) is None
+
+
+def test_phases_are_timed_and_steps_counted() -> None:
+    """The duration belongs to the phase that ended."""
+    seen = Measured()
+    seen.measurements.phase(CHANGE)
+    seen.measurements.phase(replace(CHANGE, before="A2", seconds=None, begins_step=False))
+    assert seen.value("phase_seconds_sum", {"phase": "pending"}) == 2
+    assert seen.value("phase_seconds_count", {"phase": "A2"}) is None
+    assert seen.value("steps_total") == 1
+    assert seen.value("last_progress_timestamp_seconds") == 123
+
+
+def test_acceptances_ends_and_refusals_are_counted() -> None:
+    """A change of the target is not another acceptance."""
+    seen = Measured()
+    goal = a_goal((4,))
+    refusal = Refusal(REQUEST, "t-0", RefusalReason.UNKNOWN_BROKER, "no")
+    seen.measurements.committed(
+        Change(
+            (
+                GoalRecord(tp(0), replace(goal, version=None)),
+                GoalRecord(tp(1), goal),
+                GoalEndedRecord(tp(2), None, REQUEST, "done"),
+                RefusalRecord((refusal, refusal)),
+            )
+        )
+    )
+    assert seen.value("accepted_total") == 1
+    assert seen.value("ended_total") == 1
+    assert seen.value("refusals_total", {"reason": "unknown_broker"}) == 2

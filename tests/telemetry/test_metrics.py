@@ -1,0 +1,93 @@
+"""Tests of ``controller.telemetry.metrics``."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from prometheus_client import REGISTRY
+
+from controller.telemetry.boards import Snapshot
+from controller.telemetry.counts import ClusterCounts, WorkCounts
+from controller.telemetry.metrics import Metrics, SessionState
+from tests.core.builders import tp
+
+
+def snapshot(cluster: ClusterCounts | None) -> Snapshot:
+    """Return a snapshot with one partition that waits for the limit and one that stalls."""
+    work = WorkCounts(Counter({"pending": 1, "A2": 1}), Counter({"limit": 1}), (tp(),))
+    return Snapshot({}, work, cluster)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    """Return a sample."""
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_every_metric_has_our_prefix_and_none_is_global() -> None:
+    """The process may hold other registries; we add nothing to them."""
+    before = list(REGISTRY.collect())
+    names = {m.name for m in Metrics().registry.collect()}
+    assert names
+    assert all(n.startswith("reassigner_") for n in names)
+    assert [m.name for m in REGISTRY.collect()] == [m.name for m in before]
+
+
+def test_labels_are_bounded() -> None:
+    """No metric has a label for topics or partitions."""
+    metrics = Metrics()
+    metrics.show(snapshot(ClusterCounts(1, 1, 0, 0)))
+    labels = {k for m in metrics.registry.collect() for s in m.samples for k in s.labels}
+    assert not labels & {"topic", "partition"}
+
+
+def test_known_labels_stand_at_zero_from_the_start() -> None:
+    """An alert on a reason that never happened finds a zero, not nothing."""
+    metrics = Metrics()
+    assert value(metrics, "reassigner_refusals_total", reason="malformed") == 0
+    assert value(metrics, "reassigner_partitions", phase="A2-syncing") == 0
+    assert value(metrics, "reassigner_blocked_partitions", by="limit") == 0
+    assert value(metrics, "reassigner_write_rejections_total", error="bad_version") == 0
+
+
+def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
+    """A phase nobody is in any more must not keep its number."""
+    metrics = Metrics()
+    metrics.show(snapshot(None))
+    assert value(metrics, "reassigner_partitions", phase="A2") == 1
+    assert value(metrics, "reassigner_blocked_partitions", by="limit") == 1
+    assert value(metrics, "reassigner_stalled_partitions") == 1
+    metrics.show(Snapshot({}, WorkCounts(Counter(), Counter(), ()), None))
+    assert value(metrics, "reassigner_partitions", phase="A2") == 0
+    assert value(metrics, "reassigner_stalled_partitions") == 0
+
+
+def test_a_controllers_gauges_exist_only_while_we_are_one() -> None:
+    """After the hand-back another controller's JMX says it."""
+    metrics = Metrics()
+    assert value(metrics, "reassigner_active_controller") == 0
+    assert value(metrics, "reassigner_offline_partitions") is None
+    metrics.show(snapshot(ClusterCounts(2, 10, 3, 4)))
+    assert value(metrics, "reassigner_active_controller") == 1
+    assert value(metrics, "reassigner_offline_partitions") == 3
+    assert value(metrics, "reassigner_preferred_replica_imbalance") == 4
+    assert value(metrics, "reassigner_topics") == 2
+    assert value(metrics, "reassigner_cluster_partitions") == 10
+    metrics.show(snapshot(None))
+    assert value(metrics, "reassigner_active_controller") == 0
+    assert value(metrics, "reassigner_offline_partitions") is None
+
+
+@pytest.mark.parametrize("state", list(SessionState))
+def test_the_session_is_in_one_state(state: SessionState) -> None:
+    """Exactly one of the states is set."""
+    metrics = Metrics()
+    metrics.session_is(state)
+    name = "reassigner_zookeeper_session"
+    found = {s: metrics.registry.get_sample_value(name, {name: s.value}) for s in SessionState}
+    assert found == {s: float(s is state) for s in SessionState}
+
+
+def test_the_exposition_is_prometheus_text() -> None:
+    """What /metrics serves can be scraped."""
+    assert b"# TYPE reassigner_steps_total counter" in Metrics().exposition()

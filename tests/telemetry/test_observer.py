@@ -1,0 +1,241 @@
+"""Tests of ``controller.telemetry.observer``: what the loop says becomes lines, numbers and pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.core.events import ControllerClaimed, Deposed, Event, LeadershipGained, TimerFired
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    LeaderEpoch,
+    ZkVersion,
+)
+from controller.core.phases import Ended, Starting, Syncing
+from controller.core.records import (
+    Change,
+    Decision,
+    GoalEndedRecord,
+    IdleRecord,
+    PhaseRecord,
+    StateRecord,
+)
+from controller.reactor.ports import Observer, StopReplica, WriteError
+from controller.telemetry.arrivals import TimedInbox
+from controller.telemetry.boards import StatusBoard
+from controller.telemetry.journal import Journal
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.observer import TelemetryObserver
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import (
+    REQUEST,
+    FixedClock,
+    RecordedLog,
+    ViewBuilder,
+    a_view,
+    partition_state,
+)
+
+
+class Discarded:
+    """An inbox nobody reads."""
+
+    def put(self, event: Event) -> None:
+        """Forget an event."""
+
+
+class Observed:
+    """An observer, and everything it observes into."""
+
+    def __init__(self, directory: Path) -> None:
+        """Observe into recorders and a journal in this directory."""
+        self.clock = FixedClock()
+        self.log = RecordedLog()
+        self.metrics = Metrics()
+        self.journal = Journal(directory)
+        self.board = StatusBoard(
+            clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
+        )
+        self.inbox = TimedInbox(Discarded(), self.clock)
+        self._path = directory / "journal.jsonl"
+        self.observer = TelemetryObserver(
+            log=self.log,
+            metrics=self.metrics,
+            journal=self.journal,
+            board=self.board,
+            clock=self.clock,
+            wall=self.clock.wall,
+            arrivals=self.inbox,
+        )
+
+    def journaled(self) -> list[dict[str, Any]]:
+        """Close the journal and return its lines."""
+        self.journal.start()
+        self.journal.close()
+        return [json.loads(line) for line in self._path.read_text().splitlines()]
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return a sample."""
+        return self.metrics.registry.get_sample_value(f"reassigner_{name}", labels)
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Iterator[Observed]:
+    """Return an observer into this test's directory."""
+    observed = Observed(tmp_path)
+    yield observed
+    observed.journal.close()
+
+
+def a_partition_in_flight() -> ViewBuilder:
+    """Return a view in which one partition adds a replica."""
+    built = a_view(1, 2, 3, 4)
+    built.with_partition(
+        tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3), leader_epoch=6)
+    )
+    return built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1)
+
+
+def test_it_is_an_observer(seen: Observed) -> None:
+    """The loop can be given it."""
+    observer: Observer = seen.observer
+    assert observer is seen.observer
+
+
+def test_a_phase_change_is_one_line_with_everything(seen: Observed) -> None:
+    """Topic, partition, phases, replicas, leader, ISR, epochs, version and cause in one line."""
+    view = a_partition_in_flight().view
+    record = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
+    seen.observer.on_committed(Change((record,)), view)
+    assert seen.log.lines == [
+        (
+            "info",
+            "phase",
+            {
+                "topic": "t",
+                "partition": 0,
+                "phase": "A2",
+                "before": "pending",
+                "seconds": None,
+                "cause": "step begins",
+                "request": REQUEST,
+                "replicas": [1, 2, 3, 4],
+                "adding_replicas": [4],
+                "removing_replicas": [],
+                "leader": 1,
+                "isr": [1, 2, 3],
+                "leader_epoch": 6,
+                "controller_epoch": 9,
+                "zk_version": 7,
+            },
+        )
+    ]
+    assert [line["kind"] for line in seen.journaled()] == ["phase"]
+    assert seen.value("steps_total") == 1
+
+
+def test_every_durable_record_is_journaled(seen: Observed) -> None:
+    """Volatile records are not; phases are, with what they mean."""
+    view = a_partition_in_flight().view
+    write = StateRecord(
+        tp(), BrokerId(1), LeaderEpoch(7), replicas(1, 2), ControllerEpoch(9), ZkVersion(7)
+    )
+    end = PhaseRecord(tp(), Ended(), Instant(1000.0), "in sync")
+    goal = GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
+    seen.observer.on_committed(Change((write, end, goal, IdleRecord(None))), view)
+    assert [line["kind"] for line in seen.journaled()] == ["phase", "state", "goal_ended"]
+
+
+def test_a_rejected_write_is_told_and_counted(seen: Observed) -> None:
+    """The error's name and the partition are there."""
+    record = GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
+    change = Change((record,), partition=tp())
+    seen.observer.on_rejected(change, WriteError.BAD_VERSION, a_view(1).view)
+    (fields,) = seen.log.named("write_rejected")
+    assert fields == {
+        "error": "bad_version",
+        "records": ["goal_ended"],
+        "topic": "t",
+        "partition": 0,
+    }
+    assert seen.value("write_rejections_total", error="bad_version") == 1
+    assert [line["kind"] for line in seen.journaled()] == ["write_rejected"]
+
+
+def test_events_of_note_are_logged_and_journaled(seen: Observed) -> None:
+    """What is no news makes neither."""
+    view = a_view(1).view
+    seen.observer.on_event(LeadershipGained(), view)
+    seen.observer.on_event(TimerFired("claim"), view)
+    assert [name for _, name, _ in seen.log.lines] == ["leadership_gained"]
+    assert [line["kind"] for line in seen.journaled()] == ["leadership_gained"]
+
+
+def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
+    """Who asks right after a claim sees it, however short the interval is."""
+    view = a_view(1, epoch=None).view
+    seen.observer.tend(view)
+    claimed = a_view(1).view
+    seen.observer.on_event(ControllerClaimed(ControllerEpoch(9)), claimed)
+    assert seen.board.latest is not None
+    assert seen.board.latest.status["tenure"]["held"]
+    assert seen.value("active_controller") == 1
+    claimed.tenure = None
+    seen.observer.on_event(Deposed("moved"), claimed)
+    assert not seen.board.latest.status["tenure"]["held"]
+    assert seen.value("resignations_total") == 1
+
+
+def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
+    """No later turn would publish it: there is nothing left to do."""
+    view = a_partition_in_flight().view
+    seen.observer.on_turn(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
+    assert seen.value("partitions", phase="A2-syncing") == 1
+    view.reassignments.clear()
+    seen.observer.on_turn(Decision(), view, {})
+    assert seen.value("partitions", phase="A2-syncing") == 0
+    assert seen.board.latest is not None
+    assert seen.board.latest.status["in_flight"] == []
+
+
+def test_turns_are_timed_by_part(seen: Observed) -> None:
+    """Where the loop's time goes can be seen."""
+    seen.observer.on_turn(Decision(), a_view(1).view, {"decide": 0.5, "commit": 2.0})
+    assert seen.value("turn_seconds_sum", part="commit") == 2.0
+    assert seen.value("turn_seconds_count", part="decide") == 1
+
+
+def test_events_are_timed_from_their_arrival(seen: Observed) -> None:
+    """What waited behind another event queued; the rest was work."""
+    view = a_view(1).view
+    first, second = TimerFired("first"), TimerFired("second")
+    seen.inbox.put(first)
+    seen.inbox.put(second)
+    seen.clock.go(2)
+    seen.observer.on_event(first, view)
+    seen.clock.go(3)
+    seen.observer.on_event(second, view)
+    assert seen.value("event_queue_seconds_sum") == 2
+    assert seen.value("event_processing_seconds_sum", event="TimerFired") == 5
+
+
+def test_a_stalled_partition_is_told_once(seen: Observed) -> None:
+    """A warning when it stalls, not one for every snapshot."""
+    view = a_partition_in_flight().view
+    for _ in range(3):
+        seen.clock.go(400)
+        seen.observer.tend(view)
+    assert seen.log.named("stalled") == [{"topic": "t", "partition": 0}]
+    assert seen.value("stalled_partitions") == 1
+
+
+def test_requests_are_counted(seen: Observed) -> None:
+    """Every request handed to a channel counts."""
+    seen.observer.on_request_sent(BrokerId(1), StopReplica(ControllerEpoch(9), ()))
+    assert seen.value("requests_sent_total", kind="stop_replica") == 1

@@ -1,0 +1,68 @@
+"""Tests of ``controller.telemetry.phases``."""
+
+from __future__ import annotations
+
+from controller.core.model import Instant, LeaderEpoch
+from controller.core.phases import Ended, Phase, Starting, Syncing
+from controller.core.records import Change, GoalEndedRecord, PhaseRecord
+from controller.telemetry.phases import PhaseMemory
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import REQUEST, a_view, partition_state
+
+BEGUN = Starting(LeaderEpoch(6), None)
+
+
+def into(phase: Phase, at: float) -> Change:
+    """Return a change by which the partition comes into a phase."""
+    return Change((PhaseRecord(tp(), phase, Instant(at), "because"),))
+
+
+def test_a_phase_change_tells_from_where_and_for_how_long() -> None:
+    """The view has forgotten the phase before; the memory has not."""
+    built = a_view(1, 2, 3, 4)
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
+    view = built.with_reassignment(tp(), (2, 3, 4)).view
+    memory = PhaseMemory()
+    (first,) = memory.changes(into(BEGUN, 10.0), view)
+    (second,) = memory.changes(into(Syncing(), 12.5), view)
+    assert (first.before, first.phase, first.seconds) == ("pending", "A2", None)
+    assert (second.before, second.phase, second.seconds) == ("A2", "A2-syncing", 2.5)
+    assert second.request == REQUEST
+    assert second.adding_replicas == replicas(4)
+    assert (second.leader, second.isr) == (1, replicas(1, 2, 3))
+    assert (second.leader_epoch, second.controller_epoch, second.zk_version) == (5, 9, 7)
+    assert second.cause == "because"
+
+
+def test_a_step_that_is_sent_anew_is_not_another_step() -> None:
+    """Only coming into A2 from another phase begins a step."""
+    view, memory = a_view(1).view, PhaseMemory()
+    begins = [
+        memory.changes(into(phase, 1.0), view)[0].begins_step
+        for phase in (BEGUN, BEGUN, Syncing(), BEGUN)
+    ]
+    assert begins == [True, False, False, True]
+
+
+def test_an_end_keeps_its_request_and_is_forgotten() -> None:
+    """The next reassignment of the partition begins from pending."""
+    view, memory = a_view(1).view, PhaseMemory()
+    memory.changes(into(Syncing(), 1.0), view)
+    ended = Change(
+        (
+            PhaseRecord(tp(), Ended(), Instant(3.0), "in sync"),
+            GoalEndedRecord(tp(), None, REQUEST, "done"),
+        )
+    )
+    (end,) = memory.changes(ended, view)
+    assert (end.before, end.request, end.seconds) == ("A2-syncing", REQUEST, 2.0)
+    assert memory.changes(into(BEGUN, 9.0), view)[0].before == "pending"
+
+
+def test_a_lost_tenure_takes_the_phases_with_it() -> None:
+    """The next tenure finds out anew where everything is."""
+    view, memory = a_view(1).view, PhaseMemory()
+    memory.changes(into(Syncing(), 1.0), view)
+    memory.forget()
+    (change,) = memory.changes(into(BEGUN, 5.0), view)
+    assert (change.before, change.seconds) == ("pending", None)
