@@ -1,9 +1,9 @@
 """
 The composition root: the only place where adapters are built and handed to the loop.
 
-What runs where: the loop on the main thread; ZooKeeper's reads and claims, the brokers' connections, the
-topic settings, the journal and HTTP each on threads of their own, which only put events into the inbox. If
-one of them ends, the process ends, and a standby takes over.
+What runs where: the loop on the main thread; ZooKeeper's reads and claims, the brokers'
+connections, the topic settings, the journal and HTTP each on threads of their own, which only put
+events into the inbox. If one of them ends, the process ends, and a standby takes over.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CONNECT_S: Final = 10 * 365 * 86_400.0
 
 
 class BrokerFollower:
-    """An inbox that shows every list of brokers to the topic settings' client on its way to the loop."""
+    """An inbox that shows every list of brokers to the topic settings' client as it passes."""
 
     def __init__(self, inner: Inbox) -> None:
         """Wrap an inbox."""
@@ -109,8 +109,8 @@ def run(settings: Settings) -> int:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     if settings.engine is Engine.DELEGATED:
         raise NativeRefusedError(
-            "engine delegated is not available in this version; use native on inter-broker protocol "
-            "below 2.7"
+            "engine delegated is not available in this version; use native on inter-broker "
+            "protocol below 2.7"
         )
     with ExitStack() as stack:
         host = _build(settings, stack)

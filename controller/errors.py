@@ -2,7 +2,8 @@
 Errors by what has to happen next.
 
 Each family answers one question: retry, refuse, resign, quarantine or crash. Errors of kazoo, the
-operating system and the Kafka client are translated into these where they enter, chained with ``from``.
+operating system and the Kafka client are translated into these where they enter, chained with
+``from``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class FencedError(ControllerError):
 
 
 class ControllerMovedError(FencedError):
-    """The controller epoch moved on: another controller is in charge (Kafka: ControllerMovedException)."""
+    """The controller epoch moved on: another one is in charge (Kafka: ControllerMovedException)."""
 
 
 class SessionLostError(FencedError):

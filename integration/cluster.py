@@ -8,15 +8,17 @@ It only breaks what it is told to break; ``heal`` undoes that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
@@ -151,7 +153,7 @@ class Cluster:
             replica_assignment=replicas,
             config=dict(config or {}),
         )
-        self.admin.create_topics([topic], request_timeout=30)[name].result(timeout=35)
+        self._administer(lambda: self.admin.create_topics([topic], request_timeout=30))
         eventually(
             lambda: all(self.isr(name, n) == set(of) for n, of in enumerate(replicas)),
             within_s=_SERVING_WITHIN_S,
@@ -162,8 +164,23 @@ class Cluster:
     def delete_topics(self, *names: str) -> None:
         """Ask for the deletion of topics; it is complete when their znodes are gone."""
         if names:
-            for future in self.admin.delete_topics(list(names), request_timeout=30).values():
-                future.result(timeout=35)
+            self._administer(lambda: self.admin.delete_topics(list(names), request_timeout=30))
+
+    def _administer(self, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
+        """Ask the controller for something, again where the role has just changed hands."""
+
+        def done() -> bool:
+            self.admin.list_topics(timeout=10)  # says who is the controller
+            try:
+                for future in ask().values():
+                    future.result(timeout=35)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                    return False
+                raise
+            return True
+
+        eventually(done, within_s=30, what="a controller takes requests for topics")
 
     def run_tool(self, main_class: str, *arguments: str, within_s: float = 120.0) -> ToolResult:
         """Run a stock tool (``tools``) of the brokers' release."""

@@ -1,8 +1,8 @@
 """
 ``make demo``: a real ZooKeeper and five brokers, a plan that empties one of them, and the proof.
 
-Everything is started here and ends here, also after Ctrl-C or a failure. The exit code is 0 only when
-every line of the proof holds.
+Everything is started here and ends here, also after Ctrl-C or a failure. The exit code is 0 only
+when every line of the proof holds.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def spread(topics: dict[str, int], brokers: Sequence[int]) -> Assignment:
     """Assign three replicas to every partition, each broker in turn leading."""
     n = len(brokers)
     return {
-        topic: {
-            p: [brokers[(first + p + step) % n] for step in range(3)] for p in range(count)
-        }
+        topic: {p: [brokers[(first + p + step) % n] for step in range(3)] for p in range(count)}
         for first, (topic, count) in enumerate(topics.items())
     }
 
@@ -127,9 +125,7 @@ def prove(
         f"{exact} of {len(moved)}",
         holds=exact == len(moved),
     )
-    verified = cluster.reassign_partitions(
-        "--reassignment-json-file", str(plan_file), "--verify"
-    )
+    verified = cluster.reassign_partitions("--reassignment-json-file", str(plan_file), "--verify")
     completed = verified.stdout.count("is completed.")
     proof.add(
         "kafka-reassign-partitions --verify agrees",
@@ -150,7 +146,9 @@ def prove(
     )
     controller = cluster.controller()
     proof.add(
-        "a broker is the controller again", f"broker {controller}", holds=controller in cluster.brokers
+        "a broker is the controller again",
+        f"broker {controller}",
+        holds=controller in cluster.brokers,
     )
     admin = [
         path
@@ -185,7 +183,7 @@ def phases_of(daemon: Daemon) -> Iterator[str]:
 
 
 def preload(cluster: Cluster, tell: Callable[[str], None]) -> Sequence[Record]:
-    """Put some data into the topics, so that there is something to copy; return what was written."""
+    """Put some data into the topics, so there is something to copy; return what was written."""
     with Traffic(
         cluster.bootstrap_servers,
         TOPICS,
@@ -236,7 +234,10 @@ def run(stack: ExitStack) -> bool:
     )
     stack.callback(daemon.kill)
     daemon.start()
-    say(f"reassigner is ready: {daemon.url}  (the controller is broker {cluster.controller()})", started)
+    say(
+        f"reassigner is ready: {daemon.url}  (the controller is broker {cluster.controller()})",
+        started,
+    )
     staying = tuple(b for b in cluster.brokers if b != LEAVING)
     plan = emptied(assignment, LEAVING, staying)
     plan_file = cluster.directory / "plan.json"
@@ -250,9 +251,7 @@ def run(stack: ExitStack) -> bool:
         traffic.stop()
     eventually(lambda: cluster.controller() in cluster.brokers, within_s=30)
     eventually(
-        lambda: not any(
-            d.split("-")[0] in TOPICS for d in cluster.replica_directories(LEAVING)
-        ),
+        lambda: not any(d.split("-")[0] in TOPICS for d in cluster.replica_directories(LEAVING)),
         within_s=30,
     )
     console.print("\nThe way of one partition, from the daemon's log:")

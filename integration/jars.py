@@ -53,9 +53,9 @@ class Release:
 
 
 KAFKA_3_9: Final = Release("3.9.1", "2.13", "3.8.4")
-KAFKA_2_4: Final = Release("2.4.1", "2.12", "3.5.7")
+# The ZooKeeper clients that these two shipped with cannot connect from Java 17.
+KAFKA_2_4: Final = Release("2.4.1", "2.12", "3.5.9")
 KAFKA_2_3: Final = Release("2.3.1", "2.12", "3.4.10")
-"""With the client of 3.4.10: the one it shipped with cannot connect from Java 17."""
 
 
 def classpath(release: Release = KAFKA_3_9) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from integration.cluster import Cluster, ClusterOptions
+from integration.conftest import MakeTopic
 from integration.processes import ChildProcess
 from integration.servers import BrokerOptions
 from integration.tools import TOPICS
@@ -134,6 +135,19 @@ def test_zookeeper_restarts_on_its_port_with_its_data(three: Cluster) -> None:
     three.heal()
     assert before is None
     assert three.replicas("killed-with-zookeeper", 0) == [1, 2, 3]
+
+
+def test_the_shared_cluster_is_whole_again_whatever_a_test_did_to_it(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """Killed, stopped and frozen brokers all serve after ``heal``, with their replicas in sync."""
+    topic = make_topic({0: [1, 2, 3, 4, 5]})
+    cluster.brokers[1].kill()
+    cluster.brokers[2].stop()
+    cluster.brokers[3].freeze()
+    cluster.heal()
+    assert all(cluster.is_registered(n) for n in cluster.brokers)
+    eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3, 4, 5}, within_s=60)
 
 
 @pytest.mark.smoke

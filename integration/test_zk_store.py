@@ -7,8 +7,11 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from kazoo.exceptions import KazooException
+from kazoo.security import make_acl, make_digest_acl
 
 from controller.core.events import (
+    ClaimFailed,
     ControllerClaimed,
     Deposed,
     LeadershipGained,
@@ -58,7 +61,7 @@ def claimed(build: Build) -> ZkRig:
     return rig
 
 
-# --- speed -----------------------------------------------------------------------------------------
+# --- speed ---------------------------------------------------------------------------------------
 
 
 def test_a_legacy_plan_is_seen_within_milliseconds(build: Build) -> None:
@@ -93,7 +96,7 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
     assert time.monotonic() - began < 15
 
 
-# --- broken connections ----------------------------------------------------------------------------
+# --- broken connections --------------------------------------------------------------------------
 
 
 def test_a_commit_without_a_connection_is_unknown(
@@ -128,6 +131,7 @@ def test_a_silent_zookeeper_ends_the_claim(claimed: ZkRig, zookeeper: ZooKeeperS
         lambda: claimed.get(paths.CONTROLLER) is None,
         within_s=4 * SESSION_TIMEOUT_S,
         what="/controller is gone, by us or by the session's end",
+        tolerating=(KazooException,),
     )
 
 
@@ -145,10 +149,42 @@ def test_resigning_while_zookeeper_is_away_is_made_good(
         lambda: claimed.get(paths.CONTROLLER) is None,
         within_s=4 * SESSION_TIMEOUT_S,
         what="/controller is deleted once ZooKeeper is back",
+        tolerating=(KazooException,),
     )
 
 
-# --- several daemons -------------------------------------------------------------------------------
+# --- permissions ---------------------------------------------------------------------------------
+
+
+def test_what_is_created_gets_the_permissions_of_the_cluster(build: Build) -> None:
+    """Parents and the controller's znode included; else brokers could not change them."""
+    place = build().place
+    place.client.add_auth("digest", "kafka:secret")
+    acl = [make_digest_acl("kafka", "secret", all=True), make_acl("world", "anyone", read=True)]
+    place.client.set_acls(paths.TOPICS, acl)
+    place.put(paths.CONTROLLER_EPOCH, b"5")
+    rig = build(digest="kafka:secret")
+    rig.store.claim_controller()
+    rig.wait_for(ControllerClaimed)
+    goal = paths.goal_path(TopicPartition("t", 0))
+    assert rig.store.commit([[Create(goal, b"")]]) == [Committed()]
+    for path in (goal, paths.GOALS, paths.CONTROLLER):
+        assert place.client.get_acls(path)[0] == acl
+
+
+def test_permissions_that_do_not_suffice_are_told(build: Build) -> None:
+    """The claim fails with a reason rather than hanging."""
+    place = build().place
+    place.client.add_auth("digest", "kafka:secret")
+    place.put(paths.CONTROLLER_EPOCH, b"5")
+    acl = [make_digest_acl("kafka", "secret", all=True), make_acl("world", "anyone", read=True)]
+    place.client.set_acls(paths.CONTROLLER_EPOCH, acl)
+    stranger = build()
+    stranger.store.claim_controller()
+    assert "NoAuth" in stranger.wait_for(ClaimFailed).reason
+
+
+# --- several daemons -----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ class Traffic:
         if error is not None:
             self._failed[error.name()] += 1
             return
-        record = _record_of(message)
+        record = record_of(message)
         self._acknowledged.append(record)
         where, now = (record.topic, record.partition), time.monotonic()
         pause_s = now - self._last_at.get(where, now)
@@ -231,12 +231,18 @@ def read_everything(
 def _take(message: Message, records: list[Record], unread: set[tuple[str, int]]) -> None:
     error = message.error()
     if error is None:
-        records.append(_record_of(message))
+        records.append(record_of(message))
     elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public spelling
         unread.discard((str(message.topic()), int(message.partition() or 0)))
 
 
-def _record_of(message: Message) -> Record:
+def record_of(message: Message) -> Record:
+    """
+    Return a record of ``Traffic`` as it was read.
+
+    Raises:
+        ValueError: It was produced by somebody else.
+    """
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     key = message.key()
     if topic is None or partition is None or offset is None or key is None:

@@ -1,8 +1,8 @@
 """
 A daemon's store on a real ZooKeeper, and the hands of everybody else: ``StoreRig`` for real.
 
-Each ``Chroot`` is a cluster of its own as far as znodes go. Events are kept in the order in which they
-came; waiting for one forgets those before it.
+Each ``Chroot`` is a cluster of its own as far as znodes go. Events are kept in the order in which
+they came; waiting for one forgets those before it.
 """
 
 from __future__ import annotations
@@ -95,13 +95,16 @@ class Chroot:
 class ZkRig:
     """One daemon's store; see ``StoreRig``."""
 
-    def __init__(self, place: Chroot, *, http: str | None = None) -> None:
+    def __init__(
+        self, place: Chroot, *, http: str | None = None, digest: str | None = None
+    ) -> None:
         """
         Connect a daemon.
 
         Args:
             place: Where.
             http: Its address, if several daemons compete.
+            digest: ``user:password`` it authenticates with, if any.
 
         """
         self.place = place
@@ -109,7 +112,10 @@ class ZkRig:
         place.put(paths.BROKER_IDS)
         place.put(paths.TOPICS)
         client = KazooClient(
-            hosts=place.hosts, timeout=SESSION_TIMEOUT_S, connection_retry=dict(RECONNECT)
+            hosts=place.hosts,
+            timeout=SESSION_TIMEOUT_S,
+            connection_retry=dict(RECONNECT),
+            auth_data=[("digest", digest)] if digest else None,
         )
         self.session = Session(client, timeout_s=SESSION_TIMEOUT_S)
         self.leadership = None if http is None else Leadership(self.session, self.inbox, http=http)
@@ -191,8 +197,8 @@ def rigs_in(place: Chroot) -> Iterator[Callable[..., ZkRig]]:
     """Yield what builds rigs in one place; all are stopped in the end."""
     built: list[ZkRig] = []
 
-    def build(*, http: str | None = None) -> ZkRig:
-        rig = ZkRig(place, http=http)
+    def build(*, http: str | None = None, digest: str | None = None) -> ZkRig:
+        rig = ZkRig(place, http=http, digest=digest)
         built.append(rig)
         return rig
 

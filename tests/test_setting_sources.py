@@ -47,7 +47,12 @@ def test_other_variables_are_left_alone() -> None:
     [
         ({}, {}, "", "--zookeeper is required"),
         ({"step_size": "x"}, {}, "", "--step-size: must be a whole number of replicas"),
-        ({}, {"REASSIGNER_TENURE_LINGER": "x"}, "", "REASSIGNER_TENURE_LINGER: must be a number, n"),
+        (
+            {},
+            {"REASSIGNER_TENURE_LINGER": "x"},
+            "",
+            "REASSIGNER_TENURE_LINGER: must be a number, n",
+        ),
         ({}, {}, "tenure_linger = -1", "toml: tenure_linger: must be at least 0, not -1"),
         ({}, {}, "tenure_linger = nan", "toml: tenure_linger: must be"),
         ({}, {}, "step_sise = 2", "toml: unknown setting step_sise; did you mean step_size?"),

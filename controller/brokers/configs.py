@@ -1,233 +1,181 @@
 """
-Effective settings of topics and brokers, as the brokers themselves report them (DescribeConfigs).
+Effective settings of topics, as the brokers themselves report them (DescribeConfigs).
 
-Asks with confluent-kafka's admin client, which is kept warm, on a thread of its own. Reads only;
-what a setting means for a step is decided in ``core``.
+Asks any live broker over a connection of its own. An admin client will not do: librdkafka sends the
+question to the controller and waits for one, and while the daemon holds that role there is none
+that clients can reach. Reads only; what a setting means for a step is decided in ``core``.
 
-Invariants: every topic asked for is answered, with its settings or with why they are not known;
-topics asked for again while a question is out are asked once more, together.
+Invariants: every topic asked for is answered, with its settings or with why they are not known; a
+broker that does not answer costs one attempt, then the next one is asked.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
-from itertools import islice
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from kafka.protocol.admin import DescribeConfigsRequest
 
+from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.gates import Gate
+from controller.brokers.io_threads import IoThread
+from controller.brokers.messages import frame_of
 from controller.core.events import TopicConfigsRead
 from controller.core.model import BrokerId, LiveBroker, TopicConfig
-from controller.errors import BrokerUnreachableError, TransientError
+from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
-
-_TOPICS_AT_ONCE: Final = 500
-"""An answer carries every setting of a topic, some 3 kB each."""
-_REQUEST_TIMEOUT_S: Final = 15.0
-_GRACE_S: Final = 5.0
-_STOP_WITHIN_S: Final = 1.0
-_TOKEN_LIFE_S: Final = 300.0
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
-INTER_BROKER_PROTOCOL: Final = "inter.broker.protocol.version"
+WANTED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION)
 
-Entries = Mapping[str, ConfigEntry]
-_T = TypeVar("_T")
+DESCRIBE_CONFIGS: Final = 32
+"""The API key."""
+TOPIC: Final = 2
+"""``ConfigResource.Type.TOPIC``."""
+VERSION_MAX: Final = 3
+"""Version 4 only changes the encoding; 1 is the first with effective values of every source."""
+TOPICS_AT_ONCE: Final = 1_000
+ATTEMPTS: Final = 3
+LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=10.0)
 
 
-def topic_config_of(entries: Entries) -> TopicConfig | str:
+def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
     """Return what matters of a topic's settings, or why it cannot be told."""
-    least = _value(entries, MIN_INSYNC_REPLICAS)
-    unclean = _value(entries, UNCLEAN_LEADER_ELECTION)
+    least = (entries.get(MIN_INSYNC_REPLICAS) or "").strip()
+    unclean = (entries.get(UNCLEAN_LEADER_ELECTION) or "").strip()
     if not least.isascii() or not least.isdigit() or int(least) < 1:
         return f"{MIN_INSYNC_REPLICAS} is {least!r}"
     if unclean not in ("true", "false"):
         return f"{UNCLEAN_LEADER_ELECTION} is {unclean!r}"
-    return TopicConfig(int(least), unclean == "true")
-
-
-def _value(entries: Entries, name: str) -> str:
-    entry = entries.get(name)
-    return "" if entry is None or entry.value is None else entry.value.strip()
-
-
-def client_settings(security: Security, servers: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of confluent-kafka's client; those that are not set are left out."""
-    provider = security.sasl_oauth_token_provider
-    settings = {
-        "bootstrap.servers": ",".join(servers),
-        "client.id": "kafka-reassigner",
-        # What goes wrong is in the answer; librdkafka would print it as well.
-        "log_level": 0,
-        "security.protocol": security.security_protocol,
-        "ssl.ca.location": security.ssl_cafile,
-        "ssl.certificate.location": security.ssl_certfile,
-        "ssl.key.location": security.ssl_keyfile,
-        "ssl.key.password": security.ssl_password,
-        "ssl.crl.location": security.ssl_crlfile,
-        "ssl.endpoint.identification.algorithm": None if security.ssl_check_hostname else "none",
-        "sasl.mechanism": security.sasl_mechanism,
-        "sasl.username": security.sasl_plain_username,
-        "sasl.password": security.sasl_plain_password,
-        "sasl.kerberos.service.name": security.sasl_kerberos_service_name,
-        "oauth_cb": None
-        if provider is None
-        else lambda _: (provider.token(), time.time() + _TOKEN_LIFE_S),
-    }
-    return {name: value for name, value in settings.items() if value is not None}
+    return TopicConfig(int(least), unclean_leader_election=unclean == "true")
 
 
 class DescribedTopicConfigs:
-    """The ``TopicConfigs`` of the reactor, and the inter-broker protocol for ``doctor``."""
+    """Implements ``reactor.ports.TopicConfigs``."""
 
-    def __init__(
-        self,
-        inbox: Inbox,
-        security: Security,
-        listeners: ListenerChoice,
-        bootstrap: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
         """
         Prepare; nothing is connected before something is asked.
 
         Args:
             inbox: where the answers go.
             security: TLS and SASL settings.
-            listeners: which listener of a broker to use.
-            bootstrap: ``host:port`` of brokers known before any registration was read.
+            listeners: which listener of a broker to use; the control plane's serves no such
+                question.
         """
         self._inbox = inbox
         self._security = security
-        self._listeners = listeners
-        self._servers = frozenset(bootstrap)
-        self._admin: AdminClient | None = None
+        self._listeners = replace(listeners, control_plane_listener=None)
+        self._io = IoThread("topic-configs")
+        # Touched on the IO thread only:
+        self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._open: tuple[LiveBroker, Connection] | None = None
         self._asked: dict[str, None] = {}
-        self._changed = threading.Condition()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="topic-configs", daemon=True)
+        self._busy = False
 
     @property
     def is_alive(self) -> bool:
         """Whether the asking thread runs."""
-        return self._thread.is_alive()
+        return self._io.is_alive
 
     def start(self) -> None:
         """Start the asking thread."""
-        self._thread.start()
+        self._io.start()
 
     def stop(self) -> None:
         """End the asking thread; a question that is still out is left behind."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join(_STOP_WITHIN_S)
+        self._io.post(self._close)
+        self._io.stop()
+
+    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        """Learn where brokers are."""
+        known = {b.id: b for b in brokers}
+        self._io.post(lambda: self._learn(known))
 
     def describe(self, topics: Sequence[str]) -> None:
         """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
-        with self._changed:
-            self._asked.update(dict.fromkeys(topics))
-            self._changed.notify()
+        wanted = dict.fromkeys(topics)
+        self._io.post(lambda: self._enqueue(wanted))
 
-    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """
-        Learn where brokers are.
+    # --- on the IO thread ----------------------------------------------------------------------
 
-        The client finds the others by itself as long as it knows one; it is made anew, when next
-        needed, only after none of those it was made with is left.
-        """
-        endpoints = [e for b in brokers if (e := self._listeners.endpoint_of(b)) is not None]
-        servers = frozenset(_server(e.host, e.port) for e in endpoints)
-        with self._changed:
-            if servers and servers.isdisjoint(self._servers):
-                self._admin = None
-                self._servers = servers
+    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+        self._brokers = brokers
+        if self._open is not None and brokers.get(self._open[0].id) != self._open[0]:
+            self._open[1].close()
+            self._open = None
 
-    def inter_broker_protocol(
-        self, brokers: Sequence[BrokerId]
-    ) -> Mapping[BrokerId, str | TransientError]:
-        """
-        Ask each broker for its ``inter.broker.protocol.version``; waits for the answers.
+    def _enqueue(self, topics: Mapping[str, None]) -> None:
+        self._asked.update(topics)
+        if not self._busy:
+            self._busy = True
+            self._io.spawn(self._work)
 
-        Returns:
-            The version as the broker writes it, or why it is not known.
-        """
-        answers: dict[BrokerId, str | TransientError] = {}
-        asked: dict[BrokerId, Future[Entries]] = {}
-        for broker in brokers:
-            # librdkafka takes one broker per question: it goes to that very broker.
-            resource = ConfigResource(ResourceType.BROKER, str(broker))
+    async def _work(self) -> None:
+        while self._asked:
+            topics = list(self._asked)[:TOPICS_AT_ONCE]
+            for topic in topics:
+                del self._asked[topic]
+            self._inbox.put(TopicConfigsRead(await self._read(topics)))
+        self._busy = False
+
+    async def _read(self, topics: Sequence[str]) -> Mapping[str, TopicConfig | str]:
+        failure: ControllerError = BrokerUnreachableError("no broker is known yet")
+        tried: set[BrokerId] = set()
+        for _ in range(ATTEMPTS):
+            broker = self._next(tried)
+            if broker is None:
+                break
+            tried.add(broker.id)
             try:
-                asked[broker] = self._describe([resource])[resource]
-            except TransientError as error:
-                answers[broker] = error
-        wait(asked.values(), timeout=_REQUEST_TIMEOUT_S + _GRACE_S)
-        for broker, future in asked.items():
-            answer = _settled(future, lambda entries: _value(entries, INTER_BROKER_PROTOCOL))
-            answers[broker] = answer or BrokerUnreachableError("it does not tell its protocol")
-        return answers
+                return await self._ask(broker, topics)
+            except (TransientError, ProtocolError) as error:
+                failure = error
+                self._close()
+        return dict.fromkeys(topics, str(failure))
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._asked or self._stopping)
-                if self._stopping:
-                    return
-                topics = list(islice(self._asked, _TOPICS_AT_ONCE))
-                for topic in topics:
-                    del self._asked[topic]
-            self._inbox.put(TopicConfigsRead(self._read(topics)))
+    def _next(self, tried: set[BrokerId]) -> LiveBroker | None:
+        if self._open is not None and self._open[1].is_open and self._open[0].id not in tried:
+            return self._open[0]
+        return next((b for i, b in sorted(self._brokers.items()) if i not in tried), None)
 
-    def _read(self, topics: Sequence[str]) -> Mapping[str, TopicConfig | str]:
-        try:
-            asked = self._describe([ConfigResource(ResourceType.TOPIC, t) for t in topics])
-        except (TransientError, ValueError) as error:
-            return dict.fromkeys(topics, str(error))
-        wait(asked.values(), timeout=_REQUEST_TIMEOUT_S + _GRACE_S)
-        answers = {r.name: _settled(future, topic_config_of) for r, future in asked.items()}
-        return {t: str(a) if isinstance(a, TransientError) else a for t, a in answers.items()}
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
 
-    def _describe(
-        self, resources: list[ConfigResource]
-    ) -> Mapping[ConfigResource, Future[Entries]]:
-        try:
-            return self._client().describe_configs(resources, request_timeout=_REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            raise BrokerUnreachableError(_said(error)) from error
-
-    def _client(self) -> AdminClient:
-        with self._changed:
-            if self._admin is None:
-                if not self._servers:
-                    raise BrokerUnreachableError("no broker is known yet")
-                self._admin = AdminClient(client_settings(self._security, sorted(self._servers)))
-            return self._admin
+    async def _ask(
+        self, broker: LiveBroker, topics: Sequence[str]
+    ) -> Mapping[str, TopicConfig | str]:
+        if self._open is None or self._open[0] != broker or not self._open[1].is_open:
+            self._close()
+            endpoint = self._listeners.required_of(broker)
+            connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
+            self._open = (broker, connection)
+        connection = self._open[1]
+        _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+        answer = await connection.ask(frame_of(_request(topics, min(highest, VERSION_MAX))))
+        found = {r.resource_name: _settings_of(r) for r in answer.results}
+        return {t: found.get(t, "the broker did not answer for it") for t in topics}
 
 
-def _settled(future: Future[Entries], read: Callable[[Entries], _T]) -> _T | TransientError:
-    if not future.done():
-        return BrokerUnreachableError("no answer in time")
-    error = future.exception()
-    if error is not None:
-        return BrokerUnreachableError(_said(error))
-    return read(future.result())
+def _request(topics: Sequence[str], version: int) -> Any:  # noqa: ANN401 - kafka-python has no types
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=TOPIC, resource_name=t, configuration_keys=list(WANTED))
+            for t in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        version=version,
+    )
 
 
-def _said(error: BaseException) -> str:
-    cause = error.args[0] if error.args else error
-    return f"{cause.name()}: {cause.str()}" if isinstance(cause, KafkaError) else str(error)
-
-
-def _server(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _settings_of(result: Any) -> TopicConfig | str:  # noqa: ANN401 - kafka-python has no types
+    if result.error_code:
+        return f"error {result.error_code}: {result.error_message or 'no message'}"
+    return topic_config_of({c.name: c.value for c in result.configs})

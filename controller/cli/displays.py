@@ -21,6 +21,7 @@ from rich.text import Text
 from controller.cli.reports import ids, partition_line, request_line, work_line
 
 BAR_WIDTH: Final = 24
+NARROW_BAR_WIDTH: Final = 10
 PARTITIONS_MAX: Final = 30
 
 
@@ -111,43 +112,35 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     return Group(*parts)
 
 
-def _bar(done: int, total: int) -> ProgressBar:
-    return ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH)
+def _bar(done: float, total: int, width: int = BAR_WIDTH) -> ProgressBar:
+    return ProgressBar(total=max(1, total), completed=done, width=width)
 
 
 def _requests(status: Mapping[str, Any]) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     for request in status["requests"]:
         counts = request["partitions"]
-        if request["state"] in ("in_flight", "waiting"):
+        if request["state"] in {"in_flight", "waiting"}:
             ended = counts["done"] + counts["refused"] + counts["cancelled"]
             table.add_row(_bar(ended, counts["total"]), Text(request_line(request)))
     return table
 
 
 def _partitions(status: Mapping[str, Any]) -> RenderableType:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for head in (
-        "partition",
-        "",
-        "step",
-        "phase",
-        "replicas",
-        "target",
-        "isr",
-        "leader",
-        "waits for",
-    ):
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for head in ("partition", "progress", "phase", "replicas", "isr", "leader"):
         table.add_column(head, no_wrap=True)
+    table.add_column("waits for")
     for partition in status["in_flight"][:PARTITIONS_MAX]:
         blocked = partition["blocked_on"]
+        now, target = ids(partition["replicas"]), ids(partition["target_replicas"])
+        step, steps = partition["step"], partition["steps"]
         table.add_row(
             Text(f"{partition['topic']}-{partition['partition']}"),
-            _bar(partition["step"], max(1, partition["steps"])),
-            f"{partition['step']}/{partition['steps']}",
-            Text(partition["phase"], style="red" if partition["stalled"] else ""),
-            ids(partition["replicas"]),
-            ids(partition["target_replicas"]),
+            # A step under way is half a step.
+            _bar(max(0, step - 0.5), steps, NARROW_BAR_WIDTH),
+            Text(f"{partition['phase']} {step}/{steps}", style=_style(partition)),
+            f"{now} -> {target}",
             ids(partition["isr"]),
             str(partition["leader"]),
             Text(blocked["detail"] if blocked else ""),
@@ -156,6 +149,10 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
     if more > 0:
         table.add_row(f"and {more} more")
     return table if table.row_count else Text("")
+
+
+def _style(partition: Mapping[str, Any]) -> str:
+    return "red" if partition["stalled"] else ""
 
 
 @contextmanager

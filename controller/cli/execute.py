@@ -59,6 +59,7 @@ class Execution:
         self._wishes = wishes
         self._display = display
         self._request: RequestId | None = None
+        self._rollback: dict[str, object] = {}
 
     def run(self) -> Exit:
         """
@@ -76,7 +77,8 @@ class Execution:
             self._operator.extend_plan if self._wishes.additional else self._operator.create_plan
         )
         self._request = legacy_request_id(submit(self._plan))
-        self._print_rollback(before)
+        self._rollback = rollback_of(before)
+        self._print_rollback()
         try:
             entries = self._await_acceptance()
             if self._wishes.wait and any(e.standing.is_open for e in entries):
@@ -112,11 +114,11 @@ class Execution:
             say("Nothing was written.")
         return Exit.REFUSED if problems else Exit.DONE
 
-    def _print_rollback(self, before: list[Entry]) -> None:
+    def _print_rollback(self) -> None:
         if self._wishes.as_json:
             return
         say("Current partition replica assignment\n")
-        say_json(rollback_of(before))
+        say_json(self._rollback)
         say("\nSave this to use as a plan for going back.")
 
     # --- waiting -------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Execution:
             "result": code.name.lower(),
             "entries": [reports.entry_document(e) for e in entries],
             "refused": [asdict(r) for r in details],
-            "rollback": rollback_of(entries),
+            "rollback": self._rollback,
         }
 
     def _refusals(self) -> list[Refused]:

@@ -1,8 +1,9 @@
 """
-Which entries of a plan are carried out: the checks of ``PartitionReassignedListener`` (KAFKA-42) and ours.
+Which entries of a plan are carried out: the checks of ``PartitionReassignedListener`` and ours.
 
-An entry is accepted (it becomes a durable goal), refused with a reason an operator can act on, found
-done already, or waits until the topic's settings are known. Good entries go on beside bad ones.
+An entry is accepted (it becomes a durable goal), refused with a reason an operator can act on,
+found done already, or waits until the topic's settings are known. Good entries go on beside bad
+ones. The listener's checks are in KAFKA-42.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
     return f"{partition} -> [{ids(replicas)}]"
 
 
-def refusal_of(
+def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
     """Return why an entry cannot be carried out, None when it can or when that is not known yet."""
@@ -195,8 +196,8 @@ def original_of(
     """
     Return the replicas to go back to, in order, or None when nobody knows.
 
-    Where somebody else has begun already, what we saw before that is taken if it is the same set as the
-    topic znode proves (RS without AR); on Kafka 2.3, which records nothing, it is all there is.
+    Where somebody else has begun already, what we saw before that is taken if it is the same set as
+    the topic znode proves (RS without AR); on Kafka 2.3, which records nothing, it is all there is.
     """
     if not assignment.is_reassigning:
         return assignment.replicas

@@ -1,8 +1,8 @@
 """
 What the answers of brokers mean (kafka-facts, 3.3).
 
-An answer of a channel that was opened for an earlier registration of the broker says nothing about the
-present one and is dropped.
+An answer of a channel that was opened for an earlier registration of the broker says nothing about
+the present one and is dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
     """
     Note acknowledgements of leaders and failed log directories.
 
-    An acknowledgement is error NONE, or "already at this leader epoch" on a resend of the same request.
+    An acknowledgement is error NONE, or "already at this leader epoch" on a resend of the same
+    request.
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
@@ -54,11 +55,17 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         state = view.states.get(partition)
         if state is None:
             continue
-        if partition in view.orphaned and state.leader == event.broker and (error == NONE or repeated):
+        if (
+            partition in view.orphaned
+            and state.leader == event.broker
+            and (error == NONE or repeated)
+        ):
             # It has this epoch, whoever told it: it does not count on the orphan any more.
             view.confirmed[partition] = (event.broker, epoch)
             view.due.orphans = True
-        if partition not in view.reassignments or (error != NONE and not (repeated and event.resent)):
+        if partition not in view.reassignments or (
+            error != NONE and not (repeated and event.resent)
+        ):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
             view.acked[partition] = (event.broker, epoch)
@@ -66,7 +73,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
 
 
 def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:
-    """Note which dropped replicas are deleted, and which never will be because their disk failed."""
+    """Note which dropped replicas are deleted, and which never will be as their disk failed."""
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, _epoch, delete, error in event.results:

@@ -1,8 +1,8 @@
 """
 Folds durable records into the view: the only way our own writes become known.
 
-The same records, applied in the same order, give the same view; recovery reads them from ZooKeeper as
-events instead (``observe``) and arrives at the same durable part.
+The same records, applied in the same order, give the same view; recovery reads them from ZooKeeper
+as events instead (``observe``) and arrives at the same durable part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.phases import LEGAL, Ended, Expanding, Pending, Phase, Starting, label_of
+from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
     BlockedRecord,
@@ -57,7 +57,7 @@ from controller.core.view import ClusterView, Load, Reassignment, Tally
 from controller.errors import ensure
 
 
-def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
+def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     """
     Fold one durable record into the view.
 

@@ -2,12 +2,12 @@
 The one door: what to write and what to send, given what is known and what changed.
 
 ``decide`` is a function of the view, the list of things due and the time. It changes nothing. Every
-answer is level-triggered: calling it twice with the same view gives the same answer, and a thing that
-was missed once is decided the next time its partition is looked at.
+answer is level-triggered: calling it twice with the same view gives the same answer, and a thing
+that was missed once is decided the next time its partition is looked at.
 
-A decision's changes are independent of each other: each is durable as a whole or not at all, and its
-effects follow only when it is. The decision's own effects need no write first; they are carried out
-after the changes, so that what they tell brokers is what was just written.
+A decision's changes are independent of each other: each is durable as a whole or not at all, and
+its effects follow only when it is. The decision's own effects need no write first; they are carried
+out after the changes, so that what they tell brokers is what was just written.
 """
 
 from __future__ import annotations

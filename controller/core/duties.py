@@ -2,8 +2,9 @@
 What a controller owes every partition, reassigning or not.
 
 Broker joined, died or bounced, election for offline partitions, first states of new partitions, ISR
-notifications, failed log directories, preferred elections (kafka-facts, 2.3). Like the reassignments,
-each duty looks at the level: a partition whose leader is not live needs one, whichever event told.
+notifications, failed log directories, preferred elections (kafka-facts, 2.3). Like the
+reassignments, each duty looks at the level: a partition whose leader is not live needs one,
+whichever event told.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def repair(
     Args:
         view: The cluster.
         partition: Any partition of a known topic.
-        bounced: Brokers that restarted so fast that they never seemed gone: treated as failed first.
+        bounced: Brokers that restarted so fast that they never seemed gone: treated as failed
+            first.
 
     """
     assignment = view.assignment(partition)
@@ -74,7 +76,7 @@ def repair(
 
 
 def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """Give a new partition its first state: the first live replica leads, all live ones are in sync."""
+    """Give a new partition its first state: the first live replica leads, all live are in sync."""
     assignment = view.assignment(partition)
     if assignment is None or view.tenure is None or partition.topic in (view.deletions or ()):
         return None
@@ -116,9 +118,7 @@ def _elect(
         return _write(view, partition, state, NO_LEADER, state.isr)
     if leader in state.isr:
         isr = tuple(
-            r
-            for r in state.isr
-            if r == leader or (view.is_live(r, partition) and r not in bounced)
+            r for r in state.isr if r == leader or (view.is_live(r, partition) and r not in bounced)
         )
     else:
         isr = (leader,)
@@ -145,9 +145,7 @@ def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | No
     state = view.states.get(partition)
     if assignment is None or state is None or assignment.is_reassigning:
         return None
-    leader = preferred_leader(
-        assignment.replicas, state.isr, lambda r: view.is_live(r, partition)
-    )
+    leader = preferred_leader(assignment.replicas, state.isr, lambda r: view.is_live(r, partition))
     if leader is None or leader == state.leader:
         return None
     return _write(view, partition, state, leader, state.isr)

@@ -1,8 +1,9 @@
 """
 What the core asks for: imperatives without a handle to anything.
 
-An effect that belongs to a ``Change`` is carried out only after the change's records are durable. What
-a request says of a partition is looked up in the view at that time, so it is never older than the write.
+An effect that belongs to a ``Change`` is carried out only after the change's records are durable.
+What a request says of a partition is looked up in the view at that time, so it is never older than
+the write.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from controller.core.model import BrokerId, Instant, LeaderEpoch, LiveBroker, To
 
 @dataclass(frozen=True, slots=True)
 class SendLeaderAndIsr:
-    """Tell these brokers the partition's state; ``new`` are those that may have to create the log."""
+    """Tell these brokers the partition's state; those in ``new`` may have to create the log."""
 
     partition: TopicPartition
     brokers: tuple[BrokerId, ...]
@@ -24,7 +25,7 @@ class SendLeaderAndIsr:
 
 @dataclass(frozen=True, slots=True)
 class SendUpdateMetadata:
-    """Tell brokers what clients should see of these partitions; ``brokers`` None means all live ones."""
+    """Tell brokers what clients should see of these partitions; ``brokers`` None: all live ones."""
 
     partitions: tuple[TopicPartition, ...]
     brokers: tuple[BrokerId, ...] | None = None

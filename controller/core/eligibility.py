@@ -1,8 +1,9 @@
 """
 Whether being this cluster's controller would be safe.
 
-A wrong guess freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the controller
-to change it, and ours would not answer), so anything that does not fit is a refusal with its reason.
+A wrong guess freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the
+controller to change it, and ours would not answer), so anything that does not fit is a refusal with
+its reason.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
     modern = sorted(b.id for b in view.brokers.values() if b.has_features)
     if modern:
         reasons.append(
-            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration carries "
-            "features): leaders would send their ISR changes to the controller"
+            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
+            "carries features): leaders would send their ISR changes to the controller"
         )
     with_id = sorted(name for name, topic in view.topics.items() if topic.topic_id is not None)
     if with_id:
         reasons.append(
-            f"topic {with_id[0]} and {len(with_id) - 1} others carry a topic id, which only inter-broker "
-            "protocol 2.8 or later writes"
+            f"topic {with_id[0]} and {len(with_id) - 1} others carry a topic id, which only "
+            "inter-broker protocol 2.8 or later writes"
             if len(with_id) > 1
             else f"topic {with_id[0]} carries a topic id, which only inter-broker protocol 2.8 or "
             "later writes"
         )
     if view.options.controller_id in view.brokers:
         reasons.append(
-            f"controller id {view.options.controller_id} is the id of a broker: that broker would take "
-            "itself for the controller"
+            f"controller id {view.options.controller_id} is the id of a broker: that broker would "
+            "take itself for the controller"
         )
     guards = view.guards
     if guards is None:

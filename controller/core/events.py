@@ -1,8 +1,9 @@
 """
 What the core is told: facts in the past tense, each a plain value.
 
-Reads carry the level (what a znode holds now), never a difference. Answers of brokers carry what was
-sent, so that they can be matched without callbacks. No event holds a client, a future or a function.
+Reads carry the level (what a znode holds now), never a difference. Answers of brokers carry what
+was sent, so that they can be matched without callbacks. No event holds a client, a future or a
+function.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from controller.core.model import (
     Zxid,
 )
 
-
 # --- read from ZooKeeper -----------------------------------------------------------------------
 
 
@@ -49,14 +49,14 @@ class TopicsListed:
 class TopicsRead:
     """Topic znodes; None for one that does not exist, a text for one that cannot be understood."""
 
-    topics: Mapping[str, TopicAssignment | None | str]
+    topics: Mapping[str, TopicAssignment | str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StatesRead:
     """Partition states; None where there is no znode, a text where it cannot be understood."""
 
-    states: Mapping[TopicPartition, PartitionState | None | str]
+    states: Mapping[TopicPartition, PartitionState | str | None]
 
 
 @dataclass(frozen=True, slots=True)

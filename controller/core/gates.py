@@ -1,8 +1,8 @@
 """
 Whether a step may begin, and whether its dropped replicas may leave.
 
-A gate answers None (go on) or what is waited for, in words. It is evaluated on the very state that the
-next compare-and-set is conditional on; after a version conflict everything is decided anew.
+A gate answers None (go on) or what is waited for, in words. It is evaluated on the very state that
+the next compare-and-set is conditional on; after a version conflict everything is decided anew.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def ids(replicas: Iterable[BrokerId]) -> str:
 
 def isr_floor(view: ClusterView, topic: str, goal: Goal) -> int | None:
     """
-    Return how many live ISR members must remain after a drop; None while the topic's settings are unknown.
+    Return how many live ISR members must remain after a drop; None until topic settings are known.
 
-    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller never checks it, and producers break.
+    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller never checks it, and producers
+    break.
     """
     config = view.configs.get(topic)
     if config is None:
@@ -81,9 +82,7 @@ def sync_gate(
     return _not_in_isr(view, partition, lagging) if lagging else None
 
 
-def _not_in_isr(
-    view: ClusterView, partition: TopicPartition, lagging: Replicas
-) -> Blocked:
+def _not_in_isr(view: ClusterView, partition: TopicPartition, lagging: Replicas) -> Blocked:
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"replica {ids(dead)} is not live")

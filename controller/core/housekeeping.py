@@ -1,8 +1,8 @@
 """
 The smaller duties of a tenure: preferred elections, notifications, orphans.
 
-None of them holds up a reassignment; elections are capped, because each makes clients look for their
-leader again.
+None of them holds up a reassignment; elections are capped, because each makes clients look for
+their leader again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PREFERRED_TIMER = "preferred_elections"
 
 
 def hold_elections(view: ClusterView, now: Instant) -> Decision:
-    """Move leaderships to the first assigned replicas, so many per second, then end the request for it."""
+    """Move leaderships to the first assigned replicas, so many per second, then end the request."""
     ready = [p for p in view.preferred if p not in view.reassignments]
     if not ready:
         if view.preferred_version is not None and not view.preferred and not view.unseeded:
@@ -87,8 +87,8 @@ def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     """
     Whether an orphan may be deleted.
 
-    The very topic it belonged to exists, has no replica on that broker, and the present leader answered
-    in this tenure that it has the present epoch.
+    The very topic it belonged to exists, has no replica on that broker, and the present leader
+    answered in this tenure that it has the present epoch.
     """
     topic = view.topics.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:

@@ -1,7 +1,8 @@
 """
-The three ways a controller selects a leader (KAFKA-42; ``PartitionLeaderElectionAlgorithms`` in Kafka).
+The three ways a controller selects a leader.
 
-Each returns the broker, or None when no choice is safe.
+They are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns the
+broker, or None when no choice is safe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-The life of ``/admin/reassign_partitions``: accepted, kept in step with what is in flight, deleted last.
+The life of ``/admin/reassign_partitions``: accepted, in step with what is in flight, deleted last.
 
-Entries leave it as they finish. What a Kafka controller would find in it, if we died now, it would start
-whole; so under ``absorb`` it lists only what is in flight.
+Entries leave it as they finish. What a Kafka controller would find in it, if we died now, it would
+start whole; so under ``absorb`` it lists only what is in flight.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     )
 
 
-def ended(
-    partition: TopicPartition, reassignment: Reassignment, outcome: str
-) -> GoalEndedRecord:
+def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> GoalEndedRecord:
     """Return the end of a reassignment that did not reach its target."""
     goal = reassignment.goal
     return GoalEndedRecord(partition, goal.version, goal.request, outcome)

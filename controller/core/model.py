@@ -59,8 +59,8 @@ class PartitionAssignment:
     """
     What the topic znode says of one partition (KIP-455).
 
-    ``replicas`` is the whole replica set RS; ``adding_replicas`` (AR) and ``removing_replicas`` (RR)
-    are subsets of it. A Kafka controller that takes over finishes exactly what they say.
+    ``replicas`` is the whole replica set RS; ``adding_replicas`` (AR) and ``removing_replicas``
+    (RR) are subsets of it. A Kafka controller that takes over finishes exactly what they say.
     """
 
     replicas: Replicas

@@ -1,16 +1,16 @@
 """
 The native engine: one partition's way through the phases, as the cluster's controller.
 
-``advance`` looks at one partition and answers with the next change, or with what it waits for. It is
-level-triggered: it never asks which event brought it here, so a restarted daemon, or one that missed
-an event, finds its way by the same path. The order of writes and sends is Kafka's
+``advance`` looks at one partition and answers with the next change, or with what it waits for. It
+is level-triggered: it never asks which event brought it here, so a restarted daemon, or one that
+missed an event, finds its way by the same path. The order of writes and sends is Kafka's
 (``KafkaController.onPartitionReassignment``), with three deliberate differences:
 
 * the exclusion of dropped replicas and the leader's move are one compare-and-set (B1 to B4), so a
   partition cannot be left leaderless between them;
 * StopReplica waits until the current leader acknowledged the exclusion in this tenure;
-* the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when an
-  orphan record says why not.
+* the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when
+  an orphan record says why not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ STOP_TIMER = "stop_replica_deadline"
 class NativeTurn(Turn):
     """A turn of the native engine: what each phase does next."""
 
-    def advance(self, budget: Budget) -> Change | Blocked | None:
+    def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
         """Return the next change, what is waited for, or None when there is nothing to do."""
         match self.reassignment.phase:
             case Pending():
@@ -88,7 +88,7 @@ class NativeTurn(Turn):
     def begin(
         self, current: Replicas, before: tuple[Record, ...], budget: Budget, cause: str
     ) -> tuple[Change, Step] | Blocked:
-        """Return the first writes of the next step (U, A1) and its sends (A2), or what forbids it."""
+        """Return the next step's first writes (U, A1) and sends (A2), or what forbids it."""
         state = self.state
         size = self.view.options.step_size
         step = next_step(
@@ -206,7 +206,7 @@ class NativeTurn(Turn):
         )
 
     def stopping(self, phase: Stopping, budget: Budget) -> Change | Blocked | None:
-        """Wait for every dropped replica to be deleted or given up, then let the znode forget it."""
+        """Wait until every dropped replica is deleted or given up, then let the znode forget it."""
         if phase.waiting and self.now < phase.deadline:
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK,
@@ -272,20 +272,18 @@ class NativeTurn(Turn):
         )
 
     def end(self, records: tuple[Record, ...], cause: str) -> Change:
-        """B6 to B8: the final assignment, the end of the record and of the legacy entry, metadata."""
+        """B6 to B8: the final assignment, the end of the record and the legacy entry, metadata."""
         written: tuple[Record, ...] = ()
         assigned = any(isinstance(r, AssignmentRecord) for r in records)
         if not assigned and self.assignment != PartitionAssignment(self.goal.target):
-            written = (
-                AssignmentRecord(self.partition, PartitionAssignment(self.goal.target)),
-            )
+            written = (AssignmentRecord(self.partition, PartitionAssignment(self.goal.target)),)
         legacy = self.view.legacy
         if legacy is not None and self.partition in legacy.entries:
             written += (LegacyEntryRecord(self.partition, None),)
         effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
         if self.assignment.adding_replicas and not isinstance(self.reassignment.phase, Stopping):
-            # The leader was last told that replicas are being added. As Kafka's B3 does, tell it that
-            # they are not any more, or it reports the partition as reassigning for ever.
+            # The leader was last told that replicas are being added. As Kafka's B3 does, tell it
+            # that they are not any more, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
             effects = self.tell(self.goal.target, ())
         return self.change(

@@ -1,8 +1,8 @@
 """
 Folds what was read and answered into the view, and notes what has to be looked at.
 
-Nothing is decided here and nothing is asked for. An observation older than what the view holds (a read
-that was overtaken by a write of ours) is dropped.
+Nothing is decided here and nothing is asked for. An observation older than what the view holds (a
+read that was overtaken by a write of ours) is dropped.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ from controller.core.model import (
 from controller.core.phases import Pending, Stopping
 from controller.core.view import ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
 
-def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+
+def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
     match event:
         case BrokersRead():
@@ -262,9 +263,14 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     plan, known = event.plan, view.legacy
     if plan is not None and plan.czxid == view.legacy_ended:
         return
-    if plan is not None and known is not None and plan.czxid == known.czxid:
-        if plan.version <= known.version and not known.stale:
-            return
+    if (
+        plan is not None
+        and known is not None
+        and plan.czxid == known.czxid
+        and plan.version <= known.version
+        and not known.stale
+    ):
+        return
     if known is not None and view.tenure is not None:
         _edited(view, known, plan)
     view.legacy = None if plan is None else _node(plan)
@@ -303,7 +309,7 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
         view.waiting[partition] = None
         tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
         tally.total += 1
-    # In a tenure we may have written records after this was read: only what is in doubt can be gone.
+    # In a tenure we may have written records after this read: only what is in doubt can be gone.
     doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
     for partition in [p for p in doubtful if p not in event.goals]:
         forgotten = view.reassignments.pop(partition, None)
@@ -394,6 +400,4 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
 def _timer(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
-    view.due.add(
-        p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping)
-    )
+    view.due.add(p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping))

@@ -2,8 +2,8 @@
 The phases of one partition's reassignment and which may follow which.
 
 The names A1..B8 are those of Kafka's ``KafkaController.onPartitionReassignment``. A step adds a few
-replicas and drops a few. Where the dropped ones may leave at once, their exclusion rides on the write
-of A1 (``Starting.excluded_at`` is set) and the phases are
+replicas and drops a few. Where the dropped ones may leave at once, their exclusion rides on the
+write of A1 (``Starting.excluded_at`` is set) and the phases are
 
     Pending -> Starting -> Stopping -> Syncing -> (next step) Starting ...  -> Ended
 
@@ -11,8 +11,8 @@ Where they have to stay until the new ones are in sync (``step_size = all``, or 
 
     Pending -> Starting -> Syncing -> Shrinking -> Stopping -> (next step) Starting ... -> Ended
 
-``Expanding`` is where a step stands that an earlier tenure, or another controller, left in the topic
-znode: the epoch is bumped and everything is sent anew, whatever may have been sent before.
+``Expanding`` is where a step stands that an earlier tenure, or another controller, left in the
+topic znode: the epoch is bumped and everything is sent anew, whatever may have been sent before.
 
 Phases live in memory only. Fields exist where they mean something.
 """
@@ -83,7 +83,11 @@ LEGAL: Final[Mapping[type, frozenset[type]]] = {
     Stopping: frozenset({Pending, Starting, Syncing, Ended}),
     Ended: frozenset(),
 }
-"""What may follow a phase; ``view.apply`` refuses anything else, tests cross it, the diagram is drawn from it."""
+"""
+What may follow a phase.
+
+``apply`` refuses anything else, tests cross it, the diagram is drawn from it.
+"""
 
 LABELS: Final[Mapping[type, str]] = {
     Pending: "pending",

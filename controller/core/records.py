@@ -1,8 +1,8 @@
 """
 What becomes durable: one record per fact a znode will hold, and the volatile ones that ride along.
 
-The reactor merges the records of many changes into few fenced multis and only then applies them to the
-view (``view.apply``). A record never says how it is written; that is ``reactor.batches``.
+The reactor merges the records of many changes into few fenced multis and only then applies them to
+the view (``apply``). A record never says how it is written; that is ``reactor.batches``.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class OrphanEndedRecord:
 
 @dataclass(frozen=True, slots=True)
 class NotificationsDeletedRecord:
-    """Processed children of a notification directory (``kind`` is its path's name in ``znodes.paths``)."""
+    """Processed children of a notification directory; ``kind`` is its name in ``znodes.paths``."""
 
     kind: str
     names: tuple[str, ...]

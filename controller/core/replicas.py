@@ -28,12 +28,8 @@ class ReplicaState(StrEnum):
 
 VALID_PREVIOUS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = {
     ReplicaState.NEW: frozenset({ReplicaState.NON_EXISTENT}),
-    ReplicaState.ONLINE: frozenset(
-        {ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE}
-    ),
-    ReplicaState.OFFLINE: frozenset(
-        {ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE}
-    ),
+    ReplicaState.ONLINE: frozenset({ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE}),
+    ReplicaState.OFFLINE: frozenset({ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE}),
     ReplicaState.NON_EXISTENT: frozenset({ReplicaState.OFFLINE}),
 }
 

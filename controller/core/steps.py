@@ -18,8 +18,8 @@ class Step:
     """
     One step from the current replicas CR.
 
-    ``target`` is TR, ``adding`` NR, ``dropping`` DR. ``hopeless`` are the members of DR that are dead
-    or out of ISR: a step does not wait for them.
+    ``target`` is TR, ``adding`` NR, ``dropping`` DR. ``hopeless`` are the members of DR that are
+    dead or out of ISR: a step does not wait for them.
     """
 
     target: Replicas
@@ -53,8 +53,8 @@ def next_step(
         final: FTR, the final target.
         leader: The current leader; dropped only when nothing else is left to drop.
         step_size: Replicas added at most; None adds all and drops all (the classic single jump).
-        is_sound: Whether a replica is live and in ISR; excess ones that are not are dropped first, even
-            where the count alone would drop none, else a dead broker could never be replaced.
+        is_sound: Whether a replica is live and in ISR; excess ones that are not are dropped first,
+            even where the count alone would drop none, else a dead broker could never be replaced.
 
     """
     missing = tuple(r for r in final if r not in current)

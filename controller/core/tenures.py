@@ -1,8 +1,8 @@
 """
 When to claim the controller role, and when to give it back.
 
-Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the daemon
-holds it only while it has work, and yields once to each pending topic deletion.
+Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
+daemon holds it only while it has work, and yields once to each pending topic deletion.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _owes_a_yield(view: ClusterView) -> bool:
     )
 
 
-def consider_tenure(view: ClusterView, now: Instant) -> Decision:
+def consider_tenure(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
     """Return the claim, the hand-back or the time to look again."""
     if view.tenure is None:
         return Decision(effects=_claim(view, now))

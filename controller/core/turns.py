@@ -44,7 +44,7 @@ from controller.errors import InvariantError
 class Turn:
     """One partition in one turn: what is known of it, read once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the facts of one partition
         self,
         view: ClusterView,
         partition: TopicPartition,
@@ -91,11 +91,11 @@ class Turn:
         return (LegacyEntryRecord(self.partition, self.goal.target),)
 
     def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
-        """Return the compare-and-set of the state, with the epoch bump that makes it deliverable."""
+        """Return the state's compare-and-set, with the epoch bump that makes it deliverable."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
     def tell(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
-        """Return LeaderAndIsr to the live ones of these replicas and UpdateMetadata to all (A2, B3)."""
+        """Return LeaderAndIsr to the given live replicas and UpdateMetadata to all (A2, B3)."""
         live = self.view.live(replicas, self.partition)
         return (
             SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
@@ -130,15 +130,16 @@ class Turn:
     def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
         """Return a record for each replica whose deletion nobody confirmed."""
         return self.orphan_records(
-            (b, "not live" if b not in self.view.brokers else "not confirmed") for b in sorted(brokers)
+            (b, "not live" if b not in self.view.brokers else "not confirmed")
+            for b in sorted(brokers)
         )
 
     def left_behind(self) -> tuple[Record, ...]:
         """
         Return a record for each original replica of a reassignment that somebody else ended.
 
-        A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is not
-        known. Asking again is harmless, so what our record proves is asked for again.
+        A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is
+        not known. Asking again is harmless, so what our record proves is asked for again.
         """
         original = self.goal.original or ()
         return self.orphan_records(

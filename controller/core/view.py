@@ -1,9 +1,9 @@
 """
 Everything the daemon knows, owned by the one thread of the loop.
 
-The view changes in exactly two ways: ``observe`` folds in what was read or answered, ``apply`` what we
-wrote and know to be durable. ``decide`` only reads it. Whatever has to be looked at because of a change
-is noted in ``due``; the loop takes it and hands it to ``decide``.
+The view changes in exactly two ways: ``observe`` folds in what was read or answered, ``apply`` what
+we wrote and know to be durable. ``decide`` only reads it. Whatever has to be looked at because of a
+change is noted in ``due``; the loop takes it and hands it to ``decide``.
 
 The view has no memory of its own worth saving: after a restart the same events rebuild it.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from controller.core.events import GuardsRead, Orphan
 from controller.core.model import (
@@ -35,6 +36,9 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Ended, Pending, Phase, Shrinking, Starting, Stopping
+
+START: Final = Instant(0.0)
+"""Before anything happened."""
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class Reassignment:
     goal: Goal
     since: Instant
     phase: Phase = field(default_factory=Pending)
-    phase_since: Instant = Instant(0.0)
+    phase_since: Instant = START
     step: int = 0
     """Steps begun so far, as far as this process knows."""
     blocked: Blocked | None = None
@@ -165,7 +169,7 @@ class ClusterView:
     tenure: Tenure | None = None
     claiming: bool = False
     resigning: bool = False
-    retry_claim_at: Instant = Instant(0.0)
+    retry_claim_at: Instant = START
     idle_since: Instant | None = None
     stopping: bool = False
     fenced: str | None = None
@@ -217,7 +221,7 @@ class ClusterView:
     preferred: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose preferred leader is to be elected."""
     preferred_version: ZkVersion | None = None
-    preferred_at: Instant = Instant(0.0)
+    preferred_at: Instant = START
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was asked for in this tenure."""
@@ -251,7 +255,7 @@ class ClusterView:
         return topic.partitions.get(partition.partition)
 
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Whether the broker is registered and its copy of the partition is not on a failed disk."""
+        """Whether the broker is registered and its copy of the partition not on a failed disk."""
         return broker in self.brokers and (broker, partition) not in self.offline
 
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
@@ -259,7 +263,7 @@ class ClusterView:
         return tuple(r for r in replicas if self.is_live(r, partition))
 
     def has_excluded(self, partition: TopicPartition) -> bool:
-        """Whether this tenure took the removing replicas out of the ISR: they get StopReplica only."""
+        """Whether this tenure took the removing replicas out of ISR: they get StopReplica only."""
         reassignment = self.reassignments.get(partition)
         if reassignment is None:
             return False
@@ -299,9 +303,7 @@ class ClusterView:
 
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments that came by the legacy znode."""
-        return [
-            p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY
-        ]
+        return [p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY]
 
     def take_due(self) -> Due:
         """Return what has to be looked at and start a new list."""

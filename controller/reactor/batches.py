@@ -2,9 +2,9 @@
 Merges many independent changes into few multis (group commit).
 
 One topic znode write serves every partition of the topic in the multi, one legacy znode write every
-entry. Multis are bounded in operations and bytes. Versions are predicted: the second multi that writes
-a topic expects the version the first one leaves, so that all of them can be sent without waiting; when
-one is refused, those that built on it are refused with it.
+entry. Multis are bounded in operations and bytes. Versions are predicted: the second multi that
+writes a topic expects the version the first one leaves, so that all of them can be sent without
+waiting; when one is refused, those that built on it are refused with it.
 
 Pure: what comes back is values; the store adds the fences and executes.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from controller.core.model import (
     PartitionAssignment,
     Replicas,
+    Route,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
@@ -37,7 +38,6 @@ from controller.core.records import (
     StateCreatedRecord,
     StateRecord,
 )
-from controller.core.model import Route
 from controller.core.view import ClusterView
 from controller.reactor.ports import Create, Delete, Operation, SetData
 from controller.znodes import goals, legacy_plans, orphans, outcomes, paths, states, topics
@@ -160,11 +160,15 @@ class Batcher:
         data = legacy_plans.encode_legacy_plan(self._legacy_entries)
         return SetData(paths.LEGACY_PLAN, data, version)
 
-    def _operations(self, record: Record) -> list[Operation]:
+    def _operations(  # noqa: C901, PLR0911, PLR0912 - one arm per record
+        self, record: Record
+    ) -> list[Operation]:
         """Return the operations a record needs of its own; merged and volatile ones need none."""
         match record:
             case StateRecord(partition=partition):
-                return [SetData(paths.state_path(partition), _state(record), record.expected_version)]
+                return [
+                    SetData(paths.state_path(partition), _state(record), record.expected_version)
+                ]
             case StateCreatedRecord(partition=partition):
                 return [Create(paths.state_path(partition), _first_state(record))]
             case GoalRecord(partition=partition, goal=goal):

@@ -1,5 +1,5 @@
 """
-Runs the loop on one thread: sleeps until an event or a timer, and turns errors into what has to follow.
+Runs the loop on one thread: sleeps until an event or a timer, turns errors into what must follow.
 
 This module has the program's one broad ``except``. Signals only put an event into the inbox.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from controller.core.eligibility import native_refusals
 from controller.core.events import Deposed, Event, ShutdownRequested
 from controller.core.model import Instant
-from controller.core.eligibility import native_refusals
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
 from controller.reactor.loop import Reactor
@@ -58,7 +58,7 @@ class WakingInbox:
 class Host:
     """Drives a reactor until it is finished."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
         *,
         reactor: Reactor,
@@ -118,7 +118,7 @@ class Host:
     def _turn(self) -> None:
         try:
             self._reactor.turn()
-        except Exception as error:  # noqa: BLE001 - the one broad handler: it asks for the verdict
+        except Exception as error:  # the one broad handler: it asks for the verdict
             verdict = verdict_of(error)
             self._on_error(error, verdict)
             if verdict is Verdict.CRASH:
@@ -127,7 +127,7 @@ class Host:
                 self._inbox.put(Deposed(str(error)))
 
     def _check_eligibility(self) -> None:
-        """Refuse a cluster that must not have a controller like us, as soon as enough is known of it."""
+        """Refuse a cluster that must not have a controller like us, once enough is known of it."""
         view = self._reactor.view
         if self._is_eligible or not view.is_warm:
             return
@@ -152,6 +152,3 @@ class Host:
             self._deadline = Instant(self._clock.now() + SHUTDOWN_S)
         elif self._clock.now() >= self._deadline:
             self._reactor.finished = True
-
-
-

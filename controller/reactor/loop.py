@@ -1,13 +1,13 @@
 """
 The one loop that owns all state.
 
-A turn: drain the inbox, fold the events into the view, decide, commit the records as few fenced multis,
-apply them, send the effects as one request per broker. What became due by its own writes is decided in
-the same call, until nothing is left to do or the turn has lasted long enough for the inbox to be looked at
-again. No other thread touches the view.
+A turn: drain the inbox, fold the events into the view, decide, commit the records as few fenced
+multis, apply them, send the effects as one request per broker. What became due by its own writes is
+decided in the same call, until nothing is left to do or the turn has lasted long enough for the
+inbox to be looked at again. No other thread touches the view.
 
-Errors carry their verdict (``errors.verdict_of``). A fence that did not hold ends the tenure at once:
-channels are closed before anything else happens, and nothing that was queued is sent.
+Errors carry their verdict (``errors.verdict_of``). A fence that did not hold ends the tenure at
+once: channels are closed before anything else happens, and nothing that was queued is sent.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ ROUNDS_MAX = 50
 
 
 class Reactor:
-    """Owns the view and runs turns; where events come from and how long to sleep is its host's business."""
+    """Owns the view and runs turns; its host knows where events come from and how long to sleep."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
         *,
         view: ClusterView,
@@ -91,8 +91,8 @@ class Reactor:
             configs: Effective topic settings.
             clock: Monotonic time.
             observer: Sees everything.
-            crash_at: Called at every boundary between a write and a send with the boundary's name, so
-                that fault campaigns can die exactly there.
+            crash_at: Called at every boundary between a write and a send with the boundary's name,
+                so that fault campaigns can die exactly there.
 
         """
         self.view = view
@@ -258,11 +258,7 @@ class Reactor:
                 self._carry_out(effect, now)
             self._reread_goals(change)
         # The others are decided anew as well when what they build on is distrusted now.
-        return [
-            c
-            for c in batch.changes
-            if id(c) not in refused and not self._is_doubtful(c)
-        ]
+        return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
 
     def _reread_goals(self, change: Change) -> None:
         for name in {type(r).__name__ for r in change.records}:

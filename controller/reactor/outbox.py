@@ -3,10 +3,10 @@ What each broker is still to be told: per-broker queues, merged while the broker
 
 A broker gets one request at a time. While one is out, whatever is added joins the last batch of its
 queue: the newest state of a partition replaces an older one that was not sent yet. Within a batch
-LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them; what
-would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about to be
-stopped) begins a new batch. An UpdateMetadata with only the live brokers goes before all of it: a broker
-silently ignores a leader it does not know.
+LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them;
+what would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about
+to be stopped) begins a new batch. An UpdateMetadata with only the live brokers goes before all of
+it: a broker silently ignores a leader it does not know.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-What the loop needs of the outside: a store, channels to brokers, topic settings, a clock, an observer.
+What the loop needs of the outside: store, channels to brokers, topic settings, clock, observer.
 
-Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement these. Answers never come as
-return values or callbacks but as events in the inbox; only ``Store.commit`` waits, because a turn must
-know what became durable before it sends anything.
+Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement these. Answers never come
+as return values or callbacks but as events in the inbox; only ``Store.commit`` waits, because a
+turn must know what became durable before it sends anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from controller.core.model import (
 )
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
-
 
 # --- the store ---------------------------------------------------------------------------------
 
@@ -113,7 +112,8 @@ class Store(Protocol):
     ZooKeeper as the loop sees it.
 
     Every multi of ``commit`` is led by checks of our claim (``/controller_epoch`` and, when daemons
-    compete, ``/reassigner/epoch``); the store adds them, so that an unfenced write cannot be spelled.
+    compete, ``/reassigner/epoch``); the store adds them, so that an unfenced write cannot be
+    spelled.
     """
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
@@ -121,9 +121,10 @@ class Store(Protocol):
         Write the multis, pipelined and in order, and wait for all.
 
         Raises:
-            ControllerMovedError: a fence did not hold; nothing of that multi, nor of any later one, is written.
+            ControllerMovedError: a fence did not hold; nothing of that multi, nor of any later one,
+                is written.
             SessionLostError: the session expired; the claim is gone with it.
-            CommitUnknownError: the connection broke while waiting; any of the multis may be durable.
+            CommitUnknownError: the connection broke while waiting; any multi may be durable.
         """
         ...
 
@@ -132,15 +133,19 @@ class Store(Protocol):
         ...
 
     def read_topics(self, topics: Sequence[str]) -> None:
-        """Read and watch topic znodes, pipelined: ``TopicsRead`` follows, now and at every change."""
+        """Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change."""
         ...
 
     def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
-        """Read partition states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched."""
+        """Read states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched."""
         ...
 
     def claim_controller(self) -> None:
-        """Try to become the controller: ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows."""
+        """
+        Try to become the controller.
+
+        ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows.
+        """
         ...
 
     def resign_controller(self) -> None:
@@ -212,7 +217,7 @@ class StopReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class StopReplica:
-    """All states of one request carry the same ``delete`` flag (requests below version 3 have only one)."""
+    """One request's states share a ``delete`` flag (below version 3 a request has only one)."""
 
     controller_epoch: ControllerEpoch
     states: tuple[StopReplicaState, ...]
@@ -225,9 +230,10 @@ class Channels(Protocol):
     """
     One ordered connection per broker, one request in flight on each.
 
-    A request is resent, the same, until it is answered or the channel is closed. The answer arrives as
-    ``LeaderAndIsrAnswered``, ``UpdateMetadataAnswered`` or ``StopReplicaAnswered``; a closed channel answers
-    nothing more. The broker epoch put into every request is that of the ``LiveBroker`` it was opened with.
+    A request is resent, the same, until it is answered or the channel is closed. The answer arrives
+    as ``LeaderAndIsrAnswered``, ``UpdateMetadataAnswered`` or ``StopReplicaAnswered``; a closed
+    channel answers nothing more. The broker epoch put into every request is that of the
+    ``LiveBroker`` it was opened with.
     """
 
     def open(self, broker: LiveBroker) -> None:

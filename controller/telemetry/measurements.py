@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from controller.core.answers import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -59,6 +60,17 @@ def error_name(error: int) -> str:
     return ERROR_NAMES.get(error, "other")
 
 
+def is_error(answer: Answer, error: int) -> bool:
+    """
+    Return whether an error code of one partition means that something is wrong.
+
+    "Stale" said of a partition by LeaderAndIsr means that the broker is at this leader epoch
+    already, as it is whenever a new tenure tells it what it knows.
+    """
+    is_known = isinstance(answer, LeaderAndIsrAnswered) and error == STALE_CONTROLLER_EPOCH
+    return error != NONE and not is_known
+
+
 def kind_of(message: BrokerRequest | Answer) -> str:
     """Name the kind of a request or of its answer."""
     return _KINDS[type(message)]
@@ -103,7 +115,7 @@ class Measurements:
         if isinstance(event, UpdateMetadataAnswered):
             return
         for result in event.results:
-            if result.error:
+            if is_error(event, result.error):
                 metrics.request_errors.labels(kind, error_name(result.error)).inc()
 
     def _forget_brokers(self, view: ClusterView) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from controller.core.eligibility import native_refusals
 from controller.core.events import (
+    BrokersRead,
     ClaimFailed,
     ControllerClaimed,
     Deposed,
@@ -52,7 +53,7 @@ from controller.core.records import (
     YieldedRecord,
 )
 from controller.core.view import ClusterView
-from controller.telemetry.measurements import Answer, error_name, kind_of
+from controller.telemetry.measurements import Answer, error_name, is_error, kind_of
 from controller.telemetry.phases import PhaseChange
 from controller.telemetry.plain import flat, plain
 
@@ -170,6 +171,8 @@ class EventNotes:
                 yield info("leadership_gained")
             case LeadershipLost(reason=reason):
                 yield warning("leadership_lost", reason=reason)
+            case BrokersRead():
+                yield from self._brokers_changed(view)
             case ShutdownRequested():
                 yield info("shutdown_requested")
             case LegacyPlanRead():
@@ -188,7 +191,6 @@ class EventNotes:
                 yield from self._not_understood("goal", unreadable)
             case _:
                 pass
-        yield from self._brokers_changed(view)
 
     def _plan_read(self, event: LegacyPlanRead) -> Iterator[Note]:
         plan = event.plan
@@ -252,7 +254,7 @@ def _of_answer(event: Answer) -> Iterator[Note]:
         )
     if isinstance(event, UpdateMetadataAnswered):
         return
-    failed = [r for r in event.results if r.error]
+    failed = [r for r in event.results if is_error(event, r.error)]
     for code, count in Counter(r.error for r in failed).items():
         sample = islice((str(r.partition) for r in failed if r.error == code), SAMPLE)
         yield warning(

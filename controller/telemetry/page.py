@@ -18,12 +18,21 @@ th { color: #5b6677; font-weight: 600 } .bad { color: #b3261e } .muted { color: 
 progress { width: 10rem; vertical-align: middle } code { font-size: 13px }
 """
 
-_FRAME: Final = """<!doctype html> <html lang="en"><head><meta charset="utf-8"><meta name="viewport"
-content="width=device-width"> <meta http-equiv="refresh"
-content="{refresh}"><title>kafka-reassigner</title>
-<style>{style}</style></head>
-<body><h1>kafka-reassigner</h1> {body} <p class="muted"><a href="/status">status as JSON</a>
-&middot; <a href="/metrics">metrics</a></p> </body></html>
+_FRAME: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="refresh" content="{refresh}">
+<title>kafka-reassigner</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>kafka-reassigner</h1>
+{body}
+<p class="muted"><a href="/status">status as JSON</a> &middot; <a href="/metrics">metrics</a></p>
+</body>
+</html>
 """
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
 from controller.core.phases import LABELS, Pending, Starting, label_of
-from controller.core.records import Change, GoalEndedRecord, PhaseRecord
+from controller.core.records import Change, GoalEndedRecord, GoalRecord, PhaseRecord
 from controller.core.view import ClusterView
 
 PENDING = LABELS[Pending]
@@ -53,6 +53,7 @@ class PhaseMemory:
 
     def changes(self, change: Change, view: ClusterView) -> list[PhaseChange]:
         """Return the phase changes of a committed change."""
+        self._accepted(change, view)
         ended = {r.partition: r.request for r in change.records if isinstance(r, GoalEndedRecord)}
         found = [
             self._change(r, view, ended.get(r.partition))
@@ -62,6 +63,15 @@ class PhaseMemory:
         for partition in ended:
             self._seen.pop(partition, None)
         return found
+
+    def _accepted(self, change: Change, view: ClusterView) -> None:
+        """Note since when an accepted reassignment waits."""
+        for record in change.records:
+            if isinstance(record, GoalRecord) and record.partition not in self._seen:
+                accepted = view.reassignments.get(record.partition)
+                if accepted is not None:
+                    phase = label_of(accepted.phase)
+                    self._seen[record.partition] = (phase, accepted.phase_since)
 
     def _change(
         self, record: PhaseRecord, view: ClusterView, ended: RequestId | None
@@ -76,7 +86,7 @@ class PhaseMemory:
             partition=partition,
             phase=label_of(record.phase),
             before=before,
-            seconds=None if since is None else record.at - since,
+            seconds=None if since is None else round(record.at - since, 6),
             # A step that is sent anew stays the same step.
             begins_step=isinstance(record.phase, Starting) and before != STARTING,
             cause=record.cause,

@@ -22,7 +22,7 @@ from kazoo.exceptions import KazooException
 
 from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
-from controller.errors import FencedError, SessionSuspendedError
+from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Fence, Refused, claim_check, multi_answer
 from controller.zk.readers import Reader, Znode, watch
@@ -124,7 +124,9 @@ class Claims:
 
     def resign_if_held(self) -> None:
         """Give the role back, if we have it, because we may not use it any more."""
-        if self._held is not None:
+        with self._lock:
+            is_held = self._held is not None
+        if is_held:
             self.resign()
 
     # --- told by the session -------------------------------------------------------------------
@@ -157,16 +159,17 @@ class Claims:
         except (SessionSuspendedError, FencedError, KazooException) as error:
             outcome = f"the claim failed: {error!r}"
         with self._lock:
-            if isinstance(outcome, Claim) and losses == self._losses:
+            if isinstance(outcome, Claim):
+                if losses != self._losses:
+                    outcome = "the session ended meanwhile"
+                elif self._leadership() is None:
+                    outcome = "another daemon leads"
+            if isinstance(outcome, Claim):
                 self._held = outcome
                 self._inbox.put(ControllerClaimed(outcome.epoch))
             else:
-                reason = "the session ended meanwhile" if isinstance(outcome, Claim) else outcome
-                self._inbox.put(ClaimFailed(reason))
-        if self._held is None:
-            self._worker.put(self._tidy)
-        else:
-            self._look()
+                self._inbox.put(ClaimFailed(outcome))
+        self._worker.put(self._tidy if self._held is None else self._look)
 
     def _attempts(self) -> Claim | str:
         tried: _Tried | None = None
@@ -242,7 +245,10 @@ class Claims:
         held = self._held
         if held is None:
             return
-        controller = self._reader.get_watched(paths.CONTROLLER, self._watch)
+        try:
+            controller = self._reader.get_watched(paths.CONTROLLER, self._watch)
+        except (SessionSuspendedError, SessionLostError):
+            return  # Asked again when connected; until then a hand-back must not wait behind this.
         if controller is not None and controller.owner == held.session:
             return
         with self._lock:

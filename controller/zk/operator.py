@@ -26,6 +26,7 @@ from kazoo.exceptions import (
     NoNodeError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 
 from controller.core.model import (
     BrokerId,
@@ -89,21 +90,21 @@ class Operator:
 
         Raises:
             SessionSuspendedError: ZooKeeper cannot be reached in time.
+            RefusedError: it does not let us in.
             PlanInvalidError: there is no Kafka cluster.
 
         """
-        try:
-            self._client.start(timeout=self._connect_s)
-        except KazooTimeoutError as error:
+        # kazoo's own start() warns on standard error where the chroot does not exist.
+        if not self._client.start_async().wait(self._connect_s):
+            is_refused = self._client.client_state == KeeperState.AUTH_FAILED
             self.close()
+            if is_refused:
+                raise RefusedError(f"ZooKeeper at {self._hosts} refuses our credentials")
             raise SessionSuspendedError(
                 f"ZooKeeper at {self._hosts} cannot be reached within {self._connect_s:g} s"
-            ) from error
-        except KazooException as error:
-            self.close()
-            raise RefusedError(f"ZooKeeper at {self._hosts} refuses us: {error!r}") from error
+            )
         with self._translated():
-            found = self._client.exists(paths.BROKER_IDS)
+            found = self._ask(self._client.exists_async(paths.BROKER_IDS))
         if found is None:
             self.close()
             raise PlanInvalidError(
@@ -132,7 +133,7 @@ class Operator:
         """Return ``/admin/reassign_partitions``, None when it does not exist."""
         with self._translated():
             try:
-                data, stat = self._client.get(paths.LEGACY_PLAN)
+                data, stat = self._ask(self._client.get_async(paths.LEGACY_PLAN))
             except NoNodeError:
                 return None
         return decode_legacy_plan(data, ZkVersion(stat.version), Zxid(stat.czxid))
@@ -158,7 +159,7 @@ class Operator:
     def live_brokers(self) -> frozenset[BrokerId]:
         """Return the ids of the registered brokers."""
         with self._translated():
-            names = self._client.get_children(paths.BROKER_IDS)
+            names = self._ask(self._client.get_children_async(paths.BROKER_IDS))
         return frozenset(BrokerId(int(n)) for n in names if n.isdigit())
 
     def read_outcome(self, request: RequestId) -> Outcome | str | None:
@@ -171,14 +172,14 @@ class Operator:
         """Return ``HOST:PORT`` of the leading daemon's HTTP server, None when none leads."""
         with self._translated():
             try:
-                names = self._client.get_children(paths.LEADER)
+                names = self._ask(self._client.get_children_async(paths.LEADER))
             except NoNodeError:
                 return None
         # The first in the order of the sequence numbers that ZooKeeper appended leads.
         for name in sorted(names, key=lambda n: n[-10:]):
             with self._translated():
                 try:
-                    data, _ = self._client.get(f"{paths.LEADER}/{name}")
+                    data, _ = self._ask(self._client.get_async(f"{paths.LEADER}/{name}"))
                 except NoNodeError:
                     continue
             return decode_leader(data)
@@ -200,10 +201,12 @@ class Operator:
         """
         data = _encoded(entries)
         with self._translated():
-            acls, _ = self._client.get_acls("/admin")
+            acls, _ = self._ask(self._client.get_acls_async("/admin"))
             try:
-                _, stat = self._client.create(
-                    paths.LEGACY_PLAN, data, acl=acls or None, include_data=True
+                _, stat = self._ask(
+                    self._client.create_async(
+                        paths.LEGACY_PLAN, data, acl=acls or None, include_data=True
+                    )
                 )
             except NodeExistsError as error:
                 raise ReassignmentConflictError(
@@ -234,7 +237,7 @@ class Operator:
             data = _encoded({**plan.entries, **entries})
             with self._translated():
                 try:
-                    self._client.set(paths.LEGACY_PLAN, data, version=plan.version)
+                    self._ask(self._client.set_async(paths.LEGACY_PLAN, data, plan.version))
                 except (BadVersionError, NoNodeError):
                     continue
             return plan.czxid
@@ -256,12 +259,16 @@ class Operator:
                 pending = [(key, self._client.get_async(path_of(key))) for key in window]
                 for key, answer in pending:
                     try:
-                        data, stat = answer.get(timeout=self._connect_s)
+                        data, stat = self._ask(answer)
                     except NoNodeError:
                         found[key] = None
                     else:
                         found[key] = decode(data, stat)
         return found
+
+    def _ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
+        """Wait for an answer; without a limit kazoo would wait for the end of the session."""
+        return pending.get(timeout=self._connect_s)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

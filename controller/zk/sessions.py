@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 
 import structlog
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
-from controller.errors import PlanInvalidError, SessionSuspendedError
+from controller.errors import ControllerError, PlanInvalidError, SessionSuspendedError
 from controller.settings import Settings
 from controller.zk.answers import answer
 from controller.zk.operator import client_options
@@ -91,23 +91,27 @@ class Session:
 
         Raises:
             SessionSuspendedError: there is no connection in time.
-            PlanInvalidError: there is no Kafka cluster at that place.
+            PlanInvalidError: there is no Kafka cluster at that place, or it is not open to us.
 
         """
         self._running = True
         hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)
         self.client.start_async()
-        if not self._connected.wait(within_s):
+        try:
+            if not self._connected.wait(within_s):
+                raise SessionSuspendedError(
+                    f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s"
+                )
+            if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
+                raise PlanInvalidError(
+                    f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
+                    f"{paths.BROKER_IDS} does not exist; is the chroot right?"
+                )
+            # Brokers must be able to change what we create, so it gets the permissions they use.
+            self.client.default_acl = self._cluster_acl()
+        except ControllerError:
             self.stop()
-            raise SessionSuspendedError(f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s")
-        if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
-            self.stop()
-            raise PlanInvalidError(
-                f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
-                f"{paths.BROKER_IDS} does not exist; is the chroot right?"
-            )
-        # Brokers must be able to change what we create, so it gets the permissions they use.
-        self.client.default_acl = self._cluster_acl()
+            raise
 
     def stop(self) -> None:
         """End the session: whatever hung on it goes at once."""
@@ -196,6 +200,11 @@ class Session:
                 acls, _ = self.ask(self.client.get_acls_async(path))
             except NoNodeError:
                 continue
+            except NoAuthError as error:
+                raise PlanInvalidError(
+                    f"ZooKeeper does not let us read {path}: authenticate as the brokers do "
+                    "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
+                ) from error
             if not any(_is_open(acl) for acl in acls):
                 return list(acls)
         return list(OPEN_ACL_UNSAFE)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import ConfigEntry  # type: ignore[attr-defined]
 
-from controller.brokers.configs import DescribedTopicConfigs, client_settings, topic_config_of
+from controller.brokers.configs import DescribedTopicConfigs, topic_config_of
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.events import TopicConfigsRead
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker, TopicConfig
-from controller.errors import BrokerUnreachableError
 from tests.brokers.fakes import CollectingInbox
-
-
-class Token:
-    """A source of one token."""
-
-    def token(self) -> str:
-        """Return it."""
-        return "t0k3n"
 
 
 @pytest.fixture
@@ -39,17 +29,20 @@ def configs(inbox: CollectingInbox) -> Iterator[DescribedTopicConfigs]:
     assert not made.is_alive
 
 
-def entries(**values: str | None) -> dict[str, ConfigEntry]:
+def entries(**values: str | None) -> dict[str, str | None]:
     """Return an answer; underscores stand for dots."""
-    named = {name.replace("_", "."): value for name, value in values.items()}
-    return {name: ConfigEntry(name, value) for name, value in named.items()}
+    return {name.replace("_", "."): value for name, value in values.items()}
+
+
+def unreachable(broker_id: int) -> LiveBroker:
+    """Return a broker on a port where nothing listens."""
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
+    return LiveBroker(BrokerId(broker_id), BrokerEpoch(1), (endpoint,))
 
 
 def test_settings_that_decide_about_a_step_are_read() -> None:
     """Of all settings of a topic two matter."""
-    answer = entries(
-        min_insync_replicas="2", unclean_leader_election_enable="true", retention_ms="1"
-    )
+    answer = entries(min_insync_replicas="2", unclean_leader_election_enable="true")
     assert topic_config_of(answer) == TopicConfig(2, unclean_leader_election=True)
 
 
@@ -86,76 +79,27 @@ def test_every_topic_is_answered_when_no_broker_is_known(
     assert event.configs == dict.fromkeys(["orders", "payments"], "no broker is known yet")
 
 
-def test_topic_name_that_makes_no_sense_is_answered(
+def test_every_topic_is_answered_when_no_broker_answers(
     configs: DescribedTopicConfigs, inbox: CollectingInbox
 ) -> None:
-    """Garbage is answered with a reason and leaves the thread alive."""
-    configs.update_brokers([broker()])
-    configs.describe([""])
+    """Each broker costs one attempt; then the reason is told and the thread lives on."""
+    configs.update_brokers([unreachable(1), unreachable(2)])
+    configs.describe(["orders"])
     event = inbox.next()
     assert isinstance(event, TopicConfigsRead)
-    assert isinstance(event.configs[""], str)
+    assert "127.0.0.1:1" in str(event.configs["orders"])
     assert configs.is_alive
 
 
-def test_settings_a_client_cannot_be_made_with_are_answered(inbox: CollectingInbox) -> None:
+def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: CollectingInbox) -> None:
     """A wrong certificate path is a reason, not an error that escapes."""
     security = Security("SSL", ssl_cafile="/nowhere/ca.pem")
-    configs = DescribedTopicConfigs(inbox, security, ListenerChoice("SSL"), ["localhost:1"])
+    endpoint = Endpoint("SSL", "127.0.0.1", 1, "SSL")
+    configs = DescribedTopicConfigs(inbox, security, ListenerChoice("SSL"))
     configs.start()
+    configs.update_brokers([LiveBroker(BrokerId(1), BrokerEpoch(1), (endpoint,))])
     configs.describe(["orders"])
     event = inbox.next()
     configs.stop()
     assert isinstance(event, TopicConfigsRead)
-    assert "ssl.ca.location" in str(event.configs["orders"])
-
-
-def test_protocol_of_brokers_is_unknown_when_nobody_can_be_asked(
-    configs: DescribedTopicConfigs,
-) -> None:
-    """Each broker asked about is in the answer."""
-    answers = configs.inter_broker_protocol([BrokerId(1), BrokerId(2)])
-    assert [str(answers[BrokerId(n)]) for n in (1, 2)] == ["no broker is known yet"] * 2
-    assert isinstance(answers[BrokerId(1)], BrokerUnreachableError)
-
-
-def test_client_settings_leave_out_what_is_not_set() -> None:
-    """The plain case needs next to nothing, and never a secret."""
-    settings = client_settings(Security(), ["a:1", "b:2"])
-    assert settings["bootstrap.servers"] == "a:1,b:2"
-    assert not [name for name in settings if name.startswith("ssl") or "password" in name]
-
-
-def test_client_settings_carry_tls_and_sasl() -> None:
-    """What channels use, the admin client uses too, under its own names."""
-    security = Security(
-        "SASL_SSL",
-        ssl_cafile="ca.pem",
-        ssl_certfile="cert.pem",
-        ssl_keyfile="key.pem",
-        ssl_check_hostname=False,
-        sasl_mechanism="SCRAM-SHA-512",
-        sasl_plain_username="reassigner",
-        sasl_plain_password="secret",  # noqa: S106
-    )
-    settings = client_settings(security, ["a:1"])
-    assert settings["security.protocol"] == "SASL_SSL"
-    assert settings["ssl.ca.location"] == "ca.pem"
-    assert settings["ssl.endpoint.identification.algorithm"] == "none"
-    assert settings["sasl.mechanism"] == "SCRAM-SHA-512"
-    assert settings["sasl.password"] == "secret"
-
-
-def test_client_asks_the_token_provider() -> None:
-    """A bearer token comes with the time until which it may be used."""
-    security = Security(sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=Token())
-    token, expiry = client_settings(security, ["a:1"])["oauth_cb"]("")
-    assert token == "t0k3n"  # noqa: S105
-    assert expiry > 0
-
-
-def broker(host: str = "127.0.0.1", port: int = 1) -> LiveBroker:
-    """Return a registration."""
-    return LiveBroker(
-        BrokerId(1), BrokerEpoch(1), (Endpoint("PLAINTEXT", host, port, "PLAINTEXT"),)
-    )
+    assert isinstance(event.configs["orders"], str)

@@ -473,8 +473,9 @@ class StoreContract:
         rig.put(paths.state_path(P0), state)
         rig.store.read_states([P0, P1], watch=True)
         states = rig.wait_for(StatesRead).states
-        assert isinstance(states[P0], PartitionState)
-        assert (states[P0].leader_epoch, states[P0].version) == (2, 0)
+        read = states[P0]
+        assert isinstance(read, PartitionState)
+        assert (read.leader_epoch, read.version) == (2, 0)
         assert states[P1] is None
         rig.put(paths.state_path(P0), b"garbage")
         assert rig.wait_for(StateChanged).partition == P0

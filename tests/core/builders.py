@@ -1,9 +1,9 @@
 """
 Builders of views, and a driver that plays ZooKeeper and the brokers for the pure core.
 
-``Driver`` commits every change at once, acknowledges what is sent and lets new replicas catch up when it
-is told to; it records each partition's assignments and states in order, so that a test reads like the
-table in the document it comes from.
+``Driver`` commits every change at once, acknowledges what is sent and lets new replicas catch up
+when it is told to; it records each partition's assignments and states in order, so that a test
+reads like the table in the document it comes from.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ class Driver:
         self.observe(
             BrokersRead({BrokerId(b): broker(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
-            TopicsRead(
-                {t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}
-            ),
+            TopicsRead({t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}),
             GoalsRead({}, {}),
             OrphansRead(frozenset()),
             DeletionsRead(frozenset()),

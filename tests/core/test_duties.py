@@ -49,7 +49,7 @@ def live(*ids: int, bounced: tuple[int, ...] = ()) -> BrokersRead:
 
 
 def test_a_dead_leader_is_replaced_by_the_first_live_replica_in_sync() -> None:
-    """Offline election takes assignment order, and the dead one leaves the ISR in the same write."""
+    """Offline election takes assignment order, and the dead one leaves ISR in the same write."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(live(2, 3))
     state = driver.view.states[tp()]
@@ -87,7 +87,7 @@ def test_no_unclean_election_unless_the_topic_allows_it() -> None:
 
 
 def test_a_bounced_leader_is_treated_as_failed_first() -> None:
-    """It restarted so fast that it never seemed gone: another one leads, and it is told everything."""
+    """It restarted so fast that it never seemed gone: another leads, and it is told everything."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.sent.clear()
     driver.observe(live(1, 2, bounced=(1,)))
@@ -124,7 +124,9 @@ def test_a_new_topic_gets_its_first_state() -> None:
     """The first live replica leads, all live ones are in sync; dead ones are not."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.observe(TopicsListed(frozenset({"t", "new"})))
-    assignment = TopicAssignment({0: PartitionAssignment(replicas(3, 2, 1))}, ZkVersion(0), Zxid(70))
+    assignment = TopicAssignment(
+        {0: PartitionAssignment(replicas(3, 2, 1))}, ZkVersion(0), Zxid(70)
+    )
     driver.observe(TopicsRead({"new": assignment}))
     new = tp(0, "new")
     assert ReadStates((new,), ReadPurpose.SEED) in driver.sent

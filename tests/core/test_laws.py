@@ -1,4 +1,4 @@
-"""Laws that hold for every plan, whatever the replica sets, the step size and the order of events."""
+"""Laws that hold for every plan, whatever the replica sets, step size and order of events."""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
 SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
     "services"
 ]
-BROKERS: Final = {
-    name: service for name, service in SERVICES.items() if name.startswith("kafka-")
-}
+BROKERS: Final = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
 CONNECT: Final = "zookeeper:2181/kafka"
 
 

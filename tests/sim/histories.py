@@ -1,9 +1,9 @@
 """
 Seeded histories: the real loop and core on a simulated cluster, with plans, faults and a good end.
 
-One history is a function of its seed and options. ``python -m tests.sim.histories SEED [COUNT]`` runs
-some by hand and prints what went wrong; string hashing has to be fixed (PYTHONHASHSEED=0) for two runs
-to be the same, since some events carry sets of topics.
+One history is a function of its seed and options. ``python -m tests.sim.histories SEED [COUNT]``
+runs some by hand and prints what went wrong; string hashing has to be fixed (PYTHONHASHSEED=0) for
+two runs to be the same, since some events carry sets of topics.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from tests.sim.world import NotReachedError, World
 GOOD_END_S: Final = 200.0
 """How long a healed cluster may take to finish what was asked for."""
 PLAN_EVERY_S: Final = 20.0
+_OPTIONS: Final = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
+_WEIGHTS: Final = Weights()
 
 
 class SilentObserver:
@@ -71,10 +73,10 @@ def reactors(options: Options) -> Build:
 class Plot:
     """What a history is made of."""
 
-    options: Options = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
+    options: Options = _OPTIONS
     plans: int = 4
     fault_every_s: float = 1.5
-    weights: Weights = Weights()
+    weights: Weights = _WEIGHTS
 
 
 def play(seed: int, plot: Plot | None = None) -> World:

@@ -137,7 +137,7 @@ class SimStore:
         try:
             for operation in multi:
                 if isinstance(operation, Create):
-                    self._zookeeper.ensure(parent_of(operation.path))
+                    self._make_parents(operation.path)
             self._zookeeper.transact(self.session.id, [*fences, *multi])
         except SessionExpiredError as error:
             raise SessionLostError("the ZooKeeper session expired") from error
@@ -146,6 +146,13 @@ class SimStore:
                 raise ControllerMovedError("another controller is in charge") from error
             return Rejected(error.index - len(fences), error.error)
         return Committed()
+
+    def _make_parents(self, path: str) -> None:
+        """Make a znode's parents, but never a topic: a deleted one stays deleted."""
+        topic = path.removeprefix(f"{paths.TOPICS}/").partition("/")[0]
+        is_in_topic = path.startswith(f"{paths.TOPICS}/")
+        if not is_in_topic or self._zookeeper.get(paths.topic_path(topic)) is not None:
+            self._zookeeper.ensure(parent_of(path))
 
     def _fences(self) -> list[Check]:
         if self._claim is None:
@@ -268,7 +275,7 @@ class SimStore:
                 self._bump_epoch(session.id)
             epoch = self._zookeeper.get(paths.EPOCH)
             version = ZkVersion(0 if epoch is None else epoch.version)
-            return lambda: self._lead(version)
+            return lambda: self._won(version)
 
         session.ask(stand)
 
@@ -278,6 +285,12 @@ class SimStore:
             data = str(int(epoch.data) + 1).encode()
             bump = SetData(paths.EPOCH, data, ZkVersion(epoch.version))
             self._zookeeper.transact(session, [bump])
+
+    def _won(self, version: ZkVersion) -> None:
+        """Lead once our own records were read: a standby's idea of them is old."""
+        self.read(Znode.GOALS)
+        self.read(Znode.ORPHANS)
+        self.session.ask(lambda: lambda: self._lead(version))
 
     def _lead(self, version: ZkVersion) -> None:
         self._leadership = version

@@ -28,7 +28,7 @@ def world() -> World:
 @pytest.fixture
 def broker(world: World) -> SimBroker:
     """Return the first of them."""
-    return list(world.brokers.values())[0]
+    return next(iter(world.brokers.values()))
 
 
 def _send(broker: SimBroker, request: BrokerRequest, epoch: int | None = None) -> int | list[int]:

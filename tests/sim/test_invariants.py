@@ -21,7 +21,6 @@ from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import Recorder, ids, stop_replica
-from tests.sim.channels import SimChannels
 from tests.sim.judges import InvariantViolationError
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -38,7 +37,7 @@ class _Bench:
         self.world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
         self.world.producer.start()
         self.world.settle()
-        self.world.run_for(10.0)
+        self.world.run_for(25.0)
         inbox = Recorder()
         self.store = SimStore(
             self.world.zookeeper,

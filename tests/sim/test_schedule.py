@@ -7,7 +7,8 @@ from tests.sim.schedule import Schedule
 
 def test_events_run_in_order_of_time_and_then_of_scheduling() -> None:
     """Two events of one instant run as they were scheduled."""
-    schedule, ran = Schedule(1), []
+    schedule = Schedule(1)
+    ran: list[str] = []
     schedule.call_in(2.0, lambda: ran.append("late"))
     schedule.call_in(1.0, lambda: ran.append("first"))
     schedule.call_in(1.0, lambda: ran.append("second"))
@@ -19,7 +20,8 @@ def test_events_run_in_order_of_time_and_then_of_scheduling() -> None:
 
 def test_a_cancelled_event_does_not_run() -> None:
     """Cancelling leaves the others alone."""
-    schedule, ran = Schedule(1), []
+    schedule = Schedule(1)
+    ran: list[str] = []
     schedule.call_in(1.0, lambda: ran.append("cancelled")).cancel()
     schedule.call_in(2.0, lambda: ran.append("kept"))
     while schedule.step():
@@ -29,8 +31,13 @@ def test_a_cancelled_event_does_not_run() -> None:
 
 def test_what_is_scheduled_for_the_past_runs_now() -> None:
     """Time never goes back."""
-    schedule, at = Schedule(1), []
-    schedule.call_in(5.0, lambda: schedule.call_at(1.0, lambda: at.append(schedule.now())))
+    schedule = Schedule(1)
+    at: list[float] = []
+
+    def look_back() -> None:
+        schedule.call_at(1.0, lambda: at.append(schedule.now()))
+
+    schedule.call_in(5.0, look_back)
     while schedule.step():
         pass
     assert at == [5.0]

@@ -17,7 +17,13 @@ from controller.core.events import (
     TopicsListed,
     TopicsRead,
 )
-from controller.core.model import BrokerId, PartitionState, TopicAssignment, TopicPartition, ZkVersion
+from controller.core.model import (
+    BrokerId,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Committed,

@@ -98,7 +98,11 @@ def test_a_failing_operation_undoes_the_whole_transaction(
     session = zookeeper.open_session()
     zookeeper.transact(session, [Make("/a/e", ephemeral=True)])
     zxid, parent = zookeeper.zxid, zookeeper.get("/a")
-    others = [Create("/n", b""), Put("/n", b"1"), Make("/a/s-", sequential=True)]
+    others: list[AnyOperation] = [
+        Create("/n", b""),
+        Put("/n", b"1"),
+        Make("/a/s-", sequential=True),
+    ]
     removal = Delete("/a/e", None)
     index, found = _failure(zookeeper, *others, operation)
     assert (index, found) == (3, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.events import LegacyPlanRead, TopicsRead
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -16,7 +17,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.events import LegacyPlanRead, TopicsRead
 from controller.core.replicas import VALID_PREVIOUS, ReplicaState, can_become
 from tests.core.builders import Driver, plan, replicas, tp
 

@@ -24,9 +24,7 @@ def test_the_worked_example_goes_through_its_five_assignments() -> None:
 
 def test_the_third_step_is_calculated_as_in_the_ticket() -> None:
     """CR (0,1,2,3), FTR (3,4,5): n = 1, ER ordered (1,2,0), DR (1), NR 4, TR (0,2,3,4)."""
-    step = next_step(
-        replicas(0, 1, 2, 3), replicas(3, 4, 5), BrokerId(0), 1, lambda _: True
-    )
+    step = next_step(replicas(0, 1, 2, 3), replicas(3, 4, 5), BrokerId(0), 1, lambda _: True)
     assert step.dropping == replicas(1)
     assert step.adding == replicas(4)
     assert step.target == replicas(0, 2, 3, 4)
@@ -34,17 +32,13 @@ def test_the_third_step_is_calculated_as_in_the_ticket() -> None:
 
 def test_the_leader_is_dropped_last() -> None:
     """The excess set is ordered with the leader at its end."""
-    step = next_step(
-        replicas(0, 1, 2, 3), replicas(3, 4, 5), BrokerId(1), 1, lambda _: True
-    )
+    step = next_step(replicas(0, 1, 2, 3), replicas(3, 4, 5), BrokerId(1), 1, lambda _: True)
     assert step.dropping == replicas(0)
 
 
 def test_the_last_step_takes_the_order_of_the_final_target() -> None:
     """When nothing is missing the step's target is the final one, in its order."""
-    step = next_step(
-        replicas(0, 3, 4, 5), replicas(5, 4, 3), BrokerId(0), 1, lambda _: True
-    )
+    step = next_step(replicas(0, 3, 4, 5), replicas(5, 4, 3), BrokerId(0), 1, lambda _: True)
     assert step.is_last
     assert step.target == replicas(5, 4, 3)
 
@@ -60,7 +54,7 @@ def test_a_dead_excess_replica_is_dropped_even_where_the_count_drops_none() -> N
 
 
 def test_the_replica_set_never_outgrows_its_bound() -> None:
-    """No partition has more than max(|ORS|, |FTR|) + step_size replicas, but for the write that drops."""
+    """No replica set outgrows max(|ORS|, |FTR|) + step_size, but for the write that drops."""
     for size in (1, 2, 3):
         driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=size), min_isr=2)
         driver.submit({tp(): (3, 4, 5)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from controller.core.effects import SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from controller.core.model import BrokerId, PartitionAssignment
 from controller.core.options import Options
@@ -12,7 +14,7 @@ ALL = Options(step_size=None)
 
 
 def test_the_table_of_the_classic_jump() -> None:
-    """{1,2,3} to {4,5,6}: RS / AR / RR / leader / ISR row by row; the leader move and the shrink are one."""
+    """{1,2,3} to {4,5,6}: RS / AR / RR / leader / ISR by row; leader move and shrink are one."""
     driver = Driver({tp(): (1, 2, 3)}, options=ALL, min_isr=2)
     driver.submit({tp(): (4, 5, 6)})
     jump = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
@@ -92,7 +94,7 @@ def test_every_state_write_bumps_the_leader_epoch_by_one() -> None:
     driver.submit({tp(): (3, 4, 5)})
     driver.run(tp())
     epochs = [s.leader_epoch for s in driver.states[tp()]]
-    assert all(after - before in (0, 1) for before, after in zip(epochs, epochs[1:], strict=False))
+    assert all(after - before in (0, 1) for before, after in pairwise(epochs))
     assert epochs[-1] > 0
 
 

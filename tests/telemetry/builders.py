@@ -25,6 +25,7 @@ from controller.core.phases import Pending, Phase
 from controller.core.view import ClusterView, Reassignment, Tally, Tenure, Topic
 from tests.core.builders import broker, replicas
 
+NOW = Instant(1000.0)
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 REQUEST = RequestId("legacy-0000000000000032")
 
@@ -33,7 +34,7 @@ REQUEST = RequestId("legacy-0000000000000032")
 class FixedClock:
     """A clock that goes only when told to, and the time of day beside it."""
 
-    at: Instant = Instant(1000.0)
+    at: Instant = NOW
 
     def now(self) -> Instant:
         """Return the present instant."""
@@ -41,7 +42,7 @@ class FixedClock:
 
     def wall(self) -> datetime:
         """Return the time of day that belongs to it."""
-        return START + timedelta(seconds=self.at - 1000.0)
+        return START + timedelta(seconds=self.at - NOW)
 
     def go(self, seconds: float) -> None:
         """Let time pass."""
@@ -148,9 +149,7 @@ class ViewBuilder:
         return self
 
 
-def a_view(
-    *brokers: int, options: Options | None = None, epoch: int | None = 9
-) -> ViewBuilder:
+def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9) -> ViewBuilder:
     """Begin a view of these live brokers, in a tenure unless ``epoch`` is None."""
     view = ClusterView(options or Options())
     view.brokers = {BrokerId(b): broker(b) for b in brokers}

@@ -132,6 +132,16 @@ def test_errors_of_requests_and_of_partitions_are_counted_by_name() -> None:
     assert error_name(12345) == "other"
 
 
+def test_a_broker_that_knows_the_epoch_already_is_no_error() -> None:
+    """An alert on errors must not fire at every claim."""
+    seen, view = Measured(), a_view(1).view
+    known = LeaderAndIsrResult(tp(), LeaderEpoch(1), 11)
+    answer = LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (known,), resent=False)
+    seen.measurements.event(answer, view, had_tenure=True)
+    labels = {"kind": "leader_and_isr", "error": "stale_controller_epoch"}
+    assert seen.value("request_errors_total", labels) is None
+
+
 def test_a_broker_that_is_gone_has_no_gauge() -> None:
     """A label for each broker that ever was would not be bounded."""
     seen, view = Measured(), a_view(1, 2).view

@@ -94,6 +94,7 @@ def test_roles_coming_and_going_are_told() -> None:
 def test_brokers_are_told_as_they_join_bounce_and_die() -> None:
     """The first read tells nothing: it changed nothing."""
     events, built = EventNotes(), a_view(1, 2)
+    assert told(events, TimerFired("claim"), a_view().view) == []
     assert told(events, BrokersRead(built.view.brokers), built.view) == []
     built.view.brokers = {BrokerId(2): broker(2, epoch=500), BrokerId(3): broker(3)}
     notes = list(events.of(BrokersRead(built.view.brokers), built.view))
@@ -122,9 +123,7 @@ def test_what_cannot_be_understood_is_told_once_for_each_reason() -> None:
     assert told(events, broken, view) == []
     assert told(events, TopicsRead({"t": None}), view) == []
     assert told(events, broken, view) == [("topic_unreadable", Level.WARNING)]
-    assert told(events, StatesRead({tp(): "empty"}), view) == [
-        ("state_unreadable", Level.WARNING)
-    ]
+    assert told(events, StatesRead({tp(): "empty"}), view) == [("state_unreadable", Level.WARNING)]
     assert told(events, GoalsRead({}, {"t-0": "empty"}), view) == [
         ("goal_unreadable", Level.WARNING)
     ]
@@ -155,6 +154,13 @@ def test_refused_requests_and_partitions_are_told_by_error() -> None:
     assert note.kind == "partitions_refused"
     assert note.fields["count"] == 9
     assert note.fields["sample"] == ["t-0", "t-1", "t-2", "t-3", "t-4"]
+
+
+def test_a_broker_that_knows_the_epoch_already_is_no_news() -> None:
+    """At the begin of a tenure every broker is told what most of them know."""
+    results = (LeaderAndIsrResult(tp(), LeaderEpoch(1), 11),)
+    answer = LeaderAndIsrAnswered(BrokerId(1), BrokerEpoch(101), 0, results, resent=False)
+    assert list(EventNotes().of(answer, a_view(1).view)) == []
 
 
 def test_a_failed_log_directory_is_a_warning() -> None:

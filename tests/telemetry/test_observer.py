@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.observer``: what the loop says becomes lines, numbers and pages."""
+"""Tests of ``controller.telemetry.observer``: the loop's doings as lines, numbers, pages."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.model import Instant, LeaderEpoch
 from controller.core.phases import Ended, Phase, Starting, Syncing
-from controller.core.records import Change, GoalEndedRecord, PhaseRecord
+from controller.core.records import Change, GoalEndedRecord, GoalRecord, PhaseRecord
 from controller.telemetry.phases import PhaseMemory
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
@@ -32,6 +32,15 @@ def test_a_phase_change_tells_from_where_and_for_how_long() -> None:
     assert (second.leader, second.isr) == (1, replicas(1, 2, 3))
     assert (second.leader_epoch, second.controller_epoch, second.zk_version) == (5, 9, 7)
     assert second.cause == "because"
+
+
+def test_waiting_is_measured_from_the_acceptance() -> None:
+    """How long partitions wait for their turn is a phase like any other."""
+    view = a_view(1).with_reassignment(tp(), (2, 3, 4), since=990.0).view
+    memory = PhaseMemory()
+    memory.changes(Change((GoalRecord(tp(), view.reassignments[tp()].goal),)), view)
+    (first,) = memory.changes(into(BEGUN, 1000.0), view)
+    assert (first.before, first.seconds) == ("pending", 10.0)
 
 
 def test_a_step_that_is_sent_anew_is_not_another_step() -> None:

@@ -1,0 +1,90 @@
+"""
+How soon a submitted plan reaches the brokers.
+
+From the moment before ``/admin/reassign_partitions`` is created to the log line written right after the
+first LeaderAndIsr was handed to its connection: the same clock, since everything runs on one machine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Figure, in_milliseconds
+from integration.cluster import Cluster, ClusterOptions
+from integration.daemon import Daemon
+from integration.waiting import eventually
+
+SENT: Final = "A2-syncing"
+TRIALS: Final = 30
+IDLE_TRIALS: Final = 10
+PARTITIONS: Final = 2000
+"""The size up to which a claim from idle has to be quick."""
+LINGER_S: Final = 0.2
+
+
+@contextmanager
+def _daemon(cluster: Cluster, name: str, *options: str) -> Iterator[Daemon]:
+    daemon = Daemon(cluster.zookeeper_connect, cluster.directory / name, *options)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+def _sent_at(log: Path, offset: int) -> float | None:
+    """Return when the first LeaderAndIsr after this place in the log was sent, in seconds since 1970."""
+    with log.open("rb") as lines:
+        lines.seek(offset)
+        for line in lines:
+            if b'"phase"' not in line:
+                continue
+            entry = json.loads(line)
+            if entry.get("event") == "phase" and entry.get("phase") == SENT:
+                return datetime.fromisoformat(entry["timestamp"]).timestamp()
+    return None
+
+
+def _trial(cluster: Cluster, daemon: Daemon, topic: str, replicas: list[int]) -> float:
+    """Move partition 0 of a topic; return the seconds from submission to the first request."""
+    offset = daemon.log.stat().st_size
+    plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": replicas}]}
+    started = time.time()
+    cluster.zk.create("/admin/reassign_partitions", json.dumps(plan).encode())
+    eventually(lambda: _sent_at(daemon.log, offset) is not None, within_s=30)
+    eventually(lambda: cluster.zk.exists("/admin/reassign_partitions") is None, within_s=60)
+    sent = _sent_at(daemon.log, offset)
+    assert sent is not None
+    return sent - started
+
+
+def measure() -> list[Figure]:
+    """Measure within a tenure and from idle."""
+    with Cluster.running(ClusterOptions(brokers=3)) as cluster:
+        cluster.create_topic("moved", {0: [1, 2]})
+        cluster.create_topic("many", {n: [1 + n % 3] for n in range(PARTITIONS)})
+        targets = ([2, 3], [3, 1], [1, 2])
+        with _daemon(cluster, "tenure", "--tenure", "permanent") as daemon:
+            eventually(lambda: cluster.controller() not in cluster.brokers, within_s=30)
+            within = [
+                _trial(cluster, daemon, "moved", targets[n % 3]) for n in range(TRIALS)
+            ]
+        eventually(lambda: cluster.controller() in cluster.brokers, within_s=30)
+        with _daemon(cluster, "idle", "--tenure-linger", str(LINGER_S)) as daemon:
+            idle = []
+            for n in range(IDLE_TRIALS):
+                eventually(lambda: cluster.controller() in cluster.brokers, within_s=60)
+                time.sleep(1.0)
+                idle.append(_trial(cluster, daemon, "moved", targets[n % 3]))
+    return [
+        in_milliseconds("submission to first LeaderAndIsr, in tenure", within, goal_ms=100),
+        in_milliseconds(
+            f"the same from idle, claim included, {PARTITIONS} partitions", idle, goal_ms=500
+        ),
+    ]

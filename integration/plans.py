@@ -1,0 +1,264 @@
+"""
+Plans on a real cluster: written as an operator writes them, followed to their end, held on the way.
+
+What "done" means is said once, here, and read from ZooKeeper and the disks alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from kazoo.exceptions import KazooException, NoNodeError
+
+from integration.cluster import QUIET, Cluster
+from integration.daemon import Daemon
+from integration.waiting import eventually
+
+Targets = Mapping[tuple[str, int], Sequence[int]]
+"""The replicas, in order, that each partition (topic, number) is to have."""
+
+LEGACY_PLAN: Final = "/admin/reassign_partitions"
+GOALS: Final = "/admin/reassignments"
+OUTCOMES: Final = "/reassigner/outcomes"
+ORPHANS: Final = "/reassigner/orphans"
+
+SESSION_S: Final = 4
+"""ZooKeeper session timeout of the daemons here."""
+
+_TRICKLE: Final = 1
+_FLOOD: Final = 1_000_000_000
+_RECORD_BYTES: Final = 500_000
+_HOLDING_RECORDS: Final = 10
+"""A follower fetches 1 MB at once and is then throttled for the quota's window of 11 seconds."""
+
+
+# --- plans -----------------------------------------------------------------------------------
+
+
+def plan_of(targets: Targets) -> dict[str, Any]:
+    """Return a plan in Kafka's own format."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": topic, "partition": partition, "replicas": list(replicas)}
+            for (topic, partition), replicas in targets.items()
+        ],
+    }
+
+
+def submit(cluster: Cluster, plan: Mapping[str, Any] | bytes) -> str:
+    """Create the legacy znode, as Kafka's tool did up to 2.5; return its request's id."""
+    data = plan if isinstance(plan, bytes) else json.dumps(plan).encode()
+    cluster.zk.create(LEGACY_PLAN, data)
+    stat = cluster.zk.exists(LEGACY_PLAN)
+    # An unreadable plan may be gone by now: then its outcome is the newest.
+    return f"legacy-{stat.czxid:016x}" if stat is not None else max(_outcomes(cluster))
+
+
+def outcome(cluster: Cluster, request: str) -> dict[str, Any] | None:
+    """Return how a request ended, None while it has not."""
+    return cluster.read(f"{OUTCOMES}/{request}/summary")
+
+
+def orphans(cluster: Cluster) -> set[str]:
+    """Return every orphan record as ``broker/topic-partition``."""
+    return {
+        f"{broker}/{replica}"
+        for broker in _children(cluster, ORPHANS)
+        for replica in _children(cluster, f"{ORPHANS}/{broker}")
+    }
+
+
+def goals(cluster: Cluster) -> set[str]:
+    """Return every reassignment that is recorded as unfinished, as ``topic-partition``."""
+    return {
+        f"{topic}-{partition}"
+        for topic in _children(cluster, GOALS)
+        for partition in _children(cluster, f"{GOALS}/{topic}")
+    }
+
+
+def holders(cluster: Cluster, topic: str, partition: int) -> set[int]:
+    """Return the brokers that have the partition's directory, ones being deleted aside."""
+    name = f"{topic}-{partition}"
+    return {broker for broker in cluster.brokers if name in cluster.replica_directories(broker)}
+
+
+def is_reassigning(cluster: Cluster, topic: str) -> bool:
+    """Return whether the topic znode names adding or removing replicas."""
+    content = cluster.topic(topic) or {}
+    return bool(content.get("adding_replicas") or content.get("removing_replicas"))
+
+
+def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
+    """Return in words what distinguishes the cluster from one where the plan is carried out."""
+    missing = list(_wrong_partitions(cluster, targets))
+    missing += [
+        f"{topic} still names adding or removing replicas"
+        for topic in {topic for topic, _ in targets}
+        if is_reassigning(cluster, topic)
+    ]
+    if cluster.zk.exists(LEGACY_PLAN) is not None:
+        missing.append(f"{LEGACY_PLAN} exists")
+    missing += [f"{GOALS} holds {goal}" for goal in goals(cluster)]
+    missing += [f"{ORPHANS} holds {orphan}" for orphan in orphans(cluster)]
+    return missing
+
+
+def await_end(cluster: Cluster, targets: Targets, *, within_s: float) -> None:
+    """Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records."""
+    eventually(
+        lambda: not what_is_missing(cluster, targets),
+        within_s=within_s,
+        every_s=0.2,
+        what=lambda: "the plan is carried out; " + "; ".join(what_is_missing(cluster, targets)),
+        tolerating=(KazooException,),
+    )
+
+
+def _wrong_partitions(cluster: Cluster, targets: Targets) -> Iterator[str]:
+    for (topic, partition), replicas in targets.items():
+        name, state = f"{topic}-{partition}", cluster.state(topic, partition)
+        if cluster.replicas(topic, partition) != list(replicas):
+            yield f"{name} has replicas {cluster.replicas(topic, partition)}"
+        elif state is None or set(state["isr"]) != set(replicas):
+            yield f"{name} has state {state}"
+        elif state["leader"] != replicas[0]:
+            yield f"{name} is led by {state['leader']}"
+        elif holders(cluster, topic, partition) != set(replicas):
+            yield f"{name} is on the disks of {holders(cluster, topic, partition)}"
+
+
+def _outcomes(cluster: Cluster) -> list[str]:
+    return sorted(_children(cluster, OUTCOMES))
+
+
+def _children(cluster: Cluster, path: str) -> list[str]:
+    try:
+        return list(cluster.zk.get_children(path))
+    except NoNodeError:
+        return []
+
+
+# --- holding copies on their way --------------------------------------------------------------
+
+
+@contextmanager
+def copies_held(
+    cluster: Cluster, partitions: Iterable[tuple[str, int]]
+) -> Iterator[Callable[[], None]]:
+    """
+    Keep new replicas of these partitions from getting in sync, for half a minute at least.
+
+    Yields a function that lets them go; they go at the latest afterwards. Brokers are told by
+    znodes, as that works whoever is the controller.
+    """
+    held = list(partitions)
+    _fill(cluster, held)
+    for topic in {topic for topic, _ in held}:
+        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
+
+    def throttle(bytes_per_s: int) -> None:
+        rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
+        for broker in cluster.brokers:
+            _configure(cluster, f"brokers/{broker}", rate)
+
+    throttle(_TRICKLE)
+    try:
+        yield lambda: throttle(_FLOOD)
+    finally:
+        throttle(_FLOOD)
+
+
+def _fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    """Write more into each partition than passes before the throttle is felt."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
+    for topic, partition in partitions:
+        for key in range(_HOLDING_RECORDS):
+            producer.produce(topic, b"x" * _RECORD_BYTES, f"{-1 - key}".encode(), partition)
+    left = producer.flush(60)
+    assert left == 0, f"{left} records are not written"
+
+
+def _configure(cluster: Cluster, entity: str, config: Mapping[str, str]) -> None:
+    """Add dynamic settings and announce them, as brokers themselves do."""
+    path = f"/config/{entity}"
+    cluster.zk.ensure_path(path)
+    data, _stat = cluster.zk.get(path)
+    before = json.loads(data)["config"] if data else {}
+    cluster.zk.set(path, json.dumps({"version": 1, "config": {**before, **config}}).encode())
+    change = json.dumps({"version": 2, "entity_path": entity})
+    cluster.zk.create("/config/changes/config_change_", change.encode(), sequence=True)
+
+
+# --- daemons ---------------------------------------------------------------------------------
+
+
+class Daemons:
+    """
+    The daemons of one test.
+
+    Args:
+        cluster: What they work on.
+        directory: For their logs.
+    """
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self._cluster = cluster
+        self._directory = directory
+        self._started: list[Daemon] = []
+
+    def start(self, *options: str) -> Daemon:
+        """Start a daemon with these options and wait until it is ready."""
+        daemon = self.make(*options)
+        daemon.start()
+        return daemon
+
+    def make(self, *options: str) -> Daemon:
+        """Return a daemon that is not started yet."""
+        daemon = Daemon(
+            self._cluster.zookeeper_connect,
+            self._directory,
+            "--zookeeper-session-timeout",
+            str(SESSION_S),
+            *options,
+            name=f"reassigner-{len(self._started) + 1}",
+        )
+        self._started.append(daemon)
+        return daemon
+
+    def close(self) -> None:
+        """Stop every daemon and wait until a broker is the controller."""
+        for daemon in self._started:
+            if daemon.is_alive:
+                daemon.stop(within_s=20)
+            daemon.port.close()
+        await_broker_controller(self._cluster, within_s=30)
+
+
+def await_broker_controller(cluster: Cluster, *, within_s: float) -> float:
+    """Wait until a broker is the controller; return the seconds it took."""
+    begun = time.monotonic()
+    eventually(
+        lambda: cluster.controller_broker() is not None,
+        within_s=within_s,
+        every_s=0.05,
+        what="a broker is the controller",
+    )
+    return time.monotonic() - begun
+
+
+def await_tenure(daemon: Daemon, *, within_s: float = 20.0) -> None:
+    """Wait until a daemon says that it is the controller."""
+    eventually(
+        lambda: daemon.status()["tenure"]["held"],
+        within_s=within_s,
+        what=lambda: f"{daemon.name} is the controller; its log ends with\n{daemon.log_tail()}",
+        tolerating=(OSError,),
+    )

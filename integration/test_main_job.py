@@ -1,0 +1,225 @@
+"""
+The main job on real brokers: plans are carried out by our own controller, and nothing is lost.
+
+What the cluster went through is read from ZooKeeper's transaction log: each value that ever stood,
+not only those that a watch was quick enough to see.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import (
+    Daemons,
+    await_broker_controller,
+    await_end,
+    await_tenure,
+    copies_held,
+    holders,
+    is_reassigning,
+    outcome,
+    plan_of,
+    submit,
+)
+from integration.traffic import Traffic, audit, read_everything
+from integration.transactions import Assignment, assignments, writes
+from integration.waiting import eventually
+
+DURABLE = {"min.insync.replicas": "2"}
+
+
+@pytest.fixture
+def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator[Daemons]:
+    """Give daemons that end before the topics are deleted, for which a broker has to lead."""
+    del make_topic
+    started = Daemons(cluster, tmp_path)
+    yield started
+    started.close()
+
+
+@pytest.mark.smoke
+def test_a_plan_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """Thirty partitions of three topics move while a producer with acks=all writes to them."""
+    topics = [make_topic(dict.fromkeys(range(10), (1, 2, 3)), DURABLE) for _ in range(3)]
+    partitions = dict.fromkeys(topics, 10)
+    targets = {
+        (topic, n): [(3, 4, 5), (5, 1, 4), (2, 4, 3)][(n + shift) % 3]
+        for shift, topic in enumerate(topics)
+        for n in range(10)
+    }
+    daemons.start("--tenure-linger", "1")
+    with Traffic(cluster.bootstrap_servers, partitions) as traffic:
+        eventually(lambda: len(traffic.acknowledged) > 500, within_s=30)
+        submit(cluster, plan_of(targets))
+        await_end(cluster, targets, within_s=60)
+        before = len(traffic.acknowledged)
+        eventually(lambda: len(traffic.acknowledged) > before + 500, within_s=30)
+        traffic.stop()
+    assert traffic.failed == {}
+    found = audit(traffic.acknowledged, read_everything(cluster.bootstrap_servers, partitions))
+    assert found.is_clean, found.missing[:3] + found.duplicates[:3]
+    await_broker_controller(cluster, within_s=10)
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan_of(targets)))
+    code, text = cluster.reassign_partitions("--reassignment-json-file", str(file), "--verify")
+    assert code == 0, text
+    assert text.count("is completed.") == len(targets), text
+
+
+def test_a_step_size_of_one_goes_through_the_assignments_of_the_ticket(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """KAFKA-6794: one replica at a time, never more than one above the larger replica set."""
+    three = make_topic({0: (1, 2, 3), 1: (1, 2, 3), 2: (5, 4, 3)}, DURABLE)
+    two = make_topic({0: (1, 2)}, DURABLE)
+    targets = {
+        (three, 0): (3, 4, 5),
+        (three, 1): (4, 5, 1),
+        (three, 2): (2, 1, 3),
+        (two, 0): (3, 4),
+    }
+    await_tenure(daemons.start("--tenure", "permanent", "--step-size", "1"))
+    with (
+        Traffic(cluster.bootstrap_servers, {three: 3, two: 1}),
+        DiskWatcher(cluster, targets) as disks,
+    ):
+        submit(cluster, plan_of(targets))
+        await_end(cluster, targets, within_s=40)
+    history = writes(cluster)
+
+    def went(topic: str, partition: int) -> list[tuple[int, ...]]:
+        rows = (a.remaining for a in assignments(history, topic, partition))
+        return [row for row, _ in groupby(rows)]
+
+    assert went(three, 0) == [(1, 2, 3), (1, 2, 3, 4), (1, 3, 4, 5), (3, 4, 5)]
+    assert went(three, 1) == [(1, 2, 3), (1, 2, 3, 4), (1, 3, 4, 5), (4, 5, 1)]
+    assert went(three, 2) == [(5, 4, 3), (5, 4, 3, 2), (5, 3, 2, 1), (2, 1, 3)]
+    assert went(two, 0) == [(1, 2), (1, 2, 3), (1, 3, 4), (3, 4)]
+    assert disks.samples > 20
+    assert disks.excesses == []
+
+
+def test_a_single_jump_goes_through_the_classic_rows(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """With --step-size all, RS, AR and RR are those of Kafka's own reassignment."""
+    three, two = make_topic({0: (1, 2, 3)}, DURABLE), make_topic({0: (1, 2)}, DURABLE)
+    targets = {(three, 0): (3, 4, 5), (two, 0): (3, 4)}
+    await_tenure(daemons.start("--tenure", "permanent", "--step-size", "all"))
+    with Traffic(cluster.bootstrap_servers, {three: 1, two: 1}):
+        submit(cluster, plan_of(targets))
+        await_end(cluster, targets, within_s=40)
+    history = writes(cluster)
+    assert assignments(history, three, 0) == [
+        Assignment((1, 2, 3)),
+        Assignment((3, 4, 5, 1, 2), (4, 5), (1, 2)),
+        Assignment((3, 4, 5)),
+    ]
+    assert assignments(history, two, 0) == [
+        Assignment((1, 2)),
+        Assignment((3, 4, 1, 2), (3, 4), (1, 2)),
+        Assignment((3, 4)),
+    ]
+
+
+def test_replication_factor_and_order_change_and_a_target_already_reached_is_done(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """More replicas, fewer replicas, another order with its leader, and nothing to do at all."""
+    two = make_topic({0: (1, 2), 1: (4, 5)}, DURABLE)
+    four = make_topic({0: (1, 2, 3, 4), 1: (1, 2, 3, 4)}, DURABLE)
+    targets = {
+        (two, 0): (5, 1, 2, 3),
+        (two, 1): (4, 5),
+        (four, 0): (4, 2),
+        (four, 1): (3, 1, 4, 2),
+    }
+    await_tenure(daemons.start("--tenure", "permanent"))
+    request = submit(cluster, plan_of(targets))
+    await_end(cluster, targets, within_s=40)
+    summary = outcome(cluster, request)
+    assert summary is not None
+    assert (summary["done"], summary["refused"]) == (4, [])
+    history = writes(cluster)
+    assert assignments(history, four, 1) == [Assignment((1, 2, 3, 4)), Assignment((3, 1, 4, 2))]
+    assert assignments(history, two, 1) == [Assignment((4, 5))]
+
+
+def test_what_a_kafka_controller_began_is_driven_to_its_own_target(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """A reassignment begun through Kafka's API is in flight when our tenure begins: it ends."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    foreign, ours = {(topic, 0): (3, 4)}, {(topic, 1): (2, 5)}
+    file = tmp_path / "foreign.json"
+    file.write_text(json.dumps(plan_of(foreign)))
+    with copies_held(cluster, [*foreign, *ours]):
+        result = cluster.reassign_partitions("--reassignment-json-file", str(file), "--execute")
+        assert result.code == 0, result.stdout
+        assert is_reassigning(cluster, topic)
+        daemon = daemons.start("--tenure-linger", "1")
+        assert cluster.controller_broker() is not None
+        submit(cluster, plan_of(ours))
+        await_tenure(daemon)
+        assert cluster.replicas(topic, 0) == [3, 4, 1, 2]
+    await_end(cluster, {**foreign, **ours}, within_s=60)
+    assert assignments(writes(cluster), topic, 0) == [
+        Assignment((1, 2)),
+        Assignment((3, 4, 1, 2), (3, 4), (1, 2)),
+        Assignment((3, 4)),
+    ]
+    await_broker_controller(cluster, within_s=10)
+
+
+class DiskWatcher:
+    """
+    Looks at the disks as fast as it can for partitions that are on too many of them.
+
+    While a step drops a replica, that one may still be there beside the new one.
+    """
+
+    def __init__(self, cluster: Cluster, targets: dict[tuple[str, int], tuple[int, ...]]) -> None:
+        self.samples = 0
+        self.excesses: list[str] = []
+        self._cluster = cluster
+        self._bounds = {
+            (topic, n): max(len(cluster.replicas(topic, n)), len(target)) + 1
+            for (topic, n), target in targets.items()
+        }
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="disks", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Look no more."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(0.01):
+            for (topic, partition), bound in self._bounds.items():
+                before = self._dropping(topic, partition)
+                found = holders(self._cluster, topic, partition)
+                dropping = max(before, self._dropping(topic, partition))
+                self.samples += 1
+                if len(found) > bound + dropping:
+                    self.excesses.append(f"{topic}-{partition} on {found}, {dropping} leaving")
+
+    def _dropping(self, topic: str, partition: int) -> int:
+        content = self._cluster.topic(topic) or {}
+        return len(content.get("removing_replicas", {}).get(str(partition), ()))

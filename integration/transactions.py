@@ -1,0 +1,153 @@
+"""
+Every write that ZooKeeper ever took, in order, read from its transaction log on disk.
+
+A watch shows the latest value only; this shows each value that ever stood, and which session wrote
+it, so a test can say "never" and "exactly". Only creations, changes and deletions of znodes are
+read, also from within multis (ZooKeeper logs a multi that failed as an error, without its parts).
+
+The format is that of ``FileTxnLog``: a header of 16 bytes, then for each transaction a checksum, a
+length, the transaction in ZooKeeper's own serialisation (``zookeeper.jute``) and the byte ``B``.
+The file is allocated ahead and filled with zeros: a length of zero is its end.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from integration.cluster import Cluster
+
+_FILE_HEADER_BYTES: Final = 16
+_CREATE, _DELETE, _SET_DATA, _MULTI = 1, 2, 5, 14
+_CREATIONS: Final = frozenset({_CREATE, 15, 19, 21})
+"""create, create2, createContainer, createTTL: all begin with path and data."""
+_DELETIONS: Final = frozenset({_DELETE, 20})
+
+
+class Write(NamedTuple):
+    """One znode created, changed or deleted."""
+
+    zxid: int
+    """Writes of one multi share it."""
+    session: int
+    at_ms: int
+    """ZooKeeper's clock, Unix time."""
+    path: str
+    """Within the cluster's chroot."""
+    data: bytes | None
+    """The new content; None when the znode was deleted."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The new content as JSON; empty when it was deleted or is something else."""
+        try:
+            content = json.loads(self.data or b"")
+        except ValueError:
+            return {}
+        return content if isinstance(content, dict) else {}
+
+
+class Assignment(NamedTuple):
+    """What a topic znode said of one partition: RS, AR and RR."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def remaining(self) -> tuple[int, ...]:
+        """What stays when the removing replicas are gone."""
+        return tuple(r for r in self.replicas if r not in self.removing)
+
+
+def writes(cluster: Cluster) -> list[Write]:
+    """Return every write below the cluster's chroot, the oldest first."""
+    chroot = cluster.options.chroot
+    logs = (cluster.directory / "zookeeper" / "data" / "version-2").glob("log.*")
+    return [
+        write._replace(path=write.path.removeprefix(chroot))
+        for log in sorted(logs, key=lambda path: int(path.suffix[1:], 16))
+        for write in _read(log.read_bytes())
+        if write.path.startswith(f"{chroot}/")
+    ]
+
+
+def assignments(history: list[Write], topic: str, partition: int) -> list[Assignment]:
+    """Return what a topic znode said of a partition, one after the other, without repeats."""
+    said = [
+        assignment_in(write, partition)
+        for write in history
+        if write.path == f"/brokers/topics/{topic}" and write.data is not None
+    ]
+    return [assignment for assignment, _ in groupby(said) if assignment is not None]
+
+
+def assignment_in(write: Write, partition: int) -> Assignment | None:
+    """Return what a write of a topic znode says of a partition, None when it does not name it."""
+    content, number = write.content, str(partition)
+    if number not in content["partitions"]:
+        return None
+    return Assignment(
+        tuple(content["partitions"][number]),
+        tuple(content.get("adding_replicas", {}).get(number, ())),
+        tuple(content.get("removing_replicas", {}).get(number, ())),
+    )
+
+
+def tenures(history: list[Write]) -> dict[int, list[tuple[int, int]]]:
+    """Return, for each session that ever was the controller, when (zxid) and with which epoch."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for _zxid, group in groupby(history, key=attrgetter("zxid")):
+        multi = {write.path: write for write in group}
+        holder, epoch = multi.get("/controller"), multi.get("/controller_epoch")
+        if holder is not None and holder.data and epoch is not None and epoch.data:
+            found.setdefault(holder.session, []).append((holder.zxid, int(epoch.data)))
+    return found
+
+
+def _read(log: bytes) -> Iterator[Write]:
+    at = _FILE_HEADER_BYTES
+    while at + 12 <= len(log):
+        _checksum, length = struct.unpack_from(">qi", log, at)
+        at += 12
+        if length <= 0 or at + length >= len(log):
+            return
+        yield from _transaction(_Jute(log[at : at + length]))
+        at += length + 1
+
+
+def _transaction(jute: _Jute) -> Iterator[Write]:
+    session, _cxid, zxid, at_ms, kind = jute.unpack(">qiqqi")
+    parts = [(kind, jute)]
+    if kind == _MULTI:
+        (count,) = jute.unpack(">i")
+        parts = [(jute.unpack(">i")[0], _Jute(jute.buffer())) for _ in range(count)]
+    for part, body in parts:
+        if part in _CREATIONS or part == _SET_DATA:
+            yield Write(zxid, session, at_ms, body.buffer().decode(), body.buffer())
+        elif part in _DELETIONS:
+            yield Write(zxid, session, at_ms, body.buffer().decode(), None)
+
+
+class _Jute:
+    """A cursor over ZooKeeper's serialisation."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def unpack(self, form: str) -> tuple[int, ...]:
+        """Return the next numbers."""
+        values = struct.unpack_from(form, self._data, self._at)
+        self._at += struct.calcsize(form)
+        return values
+
+    def buffer(self) -> bytes:
+        """Return the next bytes that are led by their length; text is encoded alike."""
+        (length,) = self.unpack(">i")
+        start, self._at = self._at, self._at + max(length, 0)
+        return self._data[start : self._at]

@@ -1,0 +1,240 @@
+"""A cluster as the command line sees it, and a way to run verbs against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from controller.cli.app import build_app
+from controller.cli.surroundings import OperatorPort, Surroundings
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    LegacyPlan,
+    PartitionAssignment,
+    Replicas,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.errors import ReassignmentConflictError, SessionSuspendedError
+from controller.settings import Settings
+from controller.znodes.outcomes import Outcome
+from tests.core.builders import replicas
+
+CZXID = Zxid(0x2A)
+REQUEST = RequestId("legacy-000000000000002a")
+
+Step = Callable[["FakeCluster"], None]
+
+
+def a_status(**parts: object) -> dict[str, Any]:
+    """Return a status document with nothing to do."""
+    return {
+        "role": "leader",
+        "engine": "native",
+        "refused_because": [],
+        "tenure": {"held": False, "epoch": None, "since": None},
+        "requests": [],
+        "partitions": {"in_flight": 0, "waiting": 0},
+        "in_flight": [],
+        **parts,
+    }
+
+
+def a_partition(**parts: object) -> dict[str, Any]:
+    """Return a partition in flight as the status tells it."""
+    return {
+        "topic": "t",
+        "partition": 0,
+        "request": REQUEST,
+        "phase": "A2-syncing",
+        "step": 1,
+        "steps": 3,
+        "replicas": [1, 2, 3],
+        "target_replicas": [2, 3],
+        "isr": [1, 2],
+        "leader": 1,
+        "blocked_on": None,
+        "stalled": False,
+        **parts,
+    }
+
+
+def a_request(**counts: int) -> dict[str, Any]:
+    """Return a request as the status tells it."""
+    whole = {"total": 2, "done": 0, "in_flight": 0, "waiting": 0, "refused": 0, "cancelled": 0}
+    return {
+        "id": REQUEST,
+        "state": "in_flight",
+        "reason": None,
+        "refusals": [],
+        "partitions": {**whole, **counts},
+    }
+
+
+@dataclass
+class FakeCluster:
+    """ZooKeeper in memory; implements ``OperatorPort``."""
+
+    topics: dict[str, TopicAssignment | str] = field(default_factory=dict)
+    plan: LegacyPlan | None = None
+    goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
+    brokers: frozenset[int] = frozenset({1, 2, 3, 4})
+    outcomes: dict[RequestId, Outcome | str] = field(default_factory=dict)
+    leader: str | None = "daemon:8095"
+    statuses: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the daemon answers, one after the other; the last one stays."""
+
+    def assign(
+        self,
+        partition: TopicPartition,
+        assigned: Sequence[int],
+        *,
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
+    ) -> FakeCluster:
+        """Let a topic znode say this of a partition."""
+        known = self.topics.get(partition.topic)
+        partitions = dict(known.partitions) if isinstance(known, TopicAssignment) else {}
+        partitions[partition.partition] = PartitionAssignment(
+            replicas(*assigned), replicas(*adding), replicas(*removing)
+        )
+        self.topics[partition.topic] = TopicAssignment(partitions, ZkVersion(1), Zxid(9))
+        return self
+
+    def accept(
+        self,
+        partition: TopicPartition,
+        target: Sequence[int],
+        original: Sequence[int] | None = None,
+    ) -> None:
+        """Let the daemon record an entry and take it out of the plan."""
+        self.goals[partition] = Goal(
+            replicas(*target),
+            None if original is None else replicas(*original),
+            REQUEST,
+            Route.LEGACY,
+            ZkVersion(0),
+        )
+        self.take_out(partition)
+
+    def take_out(self, partition: TopicPartition) -> None:
+        """Take an entry out of the plan, and the plan away with the last one."""
+        if self.plan is None:
+            return
+        left = {p: r for p, r in self.plan.entries.items() if p != partition}
+        self.plan = LegacyPlan(left, ZkVersion(self.plan.version + 1), self.plan.czxid)
+
+    def finish(self, partition: TopicPartition, target: Sequence[int]) -> None:
+        """Let a reassignment end at its target."""
+        self.assign(partition, target)
+        self.goals.pop(partition, None)
+        self.take_out(partition)
+        if self.plan is not None and not self.plan.entries and not self.goals:
+            self.plan = None
+
+    # --- OperatorPort --------------------------------------------------------------------------
+
+    def read_plan(self) -> LegacyPlan | None:
+        """Return the plan."""
+        return self.plan
+
+    def read_topics(self, names: Iterable[str]) -> Mapping[str, TopicAssignment | str | None]:
+        """Return topics."""
+        return {n: self.topics.get(n) for n in names}
+
+    def read_goals(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Goal | str | None]:
+        """Return records."""
+        return {p: self.goals.get(p) for p in partitions}
+
+    def live_brokers(self) -> frozenset[BrokerId]:
+        """Return registered brokers."""
+        return frozenset(BrokerId(b) for b in self.brokers)
+
+    def read_outcome(self, request: RequestId) -> Outcome | str | None:
+        """Return how a request ended."""
+        return self.outcomes.get(request)
+
+    def leader_address(self) -> str | None:
+        """Return where the leader listens."""
+        return self.leader
+
+    def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """Write a plan where there is none."""
+        if self.plan is not None:
+            raise ReassignmentConflictError("exists already")
+        self.plan = LegacyPlan(dict(entries), ZkVersion(0), CZXID)
+        return CZXID
+
+    def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """Add to the plan that is there."""
+        if self.plan is None:
+            return self.create_plan(entries)
+        whole = {**self.plan.entries, **entries}
+        self.plan = LegacyPlan(whole, ZkVersion(self.plan.version + 1), self.plan.czxid)
+        return self.plan.czxid
+
+
+@dataclass
+class Terminal:
+    """Runs verbs; time passes only when a verb sleeps, and each sleep lets something happen."""
+
+    cluster: FakeCluster
+    steps: list[Step | BaseException] = field(default_factory=list)
+    environ: dict[str, str] = field(default_factory=lambda: {"REASSIGNER_ZOOKEEPER": "zk:2181"})
+    is_terminal: bool = False
+    unreachable: bool = False
+    at: float = 0.0
+    ran: list[Settings] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def run(self, *args: str) -> Result:
+        """Run a verb and return how it ended."""
+        around = Surroundings(
+            environ=self.environ,
+            connect=self._connect,
+            fetch=self._fetch,
+            run_daemon=self._run_daemon,
+            now=lambda: self.at,
+            sleep=self._sleep,
+            is_terminal=lambda: self.is_terminal,
+        )
+        return CliRunner().invoke(build_app(around), list(args))
+
+    def _connect(self, settings: Settings) -> AbstractContextManager[OperatorPort]:
+        if self.unreachable:
+            where = settings.zookeeper
+            raise SessionSuspendedError(f"ZooKeeper at {where} cannot be reached within 10 s")
+        return nullcontext(self.cluster)
+
+    def _fetch(self, address: str) -> Mapping[str, Any]:
+        self.asked.append(address)
+        statuses = self.cluster.statuses
+        if not statuses:
+            raise SessionSuspendedError(f"http://{address}/status does not answer: refused")
+        return statuses.pop(0) if len(statuses) > 1 else statuses[0]
+
+    def _run_daemon(self, settings: Settings) -> int:
+        self.ran.append(settings)
+        return 0
+
+    def _sleep(self, seconds: float) -> None:
+        self.at += seconds
+        if self.at > 10_000:
+            raise AssertionError("the verb waits for ever")
+        if not self.steps:
+            return
+        step = self.steps.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        step(self.cluster)

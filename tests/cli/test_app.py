@@ -1,0 +1,98 @@
+"""Tests of ``controller.cli.app``: options, wrong usage, and exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.core.options import TenurePolicy
+from tests.cli.builders import FakeCluster, Terminal
+
+VERBS = ("run", "execute", "verify", "status", "watch")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--nonsense",),
+        ("nonsense",),
+        ("execute",),
+        ("execute", "none.json"),
+        ("execute", "a.json", "b.json"),
+        ("execute", "none.json", "--timeout", "soon"),
+        ("execute", "none.json", "--timeout", "-1"),
+        ("verify", "none.json", "--jsn"),
+        ("run", "--step-size"),
+        ("run", "--step-size", "0"),
+        ("run", "--no-step-size"),
+        ("run", "--zookeeper", "a b"),
+        ("run", "--config", "none.toml"),
+        ("run", "--http", "8095"),
+        ("status", "--http", "8095"),
+        ("status", "--zookeeper", ""),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_1(args: tuple[str, ...]) -> None:
+    """No usage text, no stack trace, no code 2, which means something else."""
+    result = Terminal(FakeCluster()).run(*args)
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("reassigner: ")
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_with_an_example(verb: str) -> None:
+    """Help ends with code 0."""
+    result = Terminal(FakeCluster()).run(verb, "--help")
+    assert result.exit_code == 0
+    assert f"Example: reassigner {verb}" in result.stdout
+    assert "--zookeeper" in result.stdout
+
+
+def test_without_a_verb_the_help_is_shown() -> None:
+    """It is wrong usage all the same."""
+    result = Terminal(FakeCluster()).run()
+    assert result.exit_code == 1
+    assert all(verb in result.stderr for verb in VERBS)
+
+
+def test_the_version_is_told() -> None:
+    """The name of the distribution and its version."""
+    result = Terminal(FakeCluster()).run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("kafka-reassigner ")
+
+
+@pytest.mark.parametrize("verb", ["status", "watch"])
+def test_zookeeper_out_of_reach_is_one_line(verb: str) -> None:
+    """Exit code 1 and where it was looked for."""
+    result = Terminal(FakeCluster(), unreachable=True).run(verb, "--zookeeper", "zk9:1")
+    assert result.exit_code == 1
+    message = "reassigner: ZooKeeper at zk9:1 cannot be reached within 10 s"
+    assert result.stderr.splitlines() == [message]
+
+
+def test_a_verb_without_zookeeper_says_how_to_name_it() -> None:
+    """Option, variable and file."""
+    result = Terminal(FakeCluster(), environ={}).run("status")
+    assert result.exit_code == 1
+    assert "--zookeeper is required (or REASSIGNER_ZOOKEEPER" in result.stderr
+
+
+def test_run_takes_every_source(tmp_path: Path) -> None:
+    """Command line before environment before file."""
+    config = tmp_path / "reassigner.toml"
+    config.write_text('step_size = 7\ntenure = "permanent"\nmax_incoming_per_broker = 3\n')
+    terminal = Terminal(FakeCluster())
+    terminal.environ |= {"REASSIGNER_STEP_SIZE": "2", "REASSIGNER_TENURE_LINGER": "9"}
+    options = ("--step-size", "all", "--no-preferred-election", "--config", str(config))
+    assert terminal.run("run", *options).exit_code == 0
+    (settings,) = terminal.ran
+    assert settings.zookeeper == "zk:2181"
+    assert settings.step_size == "all"
+    assert settings.tenure is TenurePolicy.PERMANENT
+    assert settings.tenure_linger_s == 9
+    assert settings.max_incoming_per_broker == 3
+    assert settings.preferred_election is False

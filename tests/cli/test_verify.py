@@ -1,0 +1,68 @@
+"""Tests of ``reassigner verify``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.cli.plans import document_of
+from tests.cli.builders import FakeCluster, Terminal
+from tests.core.builders import replicas, tp
+
+DONE = "Reassignment of partition t-0 is completed."
+MOVING = "Reassignment of partition t-1 is still in progress."
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> str:
+    """Return the file of a plan that puts two partitions on 2 and 3."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document_of({tp(0): replicas(2, 3), tp(1): replicas(2, 3)})))
+    return str(path)
+
+
+def test_a_plan_that_is_done(plan: str) -> None:
+    """Exit code 0, and the words of Kafka's own tool."""
+    cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (2, 3))
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:2] == ["Status of partition reassignment:", DONE]
+
+
+def test_a_plan_under_way(plan: str) -> None:
+    """Exit code 2 while an entry waits or moves."""
+    cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2))
+    cluster.accept(tp(1), (2, 3))
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[1:] == [DONE, MOVING]
+
+
+@pytest.mark.parametrize("adding", [(), (4,)])
+def test_a_plan_that_will_not_come_true(plan: str, adding: tuple[int, ...]) -> None:
+    """Exit code 1: not there, and nobody is on the way there."""
+    cluster = FakeCluster().assign(tp(0), (1, 2, *adding), adding=adding)
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 1
+    assert "rather than 2,3." in result.stdout
+    assert "There is no partition t-1." in result.stdout
+
+
+def test_verify_for_programs(plan: str) -> None:
+    """Each entry with its state and what the topic znode says."""
+    cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (2, 3, 1), removing=(1,))
+    result = Terminal(cluster).run("verify", plan, "--json")
+    assert result.exit_code == 2
+    first, second = json.loads(result.stdout)["entries"]
+    assert first["state"] == "done"
+    assert second == {
+        "topic": "t",
+        "partition": 1,
+        "state": "moving",
+        "target_replicas": [2, 3],
+        "replicas": [2, 3, 1],
+        "adding_replicas": [],
+        "removing_replicas": [1],
+    }

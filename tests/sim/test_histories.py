@@ -1,0 +1,81 @@
+"""
+The daemon's real loop and core through seeded histories of faults.
+
+A seed that ever failed stays in ``REGRESSIONS``; more seeds are run by ``python -m
+tests.sim.histories``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from controller.core.model import TopicPartition
+from controller.core.options import LegacyMode, TenurePolicy
+from controller.znodes import paths
+from tests.sim.faults import Weights
+from tests.sim.histories import Plot, is_finished, play, reactors
+from tests.sim.world import World
+
+PLOT: Final = Plot()
+REGRESSIONS: Final = (17, 35, 86, 87, 115, 164, 166)
+QUIET: Final = replace(PLOT, fault_every_s=1e9)
+
+
+def _options(**changes: object) -> Plot:
+    return replace(PLOT, options=replace(PLOT.options, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
+    """Four of them, one after the other, under a producer that loses nothing."""
+    world = play(seed, QUIET)
+    assert all(world.invariants.committed(p) > 100 for p in world.partitions())
+    assert set(world.producer.answers) <= {0, 3, 6}
+
+
+@pytest.mark.parametrize("seed", [*range(12), *REGRESSIONS])
+def test_any_fault_is_survived(seed: int) -> None:
+    """No rule is broken on the way, and every plan comes to its end once all is healed."""
+    play(seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "plot",
+    [
+        pytest.param(_options(step_size=None), id="single jump"),
+        pytest.param(_options(step_size=2), id="two at a time"),
+        pytest.param(_options(tenure=TenurePolicy.PERMANENT), id="permanent"),
+        pytest.param(_options(legacy_mode=LegacyMode.MIRROR), id="mirror"),
+        pytest.param(_options(max_partitions_in_flight=2), id="two in flight"),
+        pytest.param(
+            replace(PLOT, weights=Weights(daemon_crashed_between=40)), id="crashes between"
+        ),
+    ],
+)
+def test_any_fault_is_survived_with_other_options(plot: Plot, seed: int) -> None:
+    """The options change the way, not the end."""
+    play(seed, plot)
+
+
+@pytest.mark.parametrize("boundary", range(0, 120, 6))
+def test_death_at_any_boundary_is_recovered_from(boundary: int) -> None:
+    """A standby, or Kafka's controller, carries on from wherever the daemon died."""
+    world = World(boundary)
+    world.create_topic("t", {n: [1, 2, 3] for n in range(3)}, min_insync_replicas=2)
+    world.producer.start()
+    world.settle()
+    build = reactors(PLOT.options)
+    first, _standby = world.add_daemon(build), world.add_daemon(build)
+    world.run_for(3.0)
+    first.crash_after(boundary)
+    world.submit_plan({TopicPartition("t", n): [5, 4, 3 - n] for n in range(3)})
+    world.run_until(lambda: is_finished(world), within_s=120.0)
+    world.run_for(10.0)
+    for number in range(3):
+        partition = TopicPartition("t", number)
+        assert world.assignment(partition).replicas == (5, 4, 3 - number)
+    assert world.zookeeper.get(paths.LEGACY_PLAN) is None

@@ -1,0 +1,171 @@
+"""The controller role when things go wrong; what goes right is in the contract of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, RolledBackError
+
+from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
+from controller.core.model import BrokerId, ZkVersion
+from controller.zk.claims import ATTEMPTS, Claims
+from controller.zk.multis import Fence, epoch_check
+from controller.znodes import paths
+from controller.znodes.controllers import encode_controller
+from tests.zk.fakes import SESSION, FakeClient, FakeInbox, Stat, connected_session
+
+US = BrokerId(1_000_000)
+OTHER = SESSION + 1
+
+
+class _Bench:
+    """Claims on a fake client."""
+
+    def __init__(self) -> None:
+        self.client = FakeClient()
+        self.client.put(paths.CONTROLLER_EPOCH, b"5")
+        self.inbox = FakeInbox()
+        self.fence: Fence | None = Fence()
+        session = connected_session(self.client)
+        self.claims = Claims(
+            session,
+            self.inbox,
+            controller_id=US,
+            now_ms=lambda: 0,
+            leadership=lambda: self.fence,
+        )
+        session.add_listener(self.claims)
+
+    def take(self, owner: int = SESSION) -> Callable[[], list[object]]:
+        """Script a claim that succeeds: ours, or a broker's that was faster."""
+
+        def take() -> list[object]:
+            epoch = int(self.client.nodes[paths.CONTROLLER_EPOCH][0]) + 1
+            self.client.put(paths.CONTROLLER_EPOCH, str(epoch).encode())
+            self.client.put(paths.CONTROLLER, encode_controller(US, 0), owner=owner)
+            stat: Stat = self.client.nodes[paths.CONTROLLER_EPOCH][1]
+            return [stat, True, True]
+
+        return take
+
+    def vacate(self) -> Callable[[], list[object]]:
+        """Script the deletion of ``/controller``."""
+
+        def vacate() -> list[object]:
+            del self.client.nodes[paths.CONTROLLER]
+            self.client.fire(paths.CONTROLLER)
+            return [True, True]
+
+        return vacate
+
+
+@pytest.fixture
+def bench() -> Iterator[_Bench]:
+    """Give a bench whose thread is ended."""
+    bench = _Bench()
+    yield bench
+    bench.claims.stop()
+
+
+def test_a_lost_race_is_run_again(bench: _Bench) -> None:
+    """A broker took the vacant role first; it is seized then."""
+    broker = bench.take(OTHER)
+
+    def lose() -> list[object]:
+        broker()
+        return [BadVersionError()]
+
+    bench.client.script.extend([lose, bench.take()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 7
+    assert ("delete", paths.CONTROLLER, 0) in bench.client.committed[1]
+
+
+def test_races_are_not_run_for_ever(bench: _Bench) -> None:
+    """The loop decides when to try again."""
+    bench.client.script.extend([[BadVersionError()]] * ATTEMPTS)
+    bench.claims.claim()
+    assert "others" in bench.inbox.wait_for(ClaimFailed).reason
+    assert bench.claims.held is None
+
+
+def test_a_claim_whose_answer_was_lost_is_found(bench: _Bench) -> None:
+    """Ours by owner and epoch; not claimed twice."""
+    take = bench.take()
+
+    def lose_the_answer() -> object:
+        take()
+        return ConnectionLoss()
+
+    bench.client.script.append(lose_the_answer)
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+    assert bench.claims.held is not None
+    assert bench.claims.held.version == 1
+
+
+def test_a_request_that_was_lost_is_made_again(bench: _Bench) -> None:
+    """Nothing of it was done."""
+    bench.client.script.extend([ConnectionLoss(), bench.take()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+
+
+def test_a_session_that_ends_meanwhile_takes_the_claim_with_it(bench: _Bench) -> None:
+    """And the znode that still stands is deleted: nobody stands behind it."""
+    take = bench.take()
+
+    def expire() -> list[object]:
+        results = take()
+        bench.claims.lost("expired")
+        return results
+
+    bench.client.script.extend([expire, bench.vacate()])
+    bench.claims.claim()
+    bench.inbox.wait_for(ClaimFailed)
+    bench.claims.stop()
+    assert bench.claims.held is None
+
+
+def test_a_refusal_is_told_with_its_reason(bench: _Bench) -> None:
+    """Credentials that do not suffice are no race."""
+    bench.client.script.append([RolledBackError(), NoAuthError()])
+    bench.claims.claim()
+    assert "NoAuth" in bench.inbox.wait_for(ClaimFailed).reason
+
+
+def test_only_the_leading_daemon_claims(bench: _Bench) -> None:
+    """Checked in the multi itself."""
+    bench.fence = None
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ClaimFailed).reason == "another daemon leads"
+    bench.fence = Fence(epoch_check(ZkVersion(3)))
+    bench.client.script.append([BadVersionError()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ClaimFailed, count=2).reason == "another daemon leads"
+    assert bench.client.committed[0][0] == ("check", paths.EPOCH, 3)
+
+
+def test_a_loss_is_told_once(bench: _Bench) -> None:
+    """Whatever else is heard of it later."""
+    bench.client.script.append(bench.take())
+    bench.claims.claim()
+    bench.inbox.wait_for(ControllerClaimed)
+    bench.claims.lost("expired")
+    bench.claims.connected(is_new=True)
+    bench.claims.stop()
+    assert bench.inbox.of(Deposed) == [Deposed("expired")]
+
+
+def test_losing_the_leadership_gives_the_role_back(bench: _Bench) -> None:
+    """Who may not write must not stand in the way of a controller that can."""
+    bench.client.script.append(bench.take())
+    bench.claims.claim()
+    bench.inbox.wait_for(ControllerClaimed)
+    bench.client.script.append(bench.vacate())
+    bench.claims.resign_if_held()
+    bench.inbox.wait_for(Deposed)
+    assert paths.CONTROLLER not in bench.client.nodes
+    bench.claims.resign_if_held()
+    assert len(bench.inbox.of(Deposed)) == 1

@@ -1,0 +1,56 @@
+"""Reading znodes, present, absent or coming into being."""
+
+from __future__ import annotations
+
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+
+from controller.zk.readers import WINDOW, Reader, watch
+from tests.zk.fakes import SESSION, FakeClient, connected_session
+
+
+def _reader(client: FakeClient) -> Reader:
+    return Reader(connected_session(client))
+
+
+def test_a_znode_is_read_with_what_identifies_it() -> None:
+    """Version, creation and owner."""
+    client = FakeClient()
+    client.put("/a", b"x", owner=SESSION)
+    assert _reader(client).get("/a") == (b"x", 0, 1, SESSION)
+
+
+def test_an_absent_znode_is_watched_for_its_creation() -> None:
+    """It is none, not an error."""
+    client, fired = FakeClient(), []
+    reader = _reader(client)
+    assert reader.get_watched("/a", watch(lambda: fired.append(1))) is None
+    client.put("/a", b"")
+    assert fired == [1]
+
+
+def test_a_directory_in_the_making_is_watched() -> None:
+    """Empty until it exists."""
+    client, fired = FakeClient(), []
+    assert _reader(client).children_watched("/d", watch(lambda: fired.append(1))) == ()
+    client.fire("/d")
+    assert fired == [1]
+
+
+def test_a_broken_connection_fires_no_watch() -> None:
+    """The session's listeners see to that; kazoo calls every watch then."""
+    fired: list[int] = []
+    call = watch(lambda: fired.append(1))
+    call(WatchedEvent(EventType.NONE, KazooState.SUSPENDED, "/a"))
+    assert fired == []
+    call(WatchedEvent(EventType.CREATED, KazooState.CONNECTED, "/a"))
+    assert fired == [1]
+
+
+def test_more_than_a_window_is_read_in_order() -> None:
+    """Every key has its answer."""
+    client = FakeClient()
+    client.put("/5", b"five")
+    keys = list(range(2 * WINDOW + 3))
+    read = dict(_reader(client).get_many(keys, lambda n: f"/{n}"))
+    assert list(read) == keys
+    assert [n for n, znode in read.items() if znode is not None] == [5]

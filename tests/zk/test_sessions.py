@@ -1,0 +1,104 @@
+"""What listeners are told of the session."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+
+from controller.errors import PlanInvalidError
+from controller.zk.sessions import Session
+from controller.znodes import paths
+from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, connected_session
+
+
+class _Listener:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.has_lost = threading.Event()
+
+    def connected(self, *, is_new: bool) -> None:
+        self.told.append(is_new)
+
+    def lost(self, reason: str) -> None:
+        self.told.append(reason)
+        self.has_lost.set()
+
+
+def _listened(client: FakeClient, *, timeout_s: float = WITHIN_S) -> tuple[Session, _Listener]:
+    session, listener = connected_session(client, timeout_s=timeout_s), _Listener()
+    session.add_listener(listener)
+    return session, listener
+
+
+def test_a_short_interruption_is_no_loss() -> None:
+    """Watches have to be set again, but the session is the same."""
+    client = FakeClient()
+    session, listener = _listened(client)
+    client.reconnect()
+    assert listener.told == [False]
+    assert session.is_connected
+
+
+def test_another_session_follows_a_loss() -> None:
+    """First the loss is told, then that everything begins anew."""
+    client = FakeClient()
+    session, listener = _listened(client)
+    client.reconnect(session=SESSION + 1)
+    assert listener.told == ["the ZooKeeper session expired", True]
+    assert session.id == SESSION + 1
+
+
+def test_silence_beyond_the_timeout_is_a_loss() -> None:
+    """ZooKeeper cannot tell us that the session expired while it cannot be reached."""
+    client = FakeClient()
+    session, listener = _listened(client, timeout_s=0.01)
+    client.listener(KazooState.SUSPENDED)
+    assert listener.has_lost.wait(WITHIN_S)
+    assert "no contact" in str(listener.told[0])
+    assert not session.is_connected
+
+
+def test_our_own_stop_is_no_loss() -> None:
+    """Nobody has to act on it."""
+    client = FakeClient()
+    session, listener = _listened(client)
+    session.stop()
+    assert listener.told == []
+
+
+def test_refused_credentials_make_the_session_unusable() -> None:
+    """The client library gives up then; the process has to end."""
+    client = FakeClient()
+    session = connected_session(client)
+    assert session.is_usable
+    client.client_state = KeeperState.AUTH_FAILED
+    assert not session.is_usable
+
+
+def test_a_wrong_chroot_is_refused() -> None:
+    """Rather than creating an empty cluster there."""
+    with pytest.raises(PlanInvalidError, match="chroot"):
+        Session(FakeClient(), timeout_s=1).start(within_s=1)
+
+
+def test_what_we_create_gets_the_permissions_of_the_cluster() -> None:
+    """Else brokers could not change it."""
+    client = FakeClient()
+    mine = make_acl("sasl", "kafka", all=True)
+    everyone = make_acl("world", "anyone", read=True)
+    client.acls[paths.TOPICS] = [mine, everyone]
+    connected_session(client)
+    assert client.default_acl == [mine, everyone]
+
+
+def test_an_open_cluster_stays_open() -> None:
+    """Where anybody may do anything."""
+    client = FakeClient()
+    client.acls[paths.TOPICS] = client.acls["/admin"] = OPEN_ACL_UNSAFE
+    connected_session(client)
+    assert client.default_acl == OPEN_ACL_UNSAFE

@@ -1,0 +1,153 @@
+"""What is read again, and when."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kazoo.exceptions import ConnectionLoss
+
+from controller.core.events import (
+    BrokersRead,
+    GoalsRead,
+    LegacyPlanRead,
+    OrphansRead,
+    StateChanged,
+    StatesRead,
+    TopicsRead,
+)
+from controller.core.model import TopicPartition
+from controller.reactor.ports import Znode
+from controller.zk.watches import CHUNK, Watches
+from controller.znodes import paths
+from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, connected_session
+
+P = TopicPartition("t", 0)
+STATE = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}'
+TOPIC = b'{"version":1,"partitions":{"0":[1]}}'
+
+
+class _Bench:
+    """Watches on a fake client."""
+
+    def __init__(self) -> None:
+        self.client = FakeClient()
+        self.inbox = FakeInbox()
+        session = connected_session(self.client)
+        self.watches = Watches(session, self.inbox)
+        session.add_listener(self.watches)
+
+    def hold(self) -> threading.Event:
+        """Keep both threads busy until the event is set."""
+        free = threading.Event()
+        for worker in self.watches.threads():
+            worker.put(lambda: assert_(free.wait(WITHIN_S)))
+        return free
+
+
+def assert_(holds: bool) -> None:  # noqa: FBT001 - an assertion as an expression
+    """Assert, where only an expression can stand."""
+    assert holds
+
+
+@pytest.fixture
+def bench() -> Iterator[_Bench]:
+    """Give a bench whose threads are ended."""
+    bench = _Bench()
+    yield bench
+    bench.watches.stop()
+
+
+def test_many_changes_are_read_once(bench: _Bench) -> None:
+    """However often it changed before its turn came."""
+    bench.watches.read(Znode.LEGACY_PLAN)
+    bench.inbox.wait_for(LegacyPlanRead)
+    free = bench.hold()
+    for _ in range(5):
+        bench.client.put(paths.LEGACY_PLAN, b"{}")
+        bench.watches.read(Znode.LEGACY_PLAN)
+    bench.watches.read(Znode.BROKERS)
+    free.set()
+    bench.inbox.wait_for(BrokersRead)
+    assert len(bench.inbox.of(LegacyPlanRead)) == 2
+
+
+def test_many_topics_are_read_together(bench: _Bench) -> None:
+    """A batch that rewrites a hundred topics fires a hundred watches."""
+    names = [f"t{n}" for n in range(100)]
+    for name in names:
+        bench.client.put(paths.topic_path(name), TOPIC)
+    bench.watches.read_topics(names)
+    bench.inbox.wait_for(TopicsRead)
+    free = bench.hold()
+    for name in names:
+        bench.client.put(paths.topic_path(name), TOPIC)
+    free.set()
+    assert bench.inbox.wait_for(TopicsRead, count=2).topics.keys() == set(names)
+
+
+def test_very_many_states_come_in_parts(bench: _Bench) -> None:
+    """No turn of the loop becomes long for having read much."""
+    partitions = [TopicPartition("t", n) for n in range(CHUNK + 1)]
+    bench.watches.read_states(partitions, watched=False)
+    bench.inbox.wait_for(StatesRead, count=2)
+    assert [len(e.states) for e in bench.inbox.of(StatesRead)] == [CHUNK, 1]
+
+
+def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
+    """The loop asks only once."""
+    bench.client.put(paths.state_path(P), STATE)
+    bench.client.failures.append(ConnectionLoss())
+    bench.watches.read_states([P], watched=False)
+    assert bench.inbox.wait_for(StatesRead).states[P] is not None
+
+
+def test_a_watched_state_is_told_once(bench: _Bench) -> None:
+    """Then it has to be asked for again."""
+    bench.client.put(paths.state_path(P), STATE)
+    bench.watches.read_states([P], watched=True)
+    bench.inbox.wait_for(StatesRead)
+    bench.client.put(paths.state_path(P), STATE)
+    bench.client.put(paths.state_path(P), STATE)
+    assert bench.inbox.of(StateChanged) == [StateChanged(P)]
+
+
+def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) -> None:
+    """It may have changed while nobody looked; nobody but us writes our own records."""
+    bench.client.put(paths.state_path(P), STATE)
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.watches.read(Znode.LEGACY_PLAN)
+    bench.watches.read(Znode.GOALS)
+    bench.watches.read_topics(["t"])
+    bench.watches.read_states([P], watched=True)
+    bench.inbox.wait_for(LegacyPlanRead)
+    bench.inbox.wait_for(StatesRead)
+    bench.client.reconnect()
+    bench.inbox.wait_for(LegacyPlanRead, count=2)
+    bench.inbox.wait_for(TopicsRead, count=2)
+    assert bench.inbox.of(StateChanged) == [StateChanged(P)]
+    assert len(bench.inbox.of(GoalsRead)) == 1
+
+
+def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None:
+    """Another daemon may have led in between."""
+    bench.watches.read(Znode.GOALS)
+    bench.inbox.wait_for(GoalsRead)
+    bench.client.reconnect(session=SESSION + 1)
+    bench.inbox.wait_for(GoalsRead, count=2)
+
+
+def test_own_records_can_be_waited_for(bench: _Bench) -> None:
+    """A new leader begins with the records as they are."""
+    bench.watches.read_own_records()
+    assert len(bench.inbox.of(GoalsRead)) == len(bench.inbox.of(OrphansRead)) == 1
+
+
+def test_a_registration_that_cannot_be_read_is_not_a_dead_broker(bench: _Bench) -> None:
+    """It counts as one that forbids being its controller."""
+    bench.client.put(f"{paths.BROKER_IDS}/1", b"garbage")
+    bench.client.put(f"{paths.BROKER_IDS}/x", b"")
+    bench.watches.read(Znode.BROKERS)
+    (broker,) = bench.inbox.wait_for(BrokersRead).brokers.values()
+    assert broker.has_features
