@@ -24,7 +24,9 @@ def main(names: list[str]) -> int:
     """Measure what is named, or everything; 1 when a name is unknown."""
     unknown = [n for n in names if n not in BENCHMARKS]
     if unknown:
-        print(f"no such benchmark: {unknown[0]}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        print(
+            f"no such benchmark: {unknown[0]}; there are {', '.join(BENCHMARKS)}", file=sys.stderr
+        )
         return 1
     exit_on_sigterm()
     figures: list[Figure] = []

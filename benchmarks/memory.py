@@ -29,7 +29,9 @@ UNLIMITED: Final = 1_000_000
 def fill() -> tuple[int, DaemonLoop]:
     """Bring that many partitions in flight, where they stay; return how many and the loop."""
     world = World(1, produce_every_s=NEVER_S)
-    partitions = [TopicPartition(f"t{t}", n) for t in range(TOPICS) for n in range(IN_FLIGHT // TOPICS)]
+    partitions = [
+        TopicPartition(f"t{t}", n) for t in range(TOPICS) for n in range(IN_FLIGHT // TOPICS)
+    ]
     for t in range(TOPICS):
         world.create_topic(
             f"t{t}",

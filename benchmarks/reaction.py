@@ -72,9 +72,7 @@ def measure() -> list[Figure]:
         targets = ([2, 3], [3, 1], [1, 2])
         with _daemon(cluster, "tenure", "--tenure", "permanent") as daemon:
             eventually(lambda: cluster.controller() not in cluster.brokers, within_s=30)
-            within = [
-                _trial(cluster, daemon, "moved", targets[n % 3]) for n in range(TRIALS)
-            ]
+            within = [_trial(cluster, daemon, "moved", targets[n % 3]) for n in range(TRIALS)]
         eventually(lambda: cluster.controller() in cluster.brokers, within_s=30)
         with _daemon(cluster, "idle", "--tenure-linger", str(LINGER_S)) as daemon:
             idle = []

@@ -10,15 +10,19 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 from confluent_kafka import KafkaException
 
 from integration.cluster import Cluster
+from integration.laws import broken_laws
+from integration.plans import Daemons
 from integration.processes import exit_on_sigterm
 from integration.scratch import scratch_directory
 from integration.servers import ZooKeeperServer
+from integration.transactions import writes
 
 
 class MakeTopic(Protocol):
@@ -93,3 +97,17 @@ def make_topic(cluster: Cluster, fresh_name: Callable[[], str]) -> Iterator[Make
             cluster.delete_topics(name)
         except KafkaException:
             continue  # never created, or deleted by the test
+
+
+@pytest.fixture
+def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator[Daemons]:
+    """
+    Give daemons, and judge afterwards whatever they wrote.
+
+    They end before the topics are deleted, for which a broker has to lead.
+    """
+    del make_topic
+    started = Daemons(cluster, tmp_path)
+    yield started
+    started.close()
+    assert broken_laws(writes(cluster)) == []

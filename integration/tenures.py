@@ -41,6 +41,9 @@ def running_daemon(cluster: Cluster, *options: str) -> Iterator[Daemon]:
         assert '"level": "error"' not in log, log
         assert "Traceback" not in log, log
         eventually(cluster.controller_broker, within_s=20, what="a broker takes the role back")
+    except BaseException:
+        print(daemon.log.read_text())  # the directory does not outlive the run
+        raise
     finally:
         daemon.stop()  # a killed one would keep the role from the next test until its session ends
         daemon.port.close()

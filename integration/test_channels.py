@@ -12,9 +12,11 @@ import queue
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
@@ -168,9 +170,17 @@ def topic(make_topic: MakeTopic) -> TopicPartition:
 
 
 @pytest.fixture
-def configured(make_topic: MakeTopic) -> str:
-    """Return a topic with a setting of its own, made while a broker is the controller."""
-    return make_topic({0: [1]}, {"min.insync.replicas": "2"})
+def configured(make_topic: MakeTopic, cluster: Cluster) -> str:
+    """Return a topic with a setting of its own that every broker was told of by a broker."""
+    name = make_topic({0: [1]}, {"min.insync.replicas": "2"})
+    for broker in cluster.brokers.values():
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        eventually(partial(_knows, admin, name), within_s=30)
+    return name
+
+
+def _knows(admin: AdminClient, topic: str) -> bool:
+    return admin.list_topics(topic, timeout=10).topics[topic].error is None
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,15 +31,6 @@ from integration.plans import (
 from integration.waiting import eventually
 
 ONE_AT_A_TIME = ("--tenure", "permanent", "--max-partitions-in-flight", "1")
-
-
-@pytest.fixture
-def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator[Daemons]:
-    """Give daemons that end before the topics are deleted, for which a broker has to lead."""
-    del make_topic
-    started = Daemons(cluster, tmp_path)
-    yield started
-    started.close()
 
 
 def test_a_plan_written_before_the_daemon_starts_is_taken_up(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Self
@@ -35,15 +34,6 @@ from integration.transactions import Assignment, assignments, writes
 from integration.waiting import eventually
 
 DURABLE = {"min.insync.replicas": "2"}
-
-
-@pytest.fixture
-def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator[Daemons]:
-    """Give daemons that end before the topics are deleted, for which a broker has to lead."""
-    del make_topic
-    started = Daemons(cluster, tmp_path)
-    yield started
-    started.close()
 
 
 @pytest.mark.smoke

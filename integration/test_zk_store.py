@@ -54,7 +54,11 @@ class TestZkStore(StoreContract):
 @pytest.fixture
 def claimed(build: Build) -> ZkRig:
     """Give a store that holds the claim."""
-    rig = build()
+    return _claimed(build)
+
+
+def _claimed(build: Build, *, session_timeout_s: float = SESSION_TIMEOUT_S) -> ZkRig:
+    rig = build(session_timeout_s=session_timeout_s)
     rig.put(paths.CONTROLLER_EPOCH, b"5")
     rig.store.claim_controller()
     rig.wait_for(ControllerClaimed)
@@ -99,10 +103,9 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
 # --- broken connections --------------------------------------------------------------------------
 
 
-def test_a_commit_without_a_connection_is_unknown(
-    claimed: ZkRig, zookeeper: ZooKeeperServer
-) -> None:
+def test_a_commit_without_a_connection_is_unknown(build: Build, zookeeper: ZooKeeperServer) -> None:
     """Nobody can say what is durable; the claim itself outlives a short interruption."""
+    claimed = _claimed(build, session_timeout_s=60)
     claimed.store.read(Znode.LEGACY_PLAN)
     claimed.wait_for(LegacyPlanRead)
     zookeeper.kill()
@@ -111,7 +114,13 @@ def test_a_commit_without_a_connection_is_unknown(
             claimed.store.commit([[Create("/a", b"")]])
     finally:
         zookeeper.start()
-    claimed.put(paths.LEGACY_PLAN, b"{}")
+    eventually(
+        lambda: claimed.place.client.create(paths.LEGACY_PLAN, b"{}", makepath=True),
+        within_s=60,
+        what="ZooKeeper takes requests again",
+        tolerating=(KazooException,),
+    )
+    claimed.session.wait(60)
     claimed.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
     assert claimed.is_quiet(Deposed)
     assert claimed.store.commit([[Create("/b", b"")]]) == [Committed()]

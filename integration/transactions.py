@@ -16,7 +16,6 @@ import json
 import struct
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from integration.cluster import Cluster
@@ -96,17 +95,6 @@ def assignment_in(write: Write, partition: int) -> Assignment | None:
         tuple(content.get("adding_replicas", {}).get(number, ())),
         tuple(content.get("removing_replicas", {}).get(number, ())),
     )
-
-
-def tenures(history: list[Write]) -> dict[int, list[tuple[int, int]]]:
-    """Return, for each session that ever was the controller, when (zxid) and with which epoch."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for _zxid, group in groupby(history, key=attrgetter("zxid")):
-        multi = {write.path: write for write in group}
-        holder, epoch = multi.get("/controller"), multi.get("/controller_epoch")
-        if holder is not None and holder.data and epoch is not None and epoch.data:
-            found.setdefault(holder.session, []).append((holder.zxid, int(epoch.data)))
-    return found
 
 
 def _read(log: bytes) -> Iterator[Write]:

@@ -96,7 +96,12 @@ class ZkRig:
     """One daemon's store; see ``StoreRig``."""
 
     def __init__(
-        self, place: Chroot, *, http: str | None = None, digest: str | None = None
+        self,
+        place: Chroot,
+        *,
+        http: str | None = None,
+        digest: str | None = None,
+        session_timeout_s: float = SESSION_TIMEOUT_S,
     ) -> None:
         """
         Connect a daemon.
@@ -105,6 +110,7 @@ class ZkRig:
             place: Where.
             http: Its address, if several daemons compete.
             digest: ``user:password`` it authenticates with, if any.
+            session_timeout_s: How long its session outlives its connection.
 
         """
         self.place = place
@@ -113,11 +119,11 @@ class ZkRig:
         place.put(paths.TOPICS)
         client = KazooClient(
             hosts=place.hosts,
-            timeout=SESSION_TIMEOUT_S,
+            timeout=session_timeout_s,
             connection_retry=dict(RECONNECT),
             auth_data=[("digest", digest)] if digest else None,
         )
-        self.session = Session(client, timeout_s=SESSION_TIMEOUT_S)
+        self.session = Session(client, timeout_s=session_timeout_s)
         self.leadership = None if http is None else Leadership(self.session, self.inbox, http=http)
         self.store = ZkStore(
             self.session,
@@ -197,8 +203,13 @@ def rigs_in(place: Chroot) -> Iterator[Callable[..., ZkRig]]:
     """Yield what builds rigs in one place; all are stopped in the end."""
     built: list[ZkRig] = []
 
-    def build(*, http: str | None = None, digest: str | None = None) -> ZkRig:
-        rig = ZkRig(place, http=http, digest=digest)
+    def build(
+        *,
+        http: str | None = None,
+        digest: str | None = None,
+        session_timeout_s: float = SESSION_TIMEOUT_S,
+    ) -> ZkRig:
+        rig = ZkRig(place, http=http, digest=digest, session_timeout_s=session_timeout_s)
         built.append(rig)
         return rig
 

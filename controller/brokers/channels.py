@@ -44,7 +44,8 @@ class Backoff:
     """Pauses between attempts to reach a broker: doubling, up to a maximum, with jitter."""
 
     first_s: float = 0.05
-    most_s: float = 2.0
+    most_s: float = 0.25
+    """Low: a broker that registered is about to listen, and its clients may be sooner than we."""
 
     def pause_s(self, failures: int, chance: float) -> float:
         """

@@ -8,6 +8,7 @@ under way.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -118,7 +119,7 @@ class Execution:
         if self._wishes.as_json:
             return
         say("Current partition replica assignment\n")
-        say_json(self._rollback)
+        say(json.dumps(self._rollback, separators=(",", ":")))
         say("\nSave this to use as a plan for going back.")
 
     # --- waiting -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, PartitionState
 from controller.core.phases import Stopping
 from controller.core.view import ClusterView
 
@@ -38,8 +38,9 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
     """
     Note acknowledgements of leaders and failed log directories.
 
-    An acknowledgement is error NONE, or "already at this leader epoch" on a resend of the same
-    request.
+    An acknowledgement is error NONE, or "already at this leader epoch" where only a request of this
+    tenure can have told it: on a resend, or when this tenure wrote the epoch and an answer got lost
+    with its channel.
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
@@ -63,13 +64,17 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
             # It has this epoch, whoever told it: it does not count on the orphan any more.
             view.confirmed[partition] = (event.broker, epoch)
             view.due.orphans = True
-        if partition not in view.reassignments or (
-            error != NONE and not (repeated and event.resent)
-        ):
+        known = repeated and (event.resent or _is_ours(view, state))
+        if partition not in view.reassignments or not (error == NONE or known):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
             view.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
+
+
+def _is_ours(view: ClusterView, state: PartitionState) -> bool:
+    """Whether this tenure wrote the state's leader epoch; nobody else can have sent it then."""
+    return view.tenure is not None and state.controller_epoch == view.tenure.epoch
 
 
 def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:

@@ -292,7 +292,8 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
 def issued(view: ClusterView, effect: Effect, now: Instant) -> None:
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
-        case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED):
+        case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
+            # What was to follow the rejected write was not sent: everybody is told anew.
             view.seeding.update(partitions)
         case ReadStates(partitions=partitions, purpose=ReadPurpose.REFRESH):
             view.refreshing.update(partitions)

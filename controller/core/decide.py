@@ -31,6 +31,7 @@ from controller.core.records import (
 )
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
 from controller.core.tenures import consider_tenure, hold_of
+from controller.core.topic_configs import ask_for_stranded
 from controller.core.view import ClusterView, Due
 
 SCAN_MAX = 2000
@@ -67,6 +68,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         pass_on(view, due),
         welcome(view, due),
         partitions,
+        ask_for_stranded(view, due, now),
         follow_watches(view, due),
     ]
     if due.plan:

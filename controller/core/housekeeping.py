@@ -7,6 +7,8 @@ their leader again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.core.duties import elect_preferred, introduce
 from controller.core.effects import (
     Effect,
@@ -68,7 +70,7 @@ def follow_notifications(view: ClusterView, due: Due) -> Decision:
 
 def bury_orphans(view: ClusterView, due: Due) -> Decision:
     """Delete what could not be deleted when its broker was away, if it is still nobody's."""
-    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in due.buried]
+    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(due.buried)]
     effects: list[Effect] = []
     if due.orphans or due.claimed or due.joined or due.seeded:
         for orphan in view.orphans.values():
@@ -81,6 +83,10 @@ def bury_orphans(view: ClusterView, due: Due) -> Decision:
                     for delete in (False, True)
                 ]
     return Decision(tuple(changes), tuple(effects))
+
+
+def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
+    return sorted(orphans, key=lambda o: (o.broker, o.partition))
 
 
 def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from itertools import chain
 
 from controller.core.acceptance import accept_legacy, entry_text, legacy_request_id
-from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
+from controller.core.effects import Effect
 from controller.core.model import (
     Goal,
     Instant,
@@ -32,10 +32,9 @@ from controller.core.records import (
     OutcomeRecord,
     RefusalRecord,
 )
+from controller.core.topic_configs import ask
 from controller.core.view import ClusterView, Due, LegacyNode, Reassignment
 
-CONFIG_TIMER = "topic_configs"
-CONFIG_RETRY_S = 5.0
 FOREIGN = RequestId("foreign")
 
 
@@ -43,7 +42,7 @@ def follow_plan(
     view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
 ) -> Decision:
     """Accept new entries, drop what an operator took out, tidy the znode, learn topic settings."""
-    changes = [c for p in due.dropped if (c := _dropped(view, p)) is not None]
+    changes = [c for p in sorted(due.dropped) if (c := _dropped(view, p)) is not None]
     legacy = view.legacy
     if legacy is not None and not legacy.stale:
         accepted = accept_legacy(view, legacy)
@@ -57,18 +56,7 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
     """Ask for the settings of every topic with work, again when they are old."""
     entries = view.legacy.entries if view.legacy is not None else {}
     topics = {p.topic for p in chain(view.reassignments, entries) if p.topic in view.topics}
-    wanted = []
-    for topic in topics:
-        asked = view.asked_configs.get(topic)
-        interval = view.options.config_refresh_s if topic in view.configs else CONFIG_RETRY_S
-        if asked is None or now - asked >= interval:
-            wanted.append(topic)
-    if wanted:
-        again = SetTimer(CONFIG_TIMER, Instant(now + CONFIG_RETRY_S))
-        return [DescribeTopicConfigs(tuple(sorted(wanted))), again]
-    if topics:
-        return [SetTimer(CONFIG_TIMER, Instant(now + view.options.config_refresh_s))]
-    return []
+    return ask(view, topics, now)
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:

@@ -43,6 +43,7 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.model import (
+    NO_LEADER,
     BrokerId,
     Instant,
     LegacyPlan,
@@ -77,13 +78,13 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.due.tenure = view.due.plan = True
         case IsrNotificationsRead():
             view.notifications["isr_notifications"] = event.names
-            view.due.notified.update(dict.fromkeys(event.partitions))
+            view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
         case LogDirEventsRead():
             view.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
         case PreferredElectionRead():
             view.preferred_version = event.version
-            view.preferred.update(dict.fromkeys(event.partitions or ()))
+            view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
             view.due.elections = True
         case OrphansRead():
             view.orphans = {(o.broker, o.partition): o for o in event.orphans}
@@ -401,3 +402,5 @@ def _timer(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
     view.due.add(p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping))
+    # Without a leader: the topic's settings may allow what they did not allow before.
+    view.due.add(p for p, state in view.states.items() if state.leader == NO_LEADER)

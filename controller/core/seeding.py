@@ -70,7 +70,7 @@ def follow_watches(view: ClusterView, due: Due) -> Decision:
     """Read the states whose watch fired and that somebody waits for."""
     wanted = tuple(
         p
-        for p in due.changed
+        for p in sorted(due.changed)
         if p in view.reassignments and isinstance(view.reassignments[p].phase, Syncing)
     )
     return Decision(effects=(ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ())

@@ -96,6 +96,7 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
         return Decision(
             changes=(Change((IdleRecord(now),)),), effects=(SetTimer(LINGER_TIMER, until),)
         )
-    if now - view.idle_since >= view.options.tenure_linger_s:
+    # Computed as the timer was, or a rounding step would make it fire just too early.
+    if now >= view.idle_since + view.options.tenure_linger_s:
         return Decision(effects=(ResignController("nothing left to do"),))
     return Decision()

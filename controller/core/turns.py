@@ -177,8 +177,9 @@ class Turn:
         surplus = copying[max(size - len(synced), 0) :]
         if not surplus:
             return None
-        kept = tuple(r for r in original if r in self.assignment.replicas)
-        kept += tuple(r for r in self.assignment.replicas if r not in kept and r not in surplus)
+        staying = tuple(r for r in self.assignment.replicas if r not in surplus)
+        kept = tuple(r for r in original if r in staying)
+        kept += tuple(r for r in staying if r not in kept)
         return PartitionAssignment(kept + surplus, adding, surplus)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from controller.core.apply import apply, invalidate, issued, versions_moved
 from controller.core.decide import decide
@@ -65,6 +66,9 @@ from controller.reactor.ports import (
 
 ROUNDS_MAX = 50
 """Decisions per turn before the inbox is looked at again."""
+
+
+CHANNEL_EFFECTS: Final = (OpenChannel, CloseChannel, SendLiveBrokers)
 
 
 class Reactor:
@@ -194,6 +198,10 @@ class Reactor:
         due = self.view.take_due()
         decision = decide(self.view, due, now)
         decided = self._clock.now()
+        # Channels first: what a change sends to a broker that just joined needs its queue.
+        for effect in decision.effects:
+            if isinstance(effect, CHANNEL_EFFECTS):
+                self._carry_out(effect, now)
         try:
             self._commit(decision.changes, now)
         except FencedError as error:
@@ -202,7 +210,8 @@ class Reactor:
             return
         committed = self._clock.now()
         for effect in decision.effects:
-            self._carry_out(effect, now)
+            if not isinstance(effect, CHANNEL_EFFECTS):
+                self._carry_out(effect, now)
         self._observer.on_turn(
             decision,
             self.view,

@@ -5,8 +5,9 @@ A broker gets one request at a time. While one is out, whatever is added joins t
 queue: the newest state of a partition replaces an older one that was not sent yet. Within a batch
 LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them;
 what would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about
-to be stopped) begins a new batch. An UpdateMetadata with only the live brokers goes before all of
-it: a broker silently ignores a leader it does not know.
+to be stopped) begins a new batch. An UpdateMetadata with the live brokers goes before all of it: a
+broker silently ignores a leader it does not know. So does the one that tells a newcomer everything:
+until then it would deny its clients that their topics exist.
 """
 
 from __future__ import annotations
@@ -146,6 +147,9 @@ class Outbox:
             if seen is not None:
                 for tail in tails:
                     tail[partition] = seen
+        if brokers is not None:
+            for broker in recipients:  # newcomers: what follows must not go before this
+                self._queues[broker].batches.append(_Batch())
 
     def add_stop_replica(
         self,
@@ -184,7 +188,7 @@ class Outbox:
         for broker, queue in self._queues.items():
             if queue.busy:
                 continue
-            if not queue.ready and queue.batches:
+            while not queue.ready and queue.batches:
                 queue.ready.extend(_requests(view, queue.batches.popleft()))
             if queue.ready:
                 queue.busy = True
@@ -196,7 +200,7 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
         return
     epoch = view.tenure.epoch
     live = tuple(view.brokers.values())
-    if batch.live_brokers:
+    if batch.live_brokers and (batch.leader_and_isr or not batch.update_metadata):
         yield UpdateMetadata(epoch, (), live)
     for states in _chunks(tuple(batch.leader_and_isr.values()), LEADER_AND_ISR_CHUNK):
         leaders = {s.leader for s in states}

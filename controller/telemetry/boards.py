@@ -90,13 +90,9 @@ class StatusBoard:
             return None
         clocks = Clocks(started, self._wall())
         self._count(view, started)
-        snapshot = Snapshot(
-            status=status_of(
-                view, clocks, engine=self._engine, stalled_after_s=self._stalled_after_s
-            ),
-            work=work_counts(view, started, self._stalled_after_s),
-            cluster=self._cluster,
-        )
+        work = work_counts(view, started, self._stalled_after_s)
+        status = status_of(view, clocks, work, engine=self._engine)
+        snapshot = Snapshot(status, work, self._cluster)
         self._latest = snapshot
         ended = self._clock.now()
         self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))

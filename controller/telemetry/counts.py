@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from controller.core.model import Instant, TopicPartition
-from controller.core.phases import label_of
+from controller.core.model import BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.phases import LABELS, Ended, Pending, Phase
 from controller.core.view import ClusterView
-from controller.telemetry.status import is_stalled
 
 
 @dataclass(frozen=True, slots=True)
 class WorkCounts:
-    """Reassignments by phase and by what they wait for."""
+    """Reassignments by phase, by what they wait for, and by request."""
 
     phases: Counter[str]
     blocked: Counter[str]
-    stalled: tuple[TopicPartition, ...]
+    moving: Counter[RequestId]
+    """Those in flight, by request."""
+    waiting: Counter[RequestId]
+    in_flight: tuple[TopicPartition, ...]
+    stalled: frozenset[TopicPartition]
+    """Those in flight that have not come on for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +43,37 @@ class ClusterCounts:
 
 
 def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> WorkCounts:
-    """Count the reassignments."""
-    phases: Counter[str] = Counter()
-    blocked: Counter[str] = Counter()
-    stalled = []
+    """
+    Count the reassignments, in one pass: there may be tens of thousands.
+
+    In flight is what is between its first step and its end, also while its next step waits.
+    """
+    phases: dict[type[Phase], int] = {}
+    blocked: dict[BlockedBy, int] = {}
+    moving: dict[RequestId, int] = {}
+    waiting: dict[RequestId, int] = {}
+    in_flight: list[TopicPartition] = []
     for partition, reassignment in view.reassignments.items():
-        phases[label_of(reassignment.phase)] += 1
+        kind, request = type(reassignment.phase), reassignment.goal.request
+        phases[kind] = phases.get(kind, 0) + 1
         if reassignment.blocked is not None:
-            blocked[reassignment.blocked.by.value] += 1
-        if is_stalled(reassignment, now, stalled_after_s):
-            stalled.append(partition)
-    return WorkCounts(phases, blocked, tuple(stalled))
+            by = reassignment.blocked.by
+            blocked[by] = blocked.get(by, 0) + 1
+        if kind is Ended or (kind is Pending and not reassignment.step):
+            waiting[request] = waiting.get(request, 0) + 1
+        else:
+            moving[request] = moving.get(request, 0) + 1
+            in_flight.append(partition)
+    return WorkCounts(
+        phases=Counter({LABELS[kind]: n for kind, n in phases.items()}),
+        blocked=Counter({by.value: n for by, n in blocked.items()}),
+        moving=Counter(moving),
+        waiting=Counter(waiting),
+        in_flight=tuple(in_flight),
+        stalled=frozenset(
+            p for p in in_flight if now - view.reassignments[p].phase_since >= stalled_after_s
+        ),
+    )
 
 
 def cluster_counts(view: ClusterView) -> ClusterCounts:

@@ -164,7 +164,7 @@ class TelemetryObserver:
         return latest is not None and bool(latest.work.phases)
 
     def _tell_stalled(self, snapshot: Snapshot) -> None:
-        stalled = frozenset(snapshot.work.stalled)
+        stalled = snapshot.work.stalled
         for partition in sorted(stalled - self._stalled):
             self._tell([warning("stalled", **partition._asdict())], keep=True)
         self._stalled = stalled

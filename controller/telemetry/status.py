@@ -8,20 +8,19 @@ counts are whole.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Final
 
 from controller.core.eligibility import native_refusals
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
-from controller.core.phases import Ended, label_of
+from controller.core.phases import label_of
 from controller.core.steps import next_step
 from controller.core.view import ClusterView, Reassignment, Tally
+from controller.telemetry.counts import WorkCounts
 from controller.telemetry.plain import iso
 
 IN_FLIGHT_MAX: Final = 1000
@@ -44,7 +43,7 @@ class Clocks:
 
 
 def status_of(
-    view: ClusterView, clocks: Clocks, *, engine: str, stalled_after_s: float
+    view: ClusterView, clocks: Clocks, work: WorkCounts, *, engine: str
 ) -> dict[str, Any]:
     """
     Return the status document.
@@ -52,13 +51,10 @@ def status_of(
     Args:
         view: What is known.
         clocks: The present moment.
+        work: The counts of this view.
         engine: Which engine is at work.
-        stalled_after_s: Without progress for so long a partition in flight counts as stalled.
 
     """
-    in_flight = [(p, r) for p, r in view.reassignments.items() if is_in_flight(r)]
-    waiting = len(view.reassignments) - len(in_flight)
-    blocked = Counter(r.blocked.by.value for r in view.reassignments.values() if r.blocked)
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine,
@@ -66,24 +62,14 @@ def status_of(
         "tenure": _tenure(view, clocks),
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
-        "requests": _requests(view, clocks),
-        "partitions": {"in_flight": len(in_flight), "waiting": waiting},
-        "blocked": dict(sorted(blocked.items())),
+        "requests": _requests(view, clocks, work),
+        "partitions": {"in_flight": len(work.in_flight), "waiting": work.waiting.total()},
+        "blocked": dict(sorted(work.blocked.items())),
         "in_flight": [
-            _partition(view, p, r, clocks, stalled_after_s)
-            for p, r in islice(in_flight, IN_FLIGHT_MAX)
+            _partition(view, p, clocks, is_stalled=p in work.stalled)
+            for p in work.in_flight[:IN_FLIGHT_MAX]
         ],
     }
-
-
-def is_in_flight(reassignment: Reassignment) -> bool:
-    """Whether it is between its first step and its end, also while the next step waits."""
-    return reassignment.begun and not isinstance(reassignment.phase, Ended)
-
-
-def is_stalled(reassignment: Reassignment, now: Instant, stalled_after_s: float) -> bool:
-    """Whether a partition in flight has not come on for too long."""
-    return is_in_flight(reassignment) and now - reassignment.phase_since >= stalled_after_s
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
@@ -96,12 +82,9 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 
 
 def _partition(
-    view: ClusterView,
-    partition: TopicPartition,
-    reassignment: Reassignment,
-    clocks: Clocks,
-    stalled_after_s: float,
+    view: ClusterView, partition: TopicPartition, clocks: Clocks, *, is_stalled: bool
 ) -> dict[str, Any]:
+    reassignment = view.reassignments[partition]
     assignment = view.assignment(partition)
     state = view.states.get(partition)
     goal, blocked = reassignment.goal, reassignment.blocked
@@ -124,7 +107,7 @@ def _partition(
         "blocked_on": {"by": blocked.by.value, "detail": blocked.detail} if blocked else None,
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
-        "stalled": is_stalled(reassignment, clocks.now, stalled_after_s),
+        "stalled": is_stalled,
     }
 
 
@@ -156,13 +139,9 @@ def steps_between(current: Replicas, target: Replicas, step_size: int | None) ->
 # --- requests ----------------------------------------------------------------------------------
 
 
-def _requests(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
-    moving: Counter[RequestId] = Counter()
-    waiting: Counter[RequestId] = Counter()
-    for reassignment in view.reassignments.values():
-        (moving if is_in_flight(reassignment) else waiting)[reassignment.goal.request] += 1
+def _requests(view: ClusterView, clocks: Clocks, work: WorkCounts) -> list[dict[str, Any]]:
     return [
-        _request(name, tally, moving[name], waiting[name], clocks)
+        _request(name, tally, work.moving[name], work.waiting[name], clocks)
         for name, tally in _newest(view.requests.items())
     ]
 

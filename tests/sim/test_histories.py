@@ -20,7 +20,7 @@ from tests.sim.histories import Plot, is_finished, play, reactors
 from tests.sim.world import World
 
 PLOT: Final = Plot()
-REGRESSIONS: Final = (17, 35, 86, 87, 115, 164, 166)
+REGRESSIONS: Final = (15, 33, 38, 54, 82)
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
 
 
@@ -36,7 +36,7 @@ def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
     assert set(world.producer.answers) <= {0, 3, 6}
 
 
-@pytest.mark.parametrize("seed", [*range(12), *REGRESSIONS])
+@pytest.mark.parametrize("seed", [*range(10), *REGRESSIONS])
 def test_any_fault_is_survived(seed: int) -> None:
     """No rule is broken on the way, and every plan comes to its end once all is healed."""
     play(seed)

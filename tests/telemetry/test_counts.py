@@ -6,7 +6,7 @@ from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
 from controller.core.phases import Syncing
 from controller.telemetry.counts import ClusterCounts, cluster_counts, work_counts
 from tests.core.builders import tp
-from tests.telemetry.builders import a_view, partition_state
+from tests.telemetry.builders import REQUEST, a_view, partition_state
 
 
 def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
@@ -17,7 +17,10 @@ def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
     counts = work_counts(view, Instant(1000.0), 300.0)
     assert counts.phases == {"A2-syncing": 1, "pending": 2}
     assert counts.blocked == {"limit": 1}
-    assert counts.stalled == (tp(0),)
+    assert counts.stalled == {tp(0)}
+    assert counts.in_flight == (tp(0),)
+    assert counts.moving == {REQUEST: 1}
+    assert counts.waiting == {REQUEST: 2}
 
 
 def test_the_cluster_is_counted_as_kafka_counts_it() -> None:

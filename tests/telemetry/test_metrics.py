@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
 import pytest
 from prometheus_client import REGISTRY
 
+from controller.core.model import TopicPartition
 from controller.telemetry.boards import Snapshot
 from controller.telemetry.counts import ClusterCounts, WorkCounts
 from controller.telemetry.metrics import Metrics, SessionState
@@ -15,8 +17,24 @@ from tests.core.builders import tp
 
 def snapshot(cluster: ClusterCounts | None) -> Snapshot:
     """Return a snapshot with one partition that waits for the limit and one that stalls."""
-    work = WorkCounts(Counter({"pending": 1, "A2": 1}), Counter({"limit": 1}), (tp(),))
+    work = work_of(phases={"pending": 1, "A2": 1}, blocked={"limit": 1}, stalled={tp()})
     return Snapshot({}, work, cluster)
+
+
+def work_of(
+    phases: Mapping[str, int] | None = None,
+    blocked: Mapping[str, int] | None = None,
+    stalled: Collection[TopicPartition] = (),
+) -> WorkCounts:
+    """Return counts of work."""
+    return WorkCounts(
+        phases=Counter(phases or {}),
+        blocked=Counter(blocked or {}),
+        moving=Counter(),
+        waiting=Counter(),
+        in_flight=(),
+        stalled=frozenset(stalled),
+    )
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -57,7 +75,7 @@ def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
     assert value(metrics, "reassigner_partitions", phase="A2") == 1
     assert value(metrics, "reassigner_blocked_partitions", by="limit") == 1
     assert value(metrics, "reassigner_stalled_partitions") == 1
-    metrics.show(Snapshot({}, WorkCounts(Counter(), Counter(), ()), None))
+    metrics.show(Snapshot({}, work_of(), None))
     assert value(metrics, "reassigner_partitions", phase="A2") == 0
     assert value(metrics, "reassigner_stalled_partitions") == 0
 

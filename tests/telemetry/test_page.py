@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from controller.core.model import Blocked, BlockedBy, Instant, Refusal, RefusalReason
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
+from controller.telemetry.counts import work_counts
 from controller.telemetry.page import render_page
 from controller.telemetry.status import Clocks, status_of
 from tests.core.builders import tp
@@ -39,7 +40,8 @@ class Balanced(HTMLParser):
 def page(view: ClusterView) -> str:
     """Return the page of a view."""
     clocks = Clocks(Instant(1000.0), START)
-    return render_page(status_of(view, clocks, engine="native", stalled_after_s=300.0))
+    work = work_counts(view, clocks.now, 300.0)
+    return render_page(status_of(view, clocks, work, engine="native"))
 
 
 def a_busy_view() -> ClusterView:

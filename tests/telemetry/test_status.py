@@ -18,6 +18,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Starting, Stopping, Syncing
 from controller.core.view import ClusterView
+from controller.telemetry.counts import work_counts
 from controller.telemetry.status import Clocks, progress, status_of, steps_between
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
@@ -27,7 +28,7 @@ NOW = Clocks(Instant(1000.0), START)
 
 def status(view: ClusterView) -> dict[str, Any]:
     """Return the status document of a view, as a client reads it."""
-    document = status_of(view, NOW, engine="native", stalled_after_s=300.0)
+    document = status_of(view, NOW, work_counts(view, NOW.now, 300.0), engine="native")
     read = json.loads(json.dumps(document))
     assert isinstance(read, dict)
     return read

@@ -9,7 +9,8 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.errors import PlanInvalidError
-from controller.zk.sessions import Session
+from controller.setting_sources import load_settings
+from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
 from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, connected_session
 
@@ -33,6 +34,18 @@ def _listened(client: FakeClient, *, timeout_s: float = WITHIN_S) -> tuple[Sessi
     session, listener = connected_session(client, timeout_s=timeout_s), _Listener()
     session.add_listener(listener)
     return session, listener
+
+
+def test_the_client_never_gives_up_reconnecting() -> None:
+    """Only ZooKeeper can tell whether the session survived."""
+    settings = load_settings(
+        {"zookeeper": "a:1,b:2/kafka", "zookeeper_session_timeout_s": 7.0}, environ={}
+    )
+    client = build_client(settings)
+    assert client.hosts == [("a", 1), ("b", 2)]
+    assert client.chroot == "/kafka"
+    assert client._conn_retry.max_tries == -1
+    assert client._session_timeout == 7000
 
 
 def test_a_short_interruption_is_no_loss() -> None:

@@ -1,0 +1,54 @@
+"""
+Which topics' settings have to be known, and when they are asked for again.
+
+``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
+where only a replica out of sync could lead. Of all other topics no settings are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
+from controller.core.model import NO_LEADER, Instant, TopicPartition
+from controller.core.records import Decision
+from controller.core.view import ClusterView, Due
+
+CONFIG_TIMER = "topic_configs"
+STRANDED_TIMER = "stranded_topic_configs"
+CONFIG_RETRY_S = 5.0
+
+
+def ask(
+    view: ClusterView, topics: Collection[str], now: Instant, timer: str = CONFIG_TIMER
+) -> list[Effect]:
+    """Return the requests for settings that are unknown or old, and when to look again."""
+    wanted = []
+    for topic in topics:
+        asked = view.asked_configs.get(topic)
+        interval = view.options.config_refresh_s if topic in view.configs else CONFIG_RETRY_S
+        if asked is None or now - asked >= interval:
+            wanted.append(topic)
+    if wanted:
+        again = SetTimer(timer, Instant(now + CONFIG_RETRY_S))
+        return [DescribeTopicConfigs(tuple(sorted(wanted))), again]
+    if topics:
+        return [SetTimer(timer, Instant(now + view.options.config_refresh_s))]
+    return []
+
+
+def ask_for_stranded(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """
+    Ask whether a replica out of sync may lead, where no other is left.
+
+    Again from time to time: an operator who gives records up says so when the partition is offline.
+    """
+    topics = {p.topic for p in due.partitions if _is_stranded(view, p)}
+    return Decision(effects=tuple(ask(view, topics, now, STRANDED_TIMER)))
+
+
+def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
+    state = view.states.get(partition)
+    if state is None or state.leader != NO_LEADER:
+        return False
+    return bool(view.live(view.serving_replicas(partition), partition))

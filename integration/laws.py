@@ -1,0 +1,95 @@
+"""
+What must hold of every write the daemon ever made, whatever a test was about.
+
+Judged from ZooKeeper's transaction log, without the project's own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from integration.transactions import Write
+
+CONTROLLER_ID: Final = 1_000_000
+"""The daemon's id as a controller, unless told otherwise."""
+
+_TOPICS: Final = "/brokers/topics/"
+_NEEDS_THE_ROLE: Final = (_TOPICS, "/admin/reassign", "/reassigner/orphans", "/reassigner/outcomes")
+
+
+def broken_laws(history: list[Write]) -> list[str]:
+    """Return in words every write of a daemon that broke a law."""
+    return list(_Judge(history).judge())
+
+
+class _Judge:
+    """Goes through the writes in their order and remembers what stood where."""
+
+    def __init__(self, history: list[Write]) -> None:
+        self._history = history
+        self._daemons = {
+            write.session
+            for write in history
+            if write.path == "/controller" and write.content.get("brokerid") == CONTROLLER_ID
+        }
+        self._holder: int | None = None
+        self._epoch = 0
+        self._topics: dict[str, dict[str, Any]] = {}
+        self._states: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def judge(self) -> Iterator[str]:
+        for _zxid, multi in groupby(self._history, key=attrgetter("zxid")):
+            together = list(multi)
+            for write in together:
+                yield from self._judge_write(write)
+                self._remember(write)
+            if together[0].session in self._daemons:
+                yield from self._judge_states(together)
+
+    def _judge_write(self, write: Write) -> Iterator[str]:
+        if write.session not in self._daemons:
+            return
+        if write.path.startswith(_NEEDS_THE_ROLE) and write.session != self._holder:
+            yield f"{_told(write)} is written without the controller role"
+        state, before = write.content, self._states.get(_partition_of(write))
+        if write.path.endswith("/state") and state:
+            if state["controller_epoch"] != self._epoch:
+                yield f"{_told(write)} is not of controller epoch {self._epoch}"
+            if before is not None and state["leader_epoch"] != before["leader_epoch"] + 1:
+                yield f"{_told(write)} does not raise leader epoch {before['leader_epoch']} by one"
+
+    def _judge_states(self, together: list[Write]) -> Iterator[str]:
+        """Judge what stands after a multi: the leader is in the ISR, the ISR in the replicas."""
+        for write in together:
+            topic, partition = _partition_of(write)
+            state = self._states.get((topic, partition))
+            if not write.path.endswith("/state") or state is None or topic not in self._topics:
+                continue
+            if state["leader"] not in (-1, *state["isr"]):
+                yield f"{_told(write)} has a leader outside the ISR"
+            replicas = self._topics[topic]["partitions"].get(partition, [])
+            if not set(state["isr"]) <= set(replicas):
+                yield f"{_told(write)} has an ISR beyond the replicas {replicas}"
+
+    def _remember(self, write: Write) -> None:
+        if write.path == "/controller":
+            self._holder = None if write.data is None else write.session
+        elif write.path == "/controller_epoch" and write.data:
+            self._epoch = int(write.data)
+        elif write.path.endswith("/state"):
+            self._states[_partition_of(write)] = write.content
+        elif write.path.startswith(_TOPICS) and "partitions" in write.content:
+            self._topics[write.path.removeprefix(_TOPICS)] = write.content
+
+
+def _partition_of(write: Write) -> tuple[str, str]:
+    """Return topic and partition of a state's path."""
+    topic, _, rest = write.path.removeprefix(_TOPICS).partition("/partitions/")
+    return topic, rest.removesuffix("/state")
+
+
+def _told(write: Write) -> str:
+    return f"{write.path} = {(write.data or b'')[:300]!r} (zxid {write.zxid:#x})"

@@ -1,0 +1,174 @@
+"""
+Taking the controller role and giving it back, again and again, under clients that must not notice.
+
+Also by force: somebody else may take the role at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AlterConfigOpType,  # type: ignore[attr-defined] # re-exported, its stubs do not say so
+    ConfigEntry,  # type: ignore[attr-defined] # as above
+    ConfigResource,  # type: ignore[attr-defined] # as above
+    ResourceType,  # type: ignore[attr-defined] # as above
+)
+
+from integration.clients import unnoticed
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.tenures import (
+    await_claim,
+    await_quiet,
+    await_shown,
+    controller_epoch,
+    is_done,
+    permanent_tenure,
+    running_daemon,
+    submit,
+)
+from integration.waiting import eventually
+
+SAFE = {"min.insync.replicas": "2"}
+THROTTLED = {"follower.replication.throttled.replicas": "*"}
+THROTTLE = "follower.replication.throttled.rate"
+HEAVY_BYTES = 2_000_000
+
+
+def test_a_group_goes_on_while_the_role_comes_and_goes_and_its_coordinator_dies(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """Claim, death and return of the coordinator, hand-back: one member, one assignment, no gap."""
+    topic = make_topic({0: [1, 2, 3], 1: [4, 5, 1]}, SAFE)
+    with unnoticed(cluster, {topic: 2}, pause_s=25) as clients:
+        with permanent_tenure(cluster):
+            dead = _coordinator(cluster, clients.member.group)
+            cluster.brokers[dead].kill()
+            eventually(lambda: not cluster.is_registered(dead), within_s=20)
+            eventually(
+                lambda: _coordinator(cluster, clients.member.group) != dead,
+                within_s=15,
+                what="the group has another coordinator",
+                tolerating=(KafkaException,),
+            )
+            seen = len(clients.member.consumed)
+            eventually(lambda: len(clients.member.consumed) > seen + 200, within_s=15)
+            cluster.brokers[dead].start()
+            await_shown(cluster, topic)
+        seen = len(clients.member.consumed)
+        eventually(lambda: len(clients.member.consumed) > seen + 200, within_s=15)
+
+
+def test_the_role_changes_hands_for_every_plan_and_no_record_is_lost(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """Two epochs per plan: ours and that of the broker that takes the role back."""
+    topic = make_topic({0: [1, 2, 3], 1: [2, 3, 4]}, SAFE)
+    with (
+        running_daemon(cluster, "--tenure-linger", "1"),
+        unnoticed(cluster, {topic: 2}, pause_s=10),
+    ):
+        for first, second in (([2, 3, 4], [3, 4, 5]), ([3, 4, 5], [4, 5, 1]), ([1, 2, 3], [1, 2])):
+            plan = {topic: {0: first, 1: second}}
+            before = controller_epoch(cluster)
+            submit(cluster, plan)
+            eventually(partial(is_done, cluster, plan), within_s=40)
+            eventually(cluster.controller_broker, within_s=15)
+            assert controller_epoch(cluster) == before + 2
+            await_shown(cluster, topic)
+
+
+def test_a_topic_is_deleted_between_two_steps_of_a_plan(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """The step in flight ends, the role is given back for the deletion, then the plan goes on."""
+    busy = make_topic({0: [1, 2, 3]}, SAFE)
+    heavy = _heavy_topic(cluster, make_topic)
+    doomed = make_topic({0: [1, 2, 3], 1: [3, 4, 5]})
+    plan = {heavy: {0: [3, 4, 5]}}
+    with (
+        running_daemon(cluster, "--tenure-linger", "1") as daemon,
+        unnoticed(cluster, {busy: 1}, pause_s=10),
+    ):
+        with _slow_copies(cluster, 4, 5):
+            submit(cluster, plan)
+            eventually(lambda: _is_adding(cluster, heavy), within_s=15)
+            epoch = controller_epoch(cluster)
+            cluster.zk.create(f"/admin/delete_topics/{doomed}", b"")
+            await_quiet(daemon)
+            assert cluster.topic(doomed) is not None
+            assert controller_epoch(cluster) == epoch
+        eventually(lambda: cluster.topic(doomed) is None, within_s=30)
+        eventually(lambda: is_done(cluster, plan), within_s=40)
+        eventually(cluster.controller_broker, within_s=15)
+        # A broker for the deletion, ours for the rest of the plan, and a broker at the end.
+        assert controller_epoch(cluster) == epoch + 3
+
+
+def test_a_daemon_whose_role_is_seized_stops_at_once_and_comes_back(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """A broker becomes the controller in the middle of a move; the daemon takes over once more."""
+    busy = make_topic({0: [1, 2, 3]}, SAFE)
+    heavy = _heavy_topic(cluster, make_topic)
+    plan = {heavy: {0: [3, 4, 5]}, busy: {0: [2, 3, 4]}}
+    with (
+        running_daemon(cluster, "--tenure-linger", "1") as daemon,
+        unnoticed(cluster, {busy: 1}, pause_s=10),
+    ):
+        with _slow_copies(cluster, 4, 5):
+            submit(cluster, plan)
+            eventually(lambda: _is_adding(cluster, heavy), within_s=15)
+            epoch = controller_epoch(cluster)
+            cluster.zk.delete("/controller")
+            eventually(cluster.controller_broker, within_s=5, every_s=0.01)
+            eventually(lambda: daemon.status()["tenure"]["held"] is False, within_s=1, every_s=0.05)
+            await_claim(cluster)
+            assert controller_epoch(cluster) == epoch + 2
+        eventually(lambda: is_done(cluster, plan), within_s=40)
+        eventually(cluster.controller_broker, within_s=15)
+
+
+# --- inside --------------------------------------------------------------------------------------
+
+
+def _coordinator(cluster: Cluster, group: str) -> int:
+    """Return the broker that coordinates a group."""
+    found = cluster.admin.describe_consumer_groups([group], request_timeout=10)
+    return int(found[group].result(timeout=15).coordinator.id)
+
+
+def _heavy_topic(cluster: Cluster, make_topic: MakeTopic) -> str:
+    """Return a topic whose only partition takes its time under ``_slow_copies``."""
+    topic = make_topic({0: [1, 2, 3]}, {**SAFE, **THROTTLED})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for _ in range(HEAVY_BYTES // 10_000):
+        producer.produce(topic, b"x" * 10_000, partition=0)
+    assert producer.flush(30) == 0
+    return topic
+
+
+@contextmanager
+def _slow_copies(cluster: Cluster, *broker_ids: int) -> Iterator[None]:
+    """Let brokers copy next to nothing of throttled topics, and all at once afterwards."""
+    _throttle(cluster, broker_ids, AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        _throttle(cluster, broker_ids, AlterConfigOpType.DELETE)
+
+
+def _throttle(cluster: Cluster, broker_ids: Sequence[int], operation: AlterConfigOpType) -> None:
+    for broker_id in broker_ids:
+        entry = ConfigEntry(THROTTLE, "20000", incremental_operation=operation)
+        resource = ConfigResource(ResourceType.BROKER, str(broker_id), incremental_configs=[entry])
+        for future in cluster.admin.incremental_alter_configs([resource]).values():
+            future.result(timeout=15)
+
+
+def _is_adding(cluster: Cluster, topic: str) -> bool:
+    return bool((cluster.topic(topic) or {}).get("adding_replicas"))
