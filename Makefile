@@ -16,9 +16,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?=
-CODE := controller tests integration $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
+CODE := controller tests integration benchmarks
 
-.PHONY: help setup check unit test test-all integration smoke sim bench demo clean
+.PHONY: diagram reference help setup check unit test test-all integration smoke sim bench demo clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/lint-imports --no-cache
 
 unit: $(READY) ## the fast tests: no network, no sleeping
-	$(BIN)/python -m pytest tests
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests
 
 smoke: $(READY) ## the few tests on real brokers that stand for the rest
 	$(BIN)/python -m pytest integration -m smoke --timeout 300
@@ -51,10 +51,16 @@ test: setup check unit smoke ## what has to pass before a change goes in
 test-all: setup check unit integration ## the same with every test on real brokers
 
 sim: $(READY) ## seeded histories of faults on the simulated cluster; SEED=n repeats one
-	$(if $(SEED),SEED=$(SEED) )$(BIN)/python -m pytest tests/sim
+	PYTHONHASHSEED=0 $(BIN)/python $(if $(SEED),-m tests.sim.histories $(SEED),-m pytest tests/sim)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks
+
+diagram: $(READY) ## docs/phases.md, drawn from the transition table
+	$(BIN)/python -m controller.core.diagrams > docs/phases.md
+
+reference: $(READY) ## docs/configuration.md, written from the settings
+	$(BIN)/python -m controller.cli.reference > docs/configuration.md
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo

@@ -219,7 +219,7 @@ def test_a_zookeeper_that_stops_answering_is_told(
     place: Chroot, zookeeper: ZooKeeperServer
 ) -> None:
     """Not a stack trace, and not for ever."""
-    with Operator(settings_for(place.hosts), connect_s=3.0) as operator:
+    with Operator(settings_for(place.hosts), connect_s=8.0) as operator:
         zookeeper.freeze()
         try:
             with pytest.raises(SessionSuspendedError, match="does not answer"):

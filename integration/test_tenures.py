@@ -96,6 +96,7 @@ def test_a_topic_is_deleted_between_two_steps_of_a_plan(
     ):
         with _slow_copies(cluster, 4, 5):
             submit(cluster, plan)
+            await_claim(cluster)
             eventually(lambda: _is_adding(cluster, heavy), within_s=15)
             epoch = controller_epoch(cluster)
             cluster.zk.create(f"/admin/delete_topics/{doomed}", b"")
@@ -122,6 +123,7 @@ def test_a_daemon_whose_role_is_seized_stops_at_once_and_comes_back(
     ):
         with _slow_copies(cluster, 4, 5):
             submit(cluster, plan)
+            await_claim(cluster)
             eventually(lambda: _is_adding(cluster, heavy), within_s=15)
             epoch = controller_epoch(cluster)
             cluster.zk.delete("/controller")
@@ -168,6 +170,16 @@ def _throttle(cluster: Cluster, broker_ids: Sequence[int], operation: AlterConfi
         resource = ConfigResource(ResourceType.BROKER, str(broker_id), incremental_configs=[entry])
         for future in cluster.admin.incremental_alter_configs([resource]).values():
             future.result(timeout=15)
+        # Written by one thread of the broker and applied by another.
+        wanted = "20000" if operation is AlterConfigOpType.SET else None
+        eventually(lambda n=broker_id: _rate(cluster, n) in {wanted, NO_RATE}, within_s=10)
+
+
+def _rate(cluster: Cluster, broker_id: int) -> str | None:
+    resource = ConfigResource(ResourceType.BROKER, str(broker_id))
+    (future,) = cluster.admin.describe_configs([resource]).values()
+    entry = future.result(timeout=15).get(THROTTLE)
+    return None if entry is None else str(entry.value)
 
 
 def _is_adding(cluster: Cluster, topic: str) -> bool:

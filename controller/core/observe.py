@@ -353,12 +353,15 @@ def _forget_reads(view: ClusterView) -> None:
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
     """Forget everything that was only true while the claim held; the goals are durable and stay."""
+    # Who took the role from us, or was given it for a purpose, is left with it for a while. Given
+    # back for want of work, it is claimed with the next plan, before a broker begins to move it.
+    is_idle = view.resigning and view.idle_since is not None
+    view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     view.tenure = None
     view.claiming = view.resigning = False
     view.goals_read = view.orphans_read = False
     view.fenced = None
     view.idle_since = None
-    view.retry_claim_at = Instant(now + view.options.claim_retry_s)
     view.states.clear()
     view.stateless.clear()
     view.acked.clear()
