@@ -11,6 +11,7 @@ import time
 
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
+from integration.daemon import Daemon
 from integration.plans import (
     SESSION_S,
     Daemons,
@@ -103,6 +104,8 @@ def test_a_frozen_daemon_does_nothing_under_its_old_epoch_when_it_wakes(
     await_tenure(daemon)
     with copies_held(cluster, targets):
         begin(cluster, topic, targets)
+        # Else it might be frozen between a write and its send, which is then fenced by the brokers.
+        eventually(lambda: phases(daemon) == ["A2-syncing"] * 3, within_s=10)
         logs = {b.log: b.log.stat().st_size for b in cluster.brokers.values()}
         daemon.freeze()
         await_broker_controller(cluster, within_s=EXPIRED_WITHIN_S)
@@ -158,3 +161,8 @@ def begin(cluster: Cluster, topic: str, targets: Targets) -> None:
         every_s=0.02,
         what="three partitions are in flight",
     )
+
+
+def phases(daemon: Daemon) -> list[str]:
+    """Return the phase of each partition in flight."""
+    return [partition["phase"] for partition in daemon.status()["in_flight"]]

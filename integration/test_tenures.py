@@ -6,21 +6,22 @@ Also by force: somebody else may take the role at any moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import (
-    AlterConfigOpType,  # type: ignore[attr-defined] # re-exported, its stubs do not say so
-    ConfigEntry,  # type: ignore[attr-defined] # as above
-    ConfigResource,  # type: ignore[attr-defined] # as above
-    ResourceType,  # type: ignore[attr-defined] # as above
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
 )
 
 from integration.clients import unnoticed
-from integration.cluster import Cluster
+from integration.cluster import QUIET, Cluster
 from integration.conftest import MakeTopic
+from integration.daemon import Daemon
 from integration.tenures import (
     await_claim,
     await_quiet,
@@ -34,9 +35,9 @@ from integration.tenures import (
 from integration.waiting import eventually
 
 SAFE = {"min.insync.replicas": "2"}
-THROTTLED = {"follower.replication.throttled.replicas": "*"}
-THROTTLE = "follower.replication.throttled.rate"
-HEAVY_BYTES = 2_000_000
+THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
+THROTTLED_RATE = "follower.replication.throttled.rate"
+HEAVY_BYTES = 4_000_000
 
 
 def test_a_group_goes_on_while_the_role_comes_and_goes_and_its_coordinator_dies(
@@ -96,8 +97,7 @@ def test_a_topic_is_deleted_between_two_steps_of_a_plan(
     ):
         with _slow_copies(cluster, 4, 5):
             submit(cluster, plan)
-            await_claim(cluster)
-            eventually(lambda: _is_adding(cluster, heavy), within_s=15)
+            eventually(lambda: _is_copying(daemon, heavy), within_s=15)
             epoch = controller_epoch(cluster)
             cluster.zk.create(f"/admin/delete_topics/{doomed}", b"")
             await_quiet(daemon)
@@ -123,8 +123,7 @@ def test_a_daemon_whose_role_is_seized_stops_at_once_and_comes_back(
     ):
         with _slow_copies(cluster, 4, 5):
             submit(cluster, plan)
-            await_claim(cluster)
-            eventually(lambda: _is_adding(cluster, heavy), within_s=15)
+            eventually(lambda: _is_copying(daemon, heavy), within_s=15)
             epoch = controller_epoch(cluster)
             cluster.zk.delete("/controller")
             eventually(cluster.controller_broker, within_s=5, every_s=0.01)
@@ -146,41 +145,50 @@ def _coordinator(cluster: Cluster, group: str) -> int:
 
 def _heavy_topic(cluster: Cluster, make_topic: MakeTopic) -> str:
     """Return a topic whose only partition takes its time under ``_slow_copies``."""
-    topic = make_topic({0: [1, 2, 3]}, {**SAFE, **THROTTLED})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    topic = make_topic({0: [1, 2, 3]}, SAFE)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
     for _ in range(HEAVY_BYTES // 10_000):
         producer.produce(topic, b"x" * 10_000, partition=0)
     assert producer.flush(30) == 0
+    _alter(cluster, ResourceType.TOPIC, topic, THROTTLED_REPLICAS, "*")
     return topic
 
 
 @contextmanager
 def _slow_copies(cluster: Cluster, *broker_ids: int) -> Iterator[None]:
-    """Let brokers copy next to nothing of throttled topics, and all at once afterwards."""
-    _throttle(cluster, broker_ids, AlterConfigOpType.SET)
+    """Let brokers copy a megabyte of throttled topics in ten seconds, and all of it afterwards."""
+    for broker_id in broker_ids:
+        _alter(cluster, ResourceType.BROKER, str(broker_id), THROTTLED_RATE, "20000")
+    for broker_id in broker_ids:
+        # Brokers hear of changes one after the other: the topics' are known when this one is.
+        eventually(partial(_is_throttled, cluster, broker_id), within_s=10)
     try:
         yield
     finally:
-        _throttle(cluster, broker_ids, AlterConfigOpType.DELETE)
+        for broker_id in broker_ids:
+            _alter(cluster, ResourceType.BROKER, str(broker_id), THROTTLED_RATE, None)
 
 
-def _throttle(cluster: Cluster, broker_ids: Sequence[int], operation: AlterConfigOpType) -> None:
-    for broker_id in broker_ids:
-        entry = ConfigEntry(THROTTLE, "20000", incremental_operation=operation)
-        resource = ConfigResource(ResourceType.BROKER, str(broker_id), incremental_configs=[entry])
-        for future in cluster.admin.incremental_alter_configs([resource]).values():
-            future.result(timeout=15)
-        # Written by one thread of the broker and applied by another.
-        wanted = "20000" if operation is AlterConfigOpType.SET else None
-        eventually(lambda n=broker_id: _rate(cluster, n) in {wanted, NO_RATE}, within_s=10)
+def _alter(
+    cluster: Cluster, kind: ResourceType, name: str, setting: str, value: str | None
+) -> None:
+    """Change one setting of a topic or broker; None takes it back."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(setting, value, incremental_operation=operation)
+    resource = ConfigResource(kind, name, incremental_configs=[entry])
+    for future in cluster.admin.incremental_alter_configs([resource]).values():
+        future.result(timeout=15)
 
 
-def _rate(cluster: Cluster, broker_id: int) -> str | None:
+def _is_throttled(cluster: Cluster, broker_id: int) -> bool:
     resource = ConfigResource(ResourceType.BROKER, str(broker_id))
     (future,) = cluster.admin.describe_configs([resource]).values()
-    entry = future.result(timeout=15).get(THROTTLE)
-    return None if entry is None else str(entry.value)
+    return THROTTLED_RATE in future.result(timeout=15)
 
 
-def _is_adding(cluster: Cluster, topic: str) -> bool:
-    return bool((cluster.topic(topic) or {}).get("adding_replicas"))
+def _is_copying(daemon: Daemon, topic: str) -> bool:
+    """Return whether a step of ours waits for a copy."""
+    return any(
+        found["topic"] == topic and found["phase"] == "A2-syncing"
+        for found in daemon.status()["in_flight"]
+    )

@@ -9,6 +9,7 @@ ones. The listener's checks are in KAFKA-42.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from controller.core.gates import ids
 from controller.core.model import (
@@ -40,6 +41,10 @@ def legacy_request_id(czxid: Zxid) -> RequestId:
     return RequestId(f"legacy-{czxid:016x}")
 
 
+GOALS: Final = "/admin/reassignments"
+"""Where unreadable records are named by their path."""
+
+
 @dataclass(slots=True)
 class Acceptance:
     """What a look at a plan decides."""
@@ -67,6 +72,10 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
 
     topic = view.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
+    record = f"{GOALS}/{partition.topic}/{partition.partition}"
+    why = view.unreadable_topics.get(partition.topic) or view.unreadable_goals.get(record)
+    if why is not None:
+        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be understood: {why}")
     if assignment is None:
         what = "partition" if topic else "topic"
         return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
@@ -136,7 +145,10 @@ def _judge(
     if running is not None and running.goal.route is Route.LEGACY and running.goal.target == target:
         return
     topic = view.topics.get(partition.topic)
-    if topic is not None and topic.stale:
+    is_unread = topic is None and partition.topic in (view.listed or ())
+    if (topic is not None and topic.stale) or (
+        is_unread and partition.topic not in view.unreadable_topics
+    ):
         outcome.is_complete = False
         return
     refusal = refusal_of(view, request, partition, target)

@@ -57,7 +57,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         if state is None:
             continue
         if (
-            partition in view.orphaned
+            (partition in view.orphaned or partition in view.reassignments)
             and state.leader == event.broker
             and (error == NONE or repeated)
         ):
@@ -86,8 +86,12 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
         if not delete:
             continue
         orphan = view.orphans.get((event.broker, partition))
-        if orphan is not None and orphan in view.orphans_tried and error == NONE:
-            view.due.buried.add(orphan)
+        if orphan is not None and orphan in view.orphans_tried:
+            if error == NONE:
+                view.due.buried.add(orphan)
+            else:
+                view.orphans_failed.add(orphan)
+                view.due.tenure = True
         if reassignment is None or not isinstance(reassignment.phase, Stopping):
             continue
         phase = reassignment.phase

@@ -35,6 +35,7 @@ from controller.core.records import (
     AssignmentRecord,
     BlockedRecord,
     Change,
+    ForeignAdoptedRecord,
     GoalEndedRecord,
     GoalRecord,
     IdleRecord,
@@ -44,6 +45,7 @@ from controller.core.records import (
     OrphanEndedRecord,
     OrphanRecord,
     OutcomeRecord,
+    PassedOverRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
     PreferredTriedRecord,
@@ -87,9 +89,12 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 controller_epoch=record.controller_epoch,
                 version=ZkVersion(0),
             )
+            view.due.add((partition,))
         case GoalRecord():
+            view.doubtful_goals.discard(record.partition)
             _goal(view, record, now)
         case GoalEndedRecord():
+            view.doubtful_goals.discard(record.partition)
             _goal_ended(view, record, now)
         case LegacyEntryRecord():
             _legacy_entry(view, record)
@@ -122,6 +127,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             )
         case PreferredElectionEndedRecord():
             view.preferred_version = None
+            view.due.tenure = True
         case PhaseRecord():
             _phase(view, record)
         case BlockedRecord(partition=partition, blocked=blocked):
@@ -134,7 +140,15 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             for partition in partitions:
                 view.preferred.pop(partition, None)
             view.preferred_at = at
-            view.due.elections = True
+            view.due.elections = view.due.tenure = True
+        case ForeignAdoptedRecord():
+            view.may_have_foreign = False
+        case PassedOverRecord(partitions=partitions):
+            for partition in partitions:
+                for queue in (view.resumed, view.waiting):
+                    if partition in queue:
+                        del queue[partition]
+                        queue[partition] = None
         case IdleRecord(since=since):
             view.idle_since = since
         case YieldedRecord(topics=topics):
@@ -161,7 +175,7 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     else:
         known.goal = goal
     view.due.partitions[record.partition] = None
-    view.due.capacity = view.due.plan = True
+    view.due.capacity = view.due.plan = view.due.tenure = True
 
 
 def _first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
@@ -204,6 +218,8 @@ def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> Non
     view.waiting.pop(record.partition, None)
     view.resumed.pop(record.partition, None)
     view.acked.pop(record.partition, None)
+    if record.partition not in view.orphaned:
+        view.confirmed.pop(record.partition, None)
     view.due.capacity = view.due.plan = view.due.tenure = True
 
 
@@ -229,7 +245,7 @@ def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
         view.legacy.entries.pop(record.partition, None)
     else:
         view.legacy.entries[record.partition] = record.replicas
-    view.due.plan = True
+    view.due.plan = view.due.tenure = True
 
 
 def _phase(view: ClusterView, record: PhaseRecord) -> None:
@@ -252,6 +268,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         view.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         view.in_flight -= 1
+        view.due.tenure = True
         unload(view, reassignment)
         if isinstance(after, Pending):
             # What was begun goes first when there is room again.

@@ -15,18 +15,28 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from controller.core.acceptance import entry_text
-from controller.core.duties import repair
+from controller.core.duties import introduce, repair
+from controller.core.effects import Effect, SetTimer
 from controller.core.gates import Budget
 from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
 from controller.core.membership import channels, welcome
-from controller.core.model import Blocked, Instant, Refusal, RefusalReason, TopicPartition
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    Refusal,
+    RefusalReason,
+    TopicPartition,
+)
 from controller.core.native import advance
+from controller.core.phases import Stopping
 from controller.core.records import (
     BlockedRecord,
     Change,
     Decision,
     LegacyEntryRecord,
+    PassedOverRecord,
     RefusalRecord,
 )
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
@@ -36,6 +46,12 @@ from controller.core.view import ClusterView, Due
 
 SCAN_MAX = 2000
 """Waiting reassignments looked at per turn when a slot becomes free."""
+SCAN_TIMER = "scan"
+SCAN_EVERY_S = 0.2
+STOP_TIMER = "stop_replica_deadline"
+ACK_TIMER = "leader_acknowledgement"
+ACK_AGAIN_S = 30.0
+"""How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
 
 
 def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
@@ -74,12 +90,33 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting))
-    if due.foreign and is_judged(view):
+    if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         parts.append(adopt_foreign(view))
     if due.elections:
         parts.append(hold_elections(view, now))
     parts += [follow_notifications(view, due), bury_orphans(view, due)]
+    if due.timer or due.claimed:
+        parts.append(_deadlines(view, now))
     return parts
+
+
+def _deadlines(view: ClusterView, now: Instant) -> Decision:
+    """Tell leaders again that owe an acknowledgement for long, and ask for the next times."""
+    effects: list[Effect] = []
+    deadlines = []
+    for partition, reassignment in view.reassignments.items():
+        if isinstance(reassignment.phase, Stopping):
+            deadlines.append(reassignment.phase.deadline)
+        blocked, since = reassignment.blocked, reassignment.blocked_since
+        if blocked is None or since is None or blocked.by is not BlockedBy.LEADER_ACK:
+            continue
+        if now >= since + ACK_AGAIN_S:
+            replicas = view.live(view.serving_replicas(partition), partition)
+            effects += introduce(view, partition, replicas)
+    effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
+    if deadlines:
+        effects.append(SetTimer(STOP_TIMER, max(min(deadlines), now)))
+    return Decision(effects=tuple(effects))
 
 
 def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
@@ -95,13 +132,24 @@ def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
             changes.append(gone)
         elif partition in view.reassignments:
             changes += _step(view, partition, now, budget)
-    if due.capacity or due.claimed:
-        for partition in islice(chain(view.resumed, view.waiting), SCAN_MAX):
-            if not budget.has_slot:
-                break
-            if partition not in due.partitions:
-                changes += _step(view, partition, now, budget)
-    return Decision(tuple(changes))
+    waiting = _waiting(view, due, now, budget) if due.capacity or due.claimed else Decision()
+    return Decision((*changes, *waiting.changes), waiting.effects)
+
+
+def _waiting(view: ClusterView, due: Due, now: Instant, budget: Budget) -> Decision:
+    """Give free slots to what waits; where very much does, a part of it at a time."""
+    changes: list[Change] = []
+    passed: list[TopicPartition] = []
+    for partition in islice(chain(view.resumed, view.waiting), SCAN_MAX):
+        if not budget.has_slot:
+            return Decision(tuple(changes))
+        if partition not in due.partitions:
+            changes += _step(view, partition, now, budget)
+        passed.append(partition)
+    if len(view.resumed) + len(view.waiting) <= SCAN_MAX:
+        return Decision(tuple(changes))
+    changes.append(Change((PassedOverRecord(tuple(passed)),)))
+    return Decision(tuple(changes), (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),))
 
 
 def _step(

@@ -34,7 +34,7 @@ def introduce(
     Only brokers the topic znode lists as adding may create the log anew elsewhere: for an original
     replica a missing log on a failed directory must stay an error.
     """
-    assignment = view.assignment(partition)
+    assignment = view.known_assignment(partition)
     recipients = tuple(brokers)
     if assignment is None or not recipients:
         return ()

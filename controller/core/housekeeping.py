@@ -30,6 +30,8 @@ from controller.core.records import (
 from controller.core.view import ClusterView, Due
 
 PREFERRED_TIMER = "preferred_elections"
+NAMES_AT_ONCE = 200
+"""Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
 
 
 def hold_elections(view: ClusterView, now: Instant) -> Decision:
@@ -61,32 +63,52 @@ def follow_notifications(view: ClusterView, due: Due) -> Decision:
             if broker in view.serving_replicas(partition):
                 effects += introduce(view, partition, (broker,))
     changes = [
-        Change((NotificationsDeletedRecord(kind, names),))
+        Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
         for kind, names in view.notifications.items()
-        if names
+        for start in range(0, len(names), NAMES_AT_ONCE)
     ]
     return Decision(tuple(changes), tuple(effects))
 
 
 def bury_orphans(view: ClusterView, due: Due) -> Decision:
     """Delete what could not be deleted when its broker was away, if it is still nobody's."""
-    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(due.buried)]
+    ended = set(due.buried)
     effects: list[Effect] = []
-    if due.orphans or due.claimed or due.joined or due.seeded:
+    if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
         for orphan in view.orphans.values():
-            if orphan in view.orphans_tried or orphan.broker not in view.brokers:
+            if _is_obsolete(view, orphan):
+                ended.add(orphan)
                 continue
-            if _is_nobodys(view, orphan):
+            if orphan in view.orphans_tried or orphan in view.orphans_failed:
+                continue
+            if orphan.broker in view.brokers and _is_nobodys(view, orphan):
                 epoch = view.states[orphan.partition].leader_epoch
                 effects += [
                     SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
                     for delete in (False, True)
                 ]
+    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
     return Decision(tuple(changes), tuple(effects))
 
 
 def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
     return sorted(orphans, key=lambda o: (o.broker, o.partition))
+
+
+def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
+    """
+    Whether a record speaks of something that will never be ours to delete.
+
+    The topic is gone, is another one of that name, or has a replica on that broker again. A record
+    kept nevertheless would be work for ever, and the role would be held for it.
+    """
+    name, number = orphan.partition
+    topic = view.topics.get(name)
+    if topic is None or topic.stale:
+        return view.listed is not None and name not in view.listed
+    assignment = topic.partitions.get(number)
+    again = assignment is not None and orphan.broker in assignment.replicas
+    return again or topic.czxid != orphan.topic_czxid
 
 
 def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:

@@ -25,6 +25,7 @@ from controller.core.options import LegacyMode
 from controller.core.records import (
     Change,
     Decision,
+    ForeignAdoptedRecord,
     GoalEndedRecord,
     GoalRecord,
     LegacyEntryRecord,
@@ -42,13 +43,14 @@ def follow_plan(
     view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
 ) -> Decision:
     """Accept new entries, drop what an operator took out, tidy the znode, learn topic settings."""
-    changes = [c for p in sorted(due.dropped) if (c := _dropped(view, p)) is not None]
+    gone = [p for p in sorted(due.dropped) if p not in starting]
+    changes = [c for p in gone if (c := _dropped(view, p)) is not None]
     legacy = view.legacy
     if legacy is not None and not legacy.stale:
         accepted = accept_legacy(view, legacy)
-        changes += accepted.changes
-        if not accepted.changes and accepted.is_complete:
+        if not (accepted.changes or changes) and accepted.is_complete:
             changes += _tidy(view, legacy, starting)
+        changes += accepted.changes
     return Decision(tuple(changes), tuple(_learn_configs(view, now)))
 
 
@@ -101,6 +103,29 @@ def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> b
     return reassignment is not None and (mirror or reassignment.begun)
 
 
+def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
+    """
+    Return the entries to take out before a broker becomes the controller: it would start them.
+
+    What waits, even between two steps, is durable in our own records. What is in flight stays.
+    """
+    legacy = view.legacy
+    if legacy is None or legacy.stale or view.options.legacy_mode is LegacyMode.MIRROR:
+        return ()
+    waiting = (p for p in legacy.entries if p in view.reassignments)
+    return tuple(LegacyEntryRecord(p, None) for p in waiting if not view.reassignments[p].in_flight)
+
+
+def has_undecided(view: ClusterView) -> bool:
+    """Whether entries will soon be accepted or refused; one whose settings fail may never be."""
+    legacy = view.legacy
+    if legacy is None:
+        return False
+    return legacy.stale or any(
+        p not in view.reassignments and p.topic not in view.config_errors for p in legacy.entries
+    )
+
+
 def _plan_ended(view: ClusterView, legacy: LegacyNode) -> Change:
     request = legacy_request_id(legacy.czxid)
     tally = view.requests.get(request)
@@ -130,4 +155,6 @@ def adopt_foreign(view: ClusterView) -> Decision:
             original = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
             goal = Goal(assignment.target_replicas, original, FOREIGN, Route.FOREIGN)
             changes.append(Change((GoalRecord(partition, goal),), partition=partition))
+    if not any(topic.stale for topic in view.topics.values()):
+        changes.append(Change((ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))

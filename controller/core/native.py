@@ -80,6 +80,8 @@ class NativeTurn(Turn):
 
     def pending(self, budget: Budget) -> Change | Blocked | None:
         """Begin the first step, or find that somebody else ended it."""
+        if self.assignment.is_reassigning:
+            return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.goal.target:
             return self.end(self.left_behind(), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
@@ -162,7 +164,8 @@ class NativeTurn(Turn):
 
     def expanding(self) -> Change | Blocked | None:
         """A1 anew for a step found in the topic znode: what was sent before is not known."""
-        if not self.assignment.removing_replicas:
+        missing = self.unsynced(self.assignment.target_replicas)
+        if missing is None and not self.assignment.removing_replicas:
             return self.change(
                 self.phase(Syncing(), "found in the topic znode"),
                 effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
@@ -170,7 +173,6 @@ class NativeTurn(Turn):
         reduced = self.reduced()
         if reduced is not None:
             return self.open_step(reduced, (), "reduced to the step size")
-        missing = self.unsynced(self.assignment.target_replicas)
         if missing is None:
             return self.shrink("found in sync")
         return self.open_step(self.assignment, (), "found in the topic znode")

@@ -7,7 +7,7 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core.answers import (
     is_refused,
@@ -53,7 +53,10 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.phases import Pending, Stopping
-from controller.core.view import ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
+from controller.core.view import START, ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
+
+ORPHAN_RETRY_S: Final = 300.0
+"""Orphans that a tenure could not delete are no reason for another one before that."""
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -74,8 +77,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case GoalsRead():
             _goals(view, event, now)
         case DeletionsRead():
-            view.deletions = event.topics
-            view.due.tenure = view.due.plan = True
+            _deletions(view, event, now)
         case IsrNotificationsRead():
             view.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
@@ -147,6 +149,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     gone = left | bounced
     if gone:
         view.orphans_tried = {o for o in view.orphans_tried if o.broker not in gone}
+        view.orphans_failed = {o for o in view.orphans_failed if o.broker not in gone}
         view.offline = {(b, p) for b, p in view.offline if b not in gone}
         for partition, reassignment in view.reassignments.items():
             phase = reassignment.phase
@@ -157,7 +160,19 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
                 view.due.add((partition,))
     if view.tenure is not None:
         _touch(view, left | joined)
+    view.orphans_after = START
     view.due.capacity = True
+
+
+def _deletions(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
+    if not event.topics:
+        view.deletions_since = None
+    elif view.deletions_since is None or not event.topics <= (view.deletions or frozenset()):
+        view.deletions_since = now
+    view.deletions = event.topics
+    # A topic of the same name that is deleted later has to be yielded to again.
+    view.yielded &= event.topics
+    view.due.tenure = view.due.plan = view.due.capacity = True
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
@@ -198,6 +213,7 @@ def _topics(view: ClusterView, event: TopicsRead) -> None:
             _topic(view, name, read)
         elif read is None:
             _forget_topic(view, name)
+            view.asked_topics.discard(name)
             if view.listed is not None:
                 view.listed -= {name}
         else:
@@ -226,9 +242,13 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
                 view.unseeded[partition] = None
                 view.due.listed_topics = True
             if assignment.is_reassigning and partition not in view.reassignments:
-                view.due.foreign = True
+                view.may_have_foreign = view.due.plan = True
     view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
-    view.due.add(p for p in (TopicPartition(name, n) for n in read.partitions) if p in view.states)
+    partitions = [TopicPartition(name, n) for n in read.partitions]
+    view.due.add(p for p in partitions if p in view.states or p in view.stateless)
+    if known is not None and known.stale:
+        # While it was in doubt nothing could be decided or was told rightly.
+        view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
 
 
 def _states(view: ClusterView, event: StatesRead) -> None:
@@ -272,8 +292,9 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
         and not known.stale
     ):
         return
-    if known is not None and view.tenure is not None:
+    if known is not None and view.tenure is not None and view.legacy_confirmed:
         _edited(view, known, plan)
+    view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else _node(plan)
     view.due.add(view.legacy_reassignments())
     view.due.plan = view.due.tenure = True
@@ -282,7 +303,12 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
 def _edited(view: ClusterView, known: LegacyNode, plan: LegacyPlan | None) -> None:
     """Note what an operator took out; nobody else writes the node while we are the controller."""
     if plan is None or plan.czxid != known.czxid:
-        view.due.dropped.update(view.legacy_reassignments())
+        again = {} if plan is None else plan.entries
+        view.due.dropped.update(
+            p
+            for p in view.legacy_reassignments()
+            if again.get(p) != view.reassignments[p].goal.target
+        )
     else:
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
@@ -302,6 +328,9 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
     view.goals_read = True
     view.unreadable_goals = dict(event.unreadable)
     for partition, goal in event.goals.items():
+        if view.tenure is not None and partition not in view.doubtful_goals:
+            # Nobody but us writes these now, and we may have since this was read.
+            continue
         known = view.reassignments.get(partition)
         if known is not None:
             known.goal = goal
@@ -310,7 +339,6 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
         view.waiting[partition] = None
         tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
         tally.total += 1
-    # In a tenure we may have written records after this read: only what is in doubt can be gone.
     doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
     for partition in [p for p in doubtful if p not in event.goals]:
         forgotten = view.reassignments.pop(partition, None)
@@ -320,6 +348,7 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
         view.waiting.pop(partition, None)
         view.resumed.pop(partition, None)
     view.doubtful_goals.clear()
+    view.may_have_foreign = True
     view.due.add(event.goals)
     view.due.tenure = True
 
@@ -339,7 +368,12 @@ def _claimed(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
     take_up(view)
-    view.due.claimed = view.due.plan = view.due.capacity = view.due.foreign = True
+    view.legacy_confirmed = False
+    view.preferred.clear()
+    view.preferred_version = None
+    view.may_have_foreign = True
+    _doubt(view)
+    view.due.claimed = view.due.plan = view.due.capacity = True
 
 
 def _forget_reads(view: ClusterView) -> None:
@@ -349,6 +383,21 @@ def _forget_reads(view: ClusterView) -> None:
     view.topics.clear()
     view.asked_topics.clear()
     view.unreadable_topics.clear()
+
+
+def _doubt(view: ClusterView) -> None:
+    """
+    Distrust what may have been read before the claim, where something depends on it.
+
+    The controller before us may have written after we read; from the claim on nobody else does.
+    """
+    if view.legacy is not None:
+        view.legacy.stale = True
+    concerned = {p.topic for p in view.reassignments} | {p.topic for p in view.orphaned}
+    concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
+    for name, topic in view.topics.items():
+        if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
+            topic.stale = True
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
@@ -370,6 +419,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.refreshing.clear()
     view.unseeded.clear()
     view.orphans_tried.clear()
+    if view.orphans:
+        view.orphans_after = Instant(now + ORPHAN_RETRY_S)
     view.in_flight = 0
     view.incoming.clear()
     view.outgoing.clear()
@@ -403,6 +454,7 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
 
 def _timer(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
+    view.due.timer = True
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
     view.due.add(p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping))
     # Without a leader: the topic's settings may allow what they did not allow before.

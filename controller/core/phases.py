@@ -75,7 +75,7 @@ class Ended:
 Phase = Pending | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
 
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Starting, Ended}),
+    Pending: frozenset({Expanding, Starting, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
     Starting: frozenset({Syncing, Stopping}),
     Syncing: frozenset({Pending, Starting, Shrinking, Ended}),

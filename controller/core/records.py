@@ -172,6 +172,18 @@ class PreferredTriedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignAdoptedRecord:
+    """Volatile: everything the topic znodes name is driven by us."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOverRecord:
+    """Volatile: these cannot begin now; others are looked at before them next time."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IdleRecord:
     """Volatile: since when there has been nothing to do; None when there is."""
 
@@ -202,6 +214,8 @@ Record = (
     | PhaseRecord
     | BlockedRecord
     | PreferredTriedRecord
+    | ForeignAdoptedRecord
+    | PassedOverRecord
     | IdleRecord
     | YieldedRecord
 )

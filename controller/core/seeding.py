@@ -24,6 +24,9 @@ from controller.core.view import ClusterView, Due
 
 def learn_topics(view: ClusterView, due: Due) -> Decision:
     """Read topics that are listed and not known yet; in and out of tenure."""
+    if due.claimed:
+        stale = tuple(sorted(name for name, topic in view.topics.items() if topic.stale))
+        return Decision(effects=(ReadTopics(stale),) if stale else ())
     if not due.listed_topics or view.listed is None:
         return Decision()
     known = view.topics.keys() | view.asked_topics | view.unreadable_topics.keys()

@@ -9,23 +9,40 @@ from __future__ import annotations
 
 from controller.core.effects import ClaimController, Effect, ResignController, SetTimer, Stop
 from controller.core.eligibility import native_refusals
+from controller.core.legacy import has_undecided, unlisted
 from controller.core.model import Blocked, BlockedBy, Instant
 from controller.core.options import TenurePolicy
-from controller.core.records import Change, Decision, IdleRecord, YieldedRecord
+from controller.core.records import Change, Decision, IdleRecord, Record, YieldedRecord
 from controller.core.view import ClusterView
 
 CLAIM_TIMER = "claim"
 LINGER_TIMER = "linger"
+DELETION_TIMER = "deletion_patience"
+DELETION_PATIENCE_S = 30.0
+"""How long a pending topic deletion holds up a claim: one that cannot end must not for ever."""
+ORPHAN_PATIENCE_S = 60.0
+"""How long orphans alone keep the role."""
 
 
 def has_work(view: ClusterView) -> bool:
     """Whether anything needs the controller's role."""
     if view.reassignments or view.legacy is not None:
         return True
-    if view.preferred or view.preferred_version is not None:
-        return True
+    # Outside a tenure a Kafka controller holds preferred elections itself.
+    return view.tenure is not None and bool(view.preferred or view.preferred_version is not None)
+
+
+def has_orphans(view: ClusterView, now: Instant) -> bool:
+    """Whether an orphan's broker is back, and it is time to try."""
+    if view.tenure is None:
+        if now < view.orphans_after:
+            return False
+    elif now >= view.tenure.since + ORPHAN_PATIENCE_S:
+        return False
     return any(
-        orphan.broker in view.brokers and orphan not in view.orphans_tried
+        orphan.broker in view.brokers
+        and orphan not in view.orphans_tried
+        and orphan not in view.orphans_failed
         for orphan in view.orphans.values()
     )
 
@@ -41,11 +58,13 @@ def hold_of(view: ClusterView) -> Blocked | None:
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    return (
-        view.options.tenure is TenurePolicy.ON_DEMAND
-        and bool(view.deletions)
-        and not (view.deletions or frozenset()) <= view.yielded
-    )
+    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions:
+        return False
+    if view.deletions <= view.yielded:
+        return False
+    # A deletion that was pending long before the claim had its time.
+    tenure, since = view.tenure, view.deletions_since
+    return tenure is None or since is None or tenure.since < since + DELETION_PATIENCE_S
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
@@ -57,37 +76,50 @@ def consider_tenure(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR09
     if view.fenced is not None:
         return Decision(effects=(ResignController(view.fenced),))
     if view.stopping:
-        return Decision(effects=(ResignController("the daemon is stopping"),))
+        return _hand_over(view, "the daemon is stopping")
     refusals = native_refusals(view)
     if refusals:
         return Decision(effects=(ResignController(refusals[0]),))
     if _owes_a_yield(view):
-        if view.in_flight:
+        if view.in_flight or has_undecided(view):
             return Decision()
-        return Decision(
-            changes=(Change((YieldedRecord(view.deletions or frozenset()),)),),
-            effects=(ResignController("topic deletion is pending"),),
-        )
+        yielded = YieldedRecord(view.deletions or frozenset())
+        return _hand_over(view, "topic deletion is pending", yielded)
     if view.options.tenure is TenurePolicy.PERMANENT:
         return Decision()
     return _linger(view, now)
 
 
+def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
+    """Give the role to a broker in the middle of the work, with nothing left for it to start."""
+    written = (*unlisted(view), *records)
+    resign = ResignController(reason)
+    if not written:
+        return Decision(effects=(resign,))
+    return Decision(changes=(Change(written, effects=(resign,)),))
+
+
 def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
     if view.stopping:
         return () if view.claiming else (Stop(),)
-    wanted = view.options.tenure is TenurePolicy.PERMANENT or has_work(view)
+    wanted = (
+        view.options.tenure is TenurePolicy.PERMANENT or has_work(view) or has_orphans(view, now)
+    )
     if not (view.leading and view.is_warm and wanted) or view.claiming:
         return ()
-    if native_refusals(view) or _owes_a_yield(view):
+    if native_refusals(view):
         return ()
+    if _owes_a_yield(view) and view.deletions_since is not None:
+        until = Instant(view.deletions_since + DELETION_PATIENCE_S)
+        if now < until:
+            return (SetTimer(DELETION_TIMER, until),)
     if now < view.retry_claim_at:
         return (SetTimer(CLAIM_TIMER, view.retry_claim_at),)
     return (ClaimController(),)
 
 
 def _linger(view: ClusterView, now: Instant) -> Decision:
-    if has_work(view):
+    if has_work(view) or has_orphans(view, now):
         if view.idle_since is None:
             return Decision()
         return Decision(changes=(Change((IdleRecord(None),)),))
@@ -99,4 +131,5 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
     # Computed as the timer was, or a rounding step would make it fire just too early.
     if now >= view.idle_since + view.options.tenure_linger_s:
         return Decision(effects=(ResignController("nothing left to do"),))
-    return Decision()
+    until = Instant(view.idle_since + view.options.tenure_linger_s)
+    return Decision(effects=(SetTimer(LINGER_TIMER, until),))

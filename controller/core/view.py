@@ -140,8 +140,8 @@ class Due:
     """Whether claiming or giving back has to be considered."""
     claimed: bool = False
     plan: bool = False
-    foreign: bool = False
-    """Whether the topic znodes may name reassignments that are not ours."""
+    timer: bool = False
+    """Whether a time came that somebody asked for."""
     dropped: set[TopicPartition] = field(default_factory=set)
     """Entries an operator took out of the legacy znode."""
     orphans: bool = False
@@ -194,14 +194,20 @@ class ClusterView:
     asked_configs: dict[str, Instant] = field(default_factory=dict)
     config_errors: dict[str, str] = field(default_factory=dict)
     deletions: frozenset[str] | None = None
+    deletions_since: Instant | None = None
+    """Since when some topic deletion has been pending."""
     yielded: frozenset[str] = frozenset()
     """Deletions for which the role was already given back once."""
     guards: GuardsRead | None = None
 
     legacy: LegacyNode | None = None
     legacy_read: bool = False
+    legacy_confirmed: bool = False
+    """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
     legacy_ended: Zxid | None = None
     goals_read: bool = False
+    may_have_foreign: bool = False
+    """Whether the topic znodes may name reassignments that nobody drives yet."""
     doubtful_goals: set[TopicPartition] = field(default_factory=set)
     """Records a write of ours was refused for: the next read says whether they exist."""
     unreadable_goals: dict[str, str] = field(default_factory=dict)
@@ -228,6 +234,10 @@ class ClusterView:
     orphaned: set[TopicPartition] = field(default_factory=set)
     """Partitions of the orphans: their leaders' answers matter before anything is deleted."""
     orphans_read: bool = False
+    orphans_failed: set[Orphan] = field(default_factory=set)
+    """Orphans on a failed disk: not tried again before their broker registers anew."""
+    orphans_after: Instant = START
+    """Orphans alone are no reason to claim before that."""
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
     due: Due = field(default_factory=Due)
 
@@ -254,6 +264,11 @@ class ClusterView:
             return None
         return topic.partitions.get(partition.partition)
 
+    def known_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+        """Return what the topic znode said last, even where that is in doubt: good for telling."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Whether the broker is registered and its copy of the partition not on a failed disk."""
         return broker in self.brokers and (broker, partition) not in self.offline
@@ -278,7 +293,7 @@ class ClusterView:
 
         RS until the write that takes the dropped replicas out of the ISR, TR from that write on.
         """
-        assignment = self.assignment(partition)
+        assignment = self.known_assignment(partition)
         if assignment is None:
             return ()
         if self.has_excluded(partition):

@@ -37,6 +37,7 @@ from controller.core.effects import (
     Stop,
 )
 from controller.core.events import (
+    ControllerClaimed,
     Deposed,
     Event,
     LeaderAndIsrAnswered,
@@ -46,7 +47,7 @@ from controller.core.events import (
     TimerFired,
     UpdateMetadataAnswered,
 )
-from controller.core.model import Instant
+from controller.core.model import Instant, TopicPartition
 from controller.core.observe import observe
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -61,12 +62,26 @@ from controller.reactor.ports import (
     Rejected,
     Store,
     TopicConfigs,
+    WriteError,
     Znode,
 )
+from controller.znodes import paths
 
 ROUNDS_MAX = 50
 """Decisions per turn before the inbox is looked at again."""
 
+
+RETRY_TIMER: Final = "refused_writes"
+RETRY_S: Final = 5.0
+RACES: Final = frozenset({WriteError.BAD_VERSION, WriteError.NO_NODE, WriteError.NODE_EXISTS})
+"""Refusals that only say that somebody else was faster."""
+
+REREAD: Final = {
+    paths.GOALS: Znode.GOALS,
+    paths.ORPHANS: Znode.ORPHANS,
+    paths.PREFERRED_ELECTION: Znode.PREFERRED_ELECTION,
+    paths.LEGACY_PLAN: Znode.LEGACY_PLAN,
+}
 
 CHANNEL_EFFECTS: Final = (OpenChannel, CloseChannel, SendLiveBrokers)
 
@@ -111,6 +126,8 @@ class Reactor:
         self._outbox = Outbox()
         self._timers: dict[str, Instant] = {}
         self._heap: list[tuple[Instant, str]] = []
+        self._refused: dict[TopicPartition, None] = {}
+        """Partitions whose writes are refused for another reason than a race."""
 
     # --- the host's side -----------------------------------------------------------------------
 
@@ -178,6 +195,13 @@ class Reactor:
                 self.start()
             case LeadershipGained():
                 self._reread()
+            case ControllerClaimed():
+                # What the controller before us changed last may not have been told yet.
+                self._store.read(Znode.LEGACY_PLAN)
+                self._store.read(Znode.PREFERRED_ELECTION)
+            case TimerFired(name=name) if name == RETRY_TIMER:
+                self.view.due.add(self._refused)
+                self._refused.clear()
             case _:
                 pass
         observe(self.view, event, now)
@@ -255,30 +279,28 @@ class Reactor:
         if not guilty:
             guilty = tuple(batch.changes)
         refused = {id(c) for c in guilty}
-        touches_legacy = batch.legacy and batch.operations[result.index].path.endswith(
-            "/reassign_partitions"
-        )
-        if touches_legacy and self.view.legacy is not None:
+        path = batch.operations[result.index].path
+        if path == paths.LEGACY_PLAN and self.view.legacy is not None:
             self.view.legacy.stale = True
-            self._store.read(Znode.LEGACY_PLAN)
+        is_race = result.error in RACES
+        if not is_race:
+            # Trying again at once would fail again: permissions, sizes.
+            self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
+            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
         for change in guilty:
             self._observer.on_rejected(change, result.error, self.view)
-            for effect in invalidate(self.view, change):
+            for effect in invalidate(self.view, change) if is_race else ():
                 self._carry_out(effect, now)
-            self._reread_goals(change)
+        if is_race:
+            self._reread_concerned(path)
         # The others are decided anew as well when what they build on is distrusted now.
         return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
 
-    def _reread_goals(self, change: Change) -> None:
-        for name in {type(r).__name__ for r in change.records}:
-            if name in ("GoalRecord", "GoalEndedRecord"):
-                self._store.read(Znode.GOALS)
-            elif name in ("OrphanRecord", "OrphanEndedRecord"):
-                self._store.read(Znode.ORPHANS)
-            elif name == "PreferredElectionEndedRecord":
-                self._store.read(Znode.PREFERRED_ELECTION)
-            elif name == "LegacyPlanEndedRecord":
-                self._store.read(Znode.LEGACY_PLAN)
+    def _reread_concerned(self, path: str) -> None:
+        """Read again whatever else the refused operation was about."""
+        for prefix, znode in REREAD.items():
+            if path.startswith(prefix):
+                self._store.read(znode)
 
     def _is_doubtful(self, change: Change) -> bool:
         if change.partition is None:
@@ -320,8 +342,10 @@ class Reactor:
                 self._outbox.clear()
                 self._store.resign_controller()
             case SetTimer(name=name, at=at):
-                self._timers[name] = at
-                heapq.heappush(self._heap, (at, name))
+                # The earlier time counts: who is woken too early looks again and asks anew.
+                if name not in self._timers or at < self._timers[name]:
+                    self._timers[name] = at
+                    heapq.heappush(self._heap, (at, name))
             case Stop():
                 self.finished = True
 

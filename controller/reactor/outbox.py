@@ -112,7 +112,7 @@ class Outbox:
     ) -> None:
         """Tell brokers what they are to the partition, as the view says now."""
         state = view.states.get(partition)
-        assignment = view.assignment(partition)
+        assignment = view.known_assignment(partition)
         if state is None or assignment is None:
             return
         fresh = frozenset(new)
@@ -167,7 +167,9 @@ class Outbox:
         written in the same turn may have made it a replica again.
         """
         queue = self._queues.get(broker)
-        if queue is None or broker in view.serving_replicas(partition):
+        if queue is None or partition.topic not in view.topics:
+            return
+        if broker in view.serving_replicas(partition):
             return
         batch = queue.tail()
         # What was queued for this replica before is overtaken by its removal.
@@ -249,7 +251,7 @@ def _update_metadata_state(
     view: ClusterView, partition: TopicPartition
 ) -> UpdateMetadataState | None:
     state = view.states.get(partition)
-    if state is None or view.assignment(partition) is None:
+    if state is None or view.known_assignment(partition) is None:
         return None
     replicas = view.serving_replicas(partition)
     leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER

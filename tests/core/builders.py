@@ -17,6 +17,7 @@ from controller.core.effects import (
     DescribeTopicConfigs,
     Effect,
     ReadStates,
+    ReadTopics,
     SendLeaderAndIsr,
     SendStopReplica,
 )
@@ -158,8 +159,12 @@ class Driver:
     def restart(self) -> None:
         """Lose the tenure and claim again: everything in memory only is gone."""
         known = dict(self.view.states)
+        legacy = self.view.legacy
         self.observe(Deposed("a new process"))
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+        if legacy is not None:
+            again = LegacyPlan(dict(legacy.entries), legacy.version, legacy.czxid)
+            self.observe(LegacyPlanRead(again))
         self.observe(StatesRead(known))
 
     def adopt(self, goals: Mapping[TopicPartition, Goal]) -> None:
@@ -206,6 +211,16 @@ class Driver:
                 if self.acknowledges:
                     result = StopReplicaResult(partition, epoch, delete, 0)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
+            case ReadTopics(topics=topics):
+                found = {t: self.view.topics[t] for t in topics if t in self.view.topics}
+                self.fold(
+                    TopicsRead(
+                        {
+                            name: TopicAssignment(dict(t.partitions), t.version, t.czxid, t.topic_id)
+                            for name, t in found.items()
+                        }
+                    )
+                )
             case DescribeTopicConfigs() | ReadStates():
                 pass
             case _:

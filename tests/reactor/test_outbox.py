@@ -106,3 +106,16 @@ def test_a_broker_that_serves_the_partition_is_never_stopped() -> None:
     driver, outbox = opened(1)
     outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(0), delete=True)
     assert drain(driver, outbox) == []
+
+
+def test_a_newcomer_is_told_all_metadata_before_its_replicas() -> None:
+    """Clients find it at once, and until it knows the topics it denies that they exist."""
+    driver, outbox = opened(1, 2)
+    outbox.add_live_brokers()
+    outbox.add_update_metadata(driver.view, [tp()], [ONE])
+    outbox.add_leader_and_isr(driver.view, tp(), [ONE], [])
+    requests = drain(driver, outbox)
+    assert [type(r) for r in requests] == [UpdateMetadata, LeaderAndIsr]
+    assert isinstance(requests[0], UpdateMetadata)
+    assert requests[0].states
+    assert requests[0].live_brokers

@@ -1,0 +1,85 @@
+"""What a broker that becomes the controller finds in the legacy znode."""
+
+from __future__ import annotations
+
+from controller.core.effects import ClaimController, ResignController
+from controller.core.events import DeletionsRead, Deposed, LegacyPlanRead, ShutdownRequested
+from controller.core.model import Instant
+from controller.core.options import LegacyMode, Options
+from tests.core.builders import Driver, plan, replicas, tp
+
+
+def in_flight(options: Options | None = None) -> Driver:
+    """Return a partition in the first of several steps."""
+    driver = Driver({tp(): (0, 1, 2)}, options=options or Options())
+    driver.submit({tp(): (3, 4, 5)})
+    assert driver.view.reassignments[tp()].in_flight
+    return driver
+
+
+def resigned(driver: Driver) -> bool:
+    """Return whether the role is being given back."""
+    return any(isinstance(effect, ResignController) for effect in driver.sent)
+
+
+def listed(driver: Driver) -> list[object]:
+    """Return the partitions in the legacy znode."""
+    assert driver.view.legacy is not None
+    return list(driver.view.legacy.entries)
+
+
+def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back() -> None:
+    """Else the broker that deletes the topic would start the rest of the plan whole."""
+    driver = in_flight()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert not resigned(driver)
+    assert listed(driver) == [tp()]
+    driver.catch_up(tp())
+    assert resigned(driver)
+    assert listed(driver) == []
+    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+
+
+def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
+    """The broker that takes over finishes it."""
+    driver = in_flight()
+    driver.observe(ShutdownRequested())
+    assert resigned(driver)
+    assert listed(driver) == [tp()]
+
+
+def test_mirrored_entries_stay_listed() -> None:
+    """That is what the mode is for."""
+    driver = in_flight(Options(legacy_mode=LegacyMode.MIRROR))
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    driver.catch_up(tp())
+    assert resigned(driver)
+    assert listed(driver) == [tp()]
+
+
+def test_the_role_is_not_given_back_before_a_plan_is_accepted() -> None:
+    """Only an accepted entry can be taken out; its topic's settings are still being read."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.view.configs.clear()
+    driver.submit({tp(): (3, 4, 5)})
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert not resigned(driver)
+    driver.view.config_errors["t"] = "no broker answers"
+    driver.view.due.tenure = True
+    driver.settle()
+    assert resigned(driver)
+
+
+def test_a_plan_right_after_an_idle_hand_back_is_claimed_at_once() -> None:
+    """The pause after a lost role would leave the whole plan to the broker that has it now."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0))
+    driver.view.due.tenure = True
+    driver.settle()
+    driver.view.due.tenure = True
+    driver.settle()
+    assert resigned(driver)
+    driver.observe(Deposed("resigned"))
+    driver.view.goals_read = driver.view.orphans_read = True
+    driver.now = Instant(driver.now + 0.1)
+    driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
+    assert isinstance(driver.sent[-1], ClaimController)
