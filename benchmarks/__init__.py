@@ -1,1 +1,1 @@
-"""Measurements: real brokers where it is about time, the simulated cluster where it is about size."""
+"""Measurements: time on real brokers, size on the simulated cluster."""

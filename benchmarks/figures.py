@@ -37,8 +37,7 @@ def in_milliseconds(what: str, seconds: Sequence[float], *, goal_ms: float) -> F
 def table(figures: Iterable[Figure]) -> str:
     """Return the figures as a Markdown table, the machine named first."""
     lines = [
-        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}; everything on one machine.",
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}.",
         "",
         "| what | median | p99 / max | runs | goal | met |",
         "|---|---|---|---|---|---|",

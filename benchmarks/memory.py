@@ -1,8 +1,8 @@
 """
 What partitions in flight cost in memory, in a process of its own.
 
-The real loop on the simulated cluster; the figure is the process's peak and so includes the simulated
-ZooKeeper and brokers: an upper bound.
+The real loop on the simulated cluster; the figure is the process's peak and so includes the
+simulated ZooKeeper and brokers: an upper bound.
 """
 
 from __future__ import annotations

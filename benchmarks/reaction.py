@@ -1,8 +1,8 @@
 """
 How soon a submitted plan reaches the brokers.
 
-From the moment before ``/admin/reassign_partitions`` is created to the log line written right after the
-first LeaderAndIsr was handed to its connection: the same clock, since everything runs on one machine.
+From the moment before ``/admin/reassign_partitions`` is created to the log line written right after
+the first LeaderAndIsr was handed to its connection: one clock, as all of it runs on one machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _daemon(cluster: Cluster, name: str, *options: str) -> Iterator[Daemon]:
 
 
 def _sent_at(log: Path, offset: int) -> float | None:
-    """Return when the first LeaderAndIsr after this place in the log was sent, in seconds since 1970."""
+    """Return when the first LeaderAndIsr after this place was sent, in seconds since 1970."""
     with log.open("rb") as lines:
         lines.seek(offset)
         for line in lines:

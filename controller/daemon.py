@@ -182,6 +182,7 @@ def _build(settings: Settings, stack: ExitStack) -> Host:
         configs=configs,
         clock=clock,
         observer=observer,
+        lease_s=settings.zookeeper_session_timeout_s,
     )
 
     def threads() -> Iterator[tuple[str, bool]]:

@@ -63,7 +63,6 @@ def small() -> Iterator[Cluster]:
 # --- brokers come and go -------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_a_killed_broker_is_replaced_as_leader_and_told_everything_when_it_returns(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:

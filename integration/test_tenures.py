@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
     AlterConfigOpType,
@@ -40,6 +41,7 @@ THROTTLED_RATE = "follower.replication.throttled.rate"
 HEAVY_BYTES = 4_000_000
 
 
+@pytest.mark.smoke
 def test_a_group_goes_on_while_the_role_comes_and_goes_and_its_coordinator_dies(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:

@@ -97,6 +97,8 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
         phase = reassignment.phase
         if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
             continue
+        if error == NONE:
+            reassignment.deleted.add(event.broker)
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
         view.due.add((partition,))

@@ -193,6 +193,8 @@ def take_up(view: ClusterView) -> None:
     for partition, reassignment in view.reassignments.items():
         reassignment.phase = _first_phase(view, partition)
         reassignment.load = None
+        reassignment.inherited = True
+        reassignment.deleted.clear()
         if reassignment.in_flight:
             view.in_flight += 1
             reassignment.step = max(reassignment.step, 1)

@@ -48,6 +48,7 @@ from controller.core.records import (
     GoalEndedRecord,
     LegacyEntryRecord,
     OrphanEndedRecord,
+    OrphanRecord,
     Record,
 )
 from controller.core.steps import Step, next_step
@@ -83,7 +84,7 @@ class NativeTurn(Turn):
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.goal.target:
-            return self.end(self.left_behind(), "already at its target")
+            return self.end((), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
         return begun if isinstance(begun, Blocked) else begun[0]
 
@@ -260,8 +261,6 @@ class NativeTurn(Turn):
         """End the step: the reassignment is done, or the next step rides on the same write."""
         plain = PartitionAssignment(target)
         if target == self.goal.target:
-            if self.assignment == plain and not records:
-                return self.end(self.left_behind(), "its final assignment was written already")
             written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
             return self.end((*records, *written), "the target is in sync")
         budget.give_back(self.reassignment.load)
@@ -288,9 +287,11 @@ class NativeTurn(Turn):
             # that they are not any more, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
             effects = self.tell(self.goal.target, ())
+        recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
         return self.change(
             *records,
             *written,
+            *self.left_behind(recorded),
             self.phase(Ended(), cause),
             GoalEndedRecord(self.partition, self.goal.version, self.goal.request, "done"),
             effects=effects,

@@ -6,7 +6,7 @@ What to do with them, and when, is ``native``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from controller.core.effects import (
     Effect,
@@ -134,16 +134,18 @@ class Turn:
             for b in sorted(brokers)
         )
 
-    def left_behind(self) -> tuple[Record, ...]:
+    def left_behind(self, recorded: Collection[BrokerId]) -> tuple[Record, ...]:
         """
-        Return a record for each original replica of a reassignment that somebody else ended.
+        Return a record for each original replica that another tenure or controller may have left.
 
         A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is
         not known. Asking again is harmless, so what our record proves is asked for again.
         """
-        original = self.goal.original or ()
+        if not self.reassignment.inherited:
+            return ()
+        known = {*self.goal.target, *self.reassignment.deleted, *recorded}
         return self.orphan_records(
-            (b, "ended by another controller") for b in original if b not in self.goal.target
+            (b, "ended by another controller") for b in self.goal.original or () if b not in known
         )
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:

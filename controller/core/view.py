@@ -95,6 +95,10 @@ class Reassignment:
     blocked: Blocked | None = None
     blocked_since: Instant | None = None
     load: Load | None = None
+    inherited: bool = False
+    """Whether an earlier tenure, or another controller, had a part in it."""
+    deleted: set[BrokerId] = field(default_factory=set)
+    """Dropped replicas whose deletion was confirmed in this tenure."""
 
     @property
     def in_flight(self) -> bool:

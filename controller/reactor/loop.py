@@ -13,6 +13,7 @@ once: channels are closed before anything else happens, and nothing that was que
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -99,6 +100,7 @@ class Reactor:
         clock: Clock,
         observer: Observer,
         crash_at: Callable[[str], None] = lambda _: None,
+        lease_s: float = math.inf,
     ) -> None:
         """
         Build the loop around a view.
@@ -112,6 +114,8 @@ class Reactor:
             observer: Sees everything.
             crash_at: Called at every boundary between a write and a send with the boundary's name,
                 so that fault campaigns can die exactly there.
+            lease_s: How long we may stand still and still believe in our claim: the ZooKeeper
+                session's timeout.
 
         """
         self.view = view
@@ -122,6 +126,8 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._crash_at = crash_at
+        self._lease_s = lease_s
+        self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
         self._outbox = Outbox()
         self._timers: dict[str, Instant] = {}
@@ -160,6 +166,7 @@ class Reactor:
 
         """
         started = self._clock.now()
+        self._check_lease(started)
         self._drain(started)
         for _ in range(ROUNDS_MAX):
             if not self.view.due or self.finished:
@@ -168,6 +175,18 @@ class Reactor:
             self._flush()
             self._drain(self._clock.now())
         self._flush()
+
+    def _check_lease(self, now: Instant) -> None:
+        """
+        Give the claim up where we stood still for longer than it lasts without us.
+
+        A process that was stopped between a write and a send would else wake up and send in the
+        name of an epoch that is over. Brokers refuse it only if they heard of the next one.
+        """
+        slept, self._awake_at = now - self._awake_at, now
+        if self.view.tenure is not None and slept > self._lease_s:
+            self._fold(Deposed(f"the daemon stood still for {slept:.0f} s"), now)
+            self._store.resign_controller()
 
     # --- one round -----------------------------------------------------------------------------
 
@@ -350,6 +369,7 @@ class Reactor:
                 self.finished = True
 
     def _flush(self) -> None:
+        self._check_lease(self._clock.now())
         for broker, request in self._outbox.take(self.view):
             self._crash_at(f"before-{type(request).__name__}")
             self._channels.send(broker, request)

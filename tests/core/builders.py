@@ -216,7 +216,9 @@ class Driver:
                 self.fold(
                     TopicsRead(
                         {
-                            name: TopicAssignment(dict(t.partitions), t.version, t.czxid, t.topic_id)
+                            name: TopicAssignment(
+                                dict(t.partitions), t.version, t.czxid, t.topic_id
+                            )
                             for name, t in found.items()
                         }
                     )
