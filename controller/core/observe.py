@@ -55,7 +55,7 @@ from controller.core.model import (
 from controller.core.phases import Pending, Stopping
 from controller.core.view import START, ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
 
-ORPHAN_RETRY_S: Final = 300.0
+ORPHAN_RETRY_S: Final = 60.0
 """Orphans that a tenure could not delete are no reason for another one before that."""
 
 
