@@ -41,7 +41,7 @@ from controller.core.records import (
 )
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
 from controller.core.tenures import consider_tenure, hold_of
-from controller.core.topic_configs import ask_for_stranded
+from controller.core.topic_configs import ask_ahead, ask_for_stranded
 from controller.core.view import ClusterView, Due
 
 SCAN_MAX = 2000
@@ -67,6 +67,8 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
     parts = [learn_topics(view, due)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
+    if view.tenure is None and view.leading and view.legacy is not None:
+        parts.append(ask_ahead(view, view.legacy, now))
     if view.tenure is not None and not view.resigning and view.fenced is None:
         parts += _in_tenure(view, due, now)
     return Decision(
@@ -80,7 +82,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     partitions = _partitions(view, due, now)
     parts = [
         channels(view, due),
-        seed(view, due),
+        seed(view, due, now),
         pass_on(view, due),
         welcome(view, due),
         partitions,

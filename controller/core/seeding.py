@@ -15,11 +15,15 @@ from controller.core.effects import (
     ReadStates,
     ReadTopics,
     SendUpdateMetadata,
+    SetTimer,
 )
-from controller.core.model import TopicPartition
+from controller.core.model import Instant, TopicPartition
 from controller.core.phases import Syncing
 from controller.core.records import Decision
 from controller.core.view import ClusterView, Due
+
+SEED_TIMER = "seed"
+HEAD_START_S = 0.5
 
 
 def learn_topics(view: ClusterView, due: Due) -> Decision:
@@ -34,9 +38,13 @@ def learn_topics(view: ClusterView, due: Due) -> Decision:
     return Decision(effects=(ReadTopics(fresh),) if fresh else ())
 
 
-def seed(view: ClusterView, due: Due) -> Decision:
-    """Read the states this tenure has not read: the work first, the rest in the background."""
-    if not view.unseeded:
+def seed(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """
+    Read the states this tenure has not read: the work first, the rest in the background.
+
+    The rest waits a moment where there is work: reading thousands of states keeps a processor busy.
+    """
+    if not view.unseeded or view.tenure is None:
         return Decision()
     first: dict[TopicPartition, None] = {}
     if due.claimed or due.plan:
@@ -47,6 +55,9 @@ def seed(view: ClusterView, due: Due) -> Decision:
             if p in view.unseeded and p not in view.seeding
         )
     if not first and not view.seeding:
+        ready_at = Instant(view.tenure.since + HEAD_START_S)
+        if now < ready_at and (view.legacy is not None or view.reassignments):
+            return Decision(effects=(SetTimer(SEED_TIMER, ready_at),))
         first = dict.fromkeys(islice(view.unseeded, view.options.seed_chunk))
     return Decision(effects=(ReadStates(tuple(first), ReadPurpose.SEED),) if first else ())
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
 from controller.core.model import NO_LEADER, Instant, TopicPartition
 from controller.core.records import Decision
-from controller.core.view import ClusterView, Due
+from controller.core.view import ClusterView, Due, LegacyNode
 
 CONFIG_TIMER = "topic_configs"
 STRANDED_TIMER = "stranded_topic_configs"
@@ -35,6 +35,13 @@ def ask(
     if topics:
         return [SetTimer(timer, Instant(now + view.options.config_refresh_s))]
     return []
+
+
+def ask_ahead(view: ClusterView, legacy: LegacyNode, now: Instant) -> Decision:
+    """Ask for the settings of a new plan's topics while the role is still being claimed."""
+    topics = {p.topic for p in legacy.entries if p.topic in view.topics}
+    unknown = topics - view.configs.keys() - view.asked_configs.keys()
+    return Decision(effects=tuple(ask(view, unknown, now)))
 
 
 def ask_for_stranded(view: ClusterView, due: Due, now: Instant) -> Decision:
