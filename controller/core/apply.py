@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core.effects import (
     ClaimController,
@@ -57,6 +57,9 @@ from controller.core.records import (
 )
 from controller.core.view import ClusterView, Load, Reassignment, Tally
 from controller.errors import ensure
+
+
+REQUESTS_KEPT: Final = 200
 
 
 def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
@@ -110,7 +113,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 tally.total += 1
             view.due.plan = True
         case OutcomeRecord():
-            pass
+            _forget_old_requests(view)
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.orphans_tried.discard(orphan)
@@ -155,6 +158,16 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.yielded = topics
         case _:
             assert_never(record)
+
+
+def _forget_old_requests(view: ClusterView) -> None:
+    """Keep the counts of the newest ended requests only; the outcomes are in ZooKeeper."""
+    if len(view.requests) <= REQUESTS_KEPT:
+        return
+    running = {r.goal.request for r in view.reassignments.values()}
+    ended = [request for request in view.requests if request not in running]
+    for request in ended[: len(view.requests) - REQUESTS_KEPT]:
+        del view.requests[request]
 
 
 def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:

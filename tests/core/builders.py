@@ -101,6 +101,7 @@ class Driver:
     options: Options = field(default_factory=Options)
     min_isr: int = 1
     acknowledges: bool = True
+    answers_topics: bool = True
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,6 +139,7 @@ class Driver:
             )
             for p, ids in self.assignments.items()
         }
+        self.first_states = first
         self.observe(StatesRead(first))
         self.observe(
             TopicConfigsRead({t: TopicConfig(self.min_isr, False) for t in by_topic})  # noqa: FBT003
@@ -168,8 +170,12 @@ class Driver:
         self.observe(StatesRead(known))
 
     def adopt(self, goals: Mapping[TopicPartition, Goal]) -> None:
-        """Show records of an earlier daemon."""
-        self.observe(GoalsRead(goals, {}))
+        """Claim where an earlier daemon left these records."""
+        known = dict(self.view.states)
+        self.observe(Deposed("a new process"))
+        self.observe(GoalsRead(goals, {}), OrphansRead(frozenset()))
+        self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+        self.observe(StatesRead(known))
 
     def settle(self) -> None:
         """Decide, commit and answer until nothing is due."""
@@ -211,7 +217,7 @@ class Driver:
                 if self.acknowledges:
                     result = StopReplicaResult(partition, epoch, delete, 0)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
-            case ReadTopics(topics=topics):
+            case ReadTopics(topics=topics) if self.answers_topics:
                 found = {t: self.view.topics[t] for t in topics if t in self.view.topics}
                 self.fold(
                     TopicsRead(

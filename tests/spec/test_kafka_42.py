@@ -17,6 +17,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.records import GoalEndedRecord
 from controller.core.replicas import VALID_PREVIOUS, ReplicaState, can_become
 from tests.core.builders import Driver, plan, replicas, tp
 
@@ -63,6 +64,8 @@ def test_partition_finished_up_to_step_6_needs_only_the_bookkeeping() -> None:
     before = dict(driver.view.states)
     driver.adopt({tp(): goal})
     assert tp() not in driver.view.reassignments
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, GoalEndedRecord)]
+    assert [e.partition for e in ended] == [tp()]
     assert driver.view.states == before
     assert driver.history[tp()] == []
 
@@ -75,7 +78,6 @@ def test_partition_finished_up_to_step_3_elects_and_ends() -> None:
     driver.view.reassignments.clear()
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
     driver.adopt({tp(): goal})
-    driver.restart()
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4))
     assert driver.view.states[tp()].leader == BrokerId(3)

@@ -1,0 +1,145 @@
+"""What was read before the claim, or came late: found by review, kept as tests."""
+
+from __future__ import annotations
+
+from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr
+from controller.core.events import (
+    ControllerClaimed,
+    DeletionsRead,
+    Deposed,
+    GoalsRead,
+    LegacyPlanRead,
+    StatesRead,
+    TimerFired,
+    TopicsListed,
+    TopicsRead,
+)
+from controller.core.model import (
+    ControllerEpoch,
+    Goal,
+    Instant,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.phases import Syncing
+from tests.core.builders import EPOCH, Driver, plan, replicas, tp
+
+NEXT = ControllerEpoch(EPOCH + 1)
+
+
+def goal(target: tuple[int, ...], original: tuple[int, ...]) -> Goal:
+    """Return a record of an earlier tenure."""
+    return Goal(replicas(*target), replicas(*original), RequestId("r"), Route.LEGACY, ZkVersion(0))
+
+
+def test_a_pure_expansion_left_in_the_topic_znode_is_told_at_a_new_epoch() -> None:
+    """A leader ignores the epoch it has: without the bump it would never learn the new replica."""
+    driver = Driver({tp(): (1, 2)})
+    found = PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
+    before = driver.view.states[tp()].leader_epoch
+    driver.adopt({tp(): goal((1, 2, 3), (1, 2))})
+    assert driver.view.states[tp()].leader_epoch == before + 1
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
+
+
+def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
+    """The topic znode was written just before our claim; its read arrives after everything else."""
+    driver = Driver({tp(): (1, 2, 3)})
+    driver.observe(Deposed("another one"))
+    driver.observe(GoalsRead({tp(): goal((4, 5, 6), (1, 2, 3))}, {}))
+    driver.answers_topics = False
+    driver.observe(ControllerClaimed(NEXT))
+    assert any(isinstance(e, ReadTopics) and e.topics == ("t",) for e in driver.sent)
+    jump = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
+    driver.observe(TopicsRead({"t": TopicAssignment({0: jump}, ZkVersion(1), Zxid(9))}))
+    driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
+    held = driver.view.assignment(tp())
+    assert held is not None
+    assert set(replicas(1, 2, 3)) <= set(held.replicas)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+
+
+def test_what_waits_is_not_dropped_when_the_node_was_gone_before_the_claim() -> None:
+    """Kafka deleted the node when it had finished what it listed; that is no operator's edit."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
+    driver.submit({tp(0): (1, 3), tp(1): (1, 3)})
+    known = dict(driver.view.states)
+    driver.observe(Deposed("another one"))
+    driver.observe(ControllerClaimed(NEXT))
+    driver.observe(LegacyPlanRead(None))
+    driver.observe(StatesRead(known))
+    assert tp(1) in driver.view.reassignments
+
+
+def test_an_entry_submitted_again_is_not_lost() -> None:
+    """The node was deleted and created again, seen as one read: same target, nothing dropped."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
+    driver.submit({tp(0): (1, 3), tp(1): (1, 3)})
+    driver.observe(LegacyPlanRead(plan({tp(1): (1, 3)}, czxid=77)))
+    driver.run(tp(0))
+    driver.run(tp(1))
+    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
+
+
+def test_what_was_in_doubt_is_told_when_it_is_known_again() -> None:
+    """While a topic is stale nothing is decided for it; afterwards its brokers are told anew."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.sent.clear()
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    told = {e.partition for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
+    assert told == {tp(0), tp(1)}
+
+
+def test_a_topic_deletion_that_cannot_end_does_not_keep_us_from_the_role() -> None:
+    """Its replica's broker is dead: that is just when somebody wants to reassign."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(Deposed("another one"), GoalsRead({}, {}))
+    driver.view.orphans_read = True
+    driver.observe(DeletionsRead(frozenset({"stuck"})))
+    driver.now = Instant(driver.now + 5)
+    driver.sent.clear()
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 3)})))
+    assert not [e for e in driver.sent if isinstance(e, ClaimController)]
+    driver.now = Instant(driver.now + 60)
+    driver.observe(TimerFired("deletion_patience"))
+    assert [e for e in driver.sent if isinstance(e, ClaimController)]
+
+
+def test_a_record_read_before_our_own_write_changes_nothing() -> None:
+    """In a tenure only we write the records: an overtaken read brings nothing back."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (1, 3)})
+    driver.run(tp())
+    driver.observe(GoalsRead({tp(): goal((1, 3), (1, 2))}, {}))
+    assert tp() not in driver.view.reassignments
+
+
+def test_a_topic_read_as_absent_is_read_again_when_it_is_listed_again() -> None:
+    """Deleted and created while we looked: it must not stay unknown for ever."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(TopicsListed(frozenset({"t", "n"})))
+    driver.observe(TopicsRead({"n": None}))
+    driver.sent.clear()
+    driver.observe(TopicsListed(frozenset({"t", "n"})))
+    assert ReadTopics(("n",)) in driver.sent
+
+
+def test_a_plan_for_a_topic_that_is_not_read_yet_waits() -> None:
+    """It is listed, so it exists: refusing it would be a guess."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(TopicsListed(frozenset({"t", "n"})))
+    driver.observe(LegacyPlanRead(plan({tp(0, "n"): (1, 2)})))
+    assert driver.view.legacy is not None
+    assert not any(t.refused for t in driver.view.requests.values())
+    assert not any(isinstance(r.phase, Syncing) for r in driver.view.reassignments.values())
