@@ -28,6 +28,8 @@ from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
 from integration.waiting import eventually
 
 _SERVING_WITHIN_S: Final = 60.0
+_PASSING: Final = (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN)
+"""What a controller answers whose role or ZooKeeper session has just gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,7 @@ class Cluster:
                 for future in ask().values():
                     future.result(timeout=35)
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.NOT_CONTROLLER:
+                if error.args[0].code() in _PASSING:
                     return False
                 raise
             return True
