@@ -148,6 +148,8 @@ def _build(settings: Settings, stack: ExitStack) -> Host:
         now_ms=_now_ms,
         leadership=leadership,
     )
+    # Waiting for ZooKeeper is not being stuck: alive, though not ready.
+    health.watch_loop(clock.now)
     session.start(within_s=CONNECT_S)
     stack.callback(session.stop)
     stack.callback(store.stop)
