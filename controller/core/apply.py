@@ -58,7 +58,6 @@ from controller.core.records import (
 from controller.core.view import ClusterView, Load, Reassignment, Tally
 from controller.errors import ensure
 
-
 REQUESTS_KEPT: Final = 200
 
 
