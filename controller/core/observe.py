@@ -7,14 +7,14 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from controller.core.answers import (
     is_refused,
     leader_and_isr_answered,
     stop_replica_answered,
 )
-from controller.core.apply import take_up, unload
+from controller.core.apply import unload
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -42,21 +42,18 @@ from controller.core.events import (
     TopicsRead,
     UpdateMetadataAnswered,
 )
+from controller.core.handovers import begin_tenure, end_tenure, forget_reads
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
     Instant,
     LegacyPlan,
     PartitionState,
-    Route,
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.phases import Pending, Stopping
-from controller.core.view import START, ClusterView, LegacyNode, Reassignment, Tally, Tenure, Topic
-
-ORPHAN_RETRY_S: Final = 60.0
-"""Orphans that a tenure could not delete are no reason for another one before that."""
+from controller.core.phases import Stopping
+from controller.core.view import START, ClusterView, LegacyNode, Reassignment, Tally, Topic
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -104,9 +101,9 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case LeadershipLost():
             view.leading = False
             end_tenure(view, now)
-            _forget_reads(view)
+            forget_reads(view)
         case ControllerClaimed():
-            _claimed(view, event, now)
+            begin_tenure(view, event, now)
         case ClaimFailed():
             view.claiming = False
             view.retry_claim_at = Instant(now + view.options.claim_retry_s)
@@ -350,91 +347,6 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
     view.doubtful_goals.clear()
     view.may_have_foreign = True
     view.due.add(event.goals)
-    view.due.tenure = True
-
-
-def _claimed(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
-    view.claiming = False
-    view.tenure = Tenure(event.epoch, now)
-    view.fenced = None
-    view.idle_since = None
-    view.states.clear()
-    view.stateless.clear()
-    view.acked.clear()
-    view.confirmed.clear()
-    view.offline.clear()
-    view.seeding.clear()
-    view.refreshing.clear()
-    view.orphans_tried.clear()
-    view.unseeded = dict.fromkeys(view.partitions())
-    take_up(view)
-    view.legacy_confirmed = False
-    view.preferred.clear()
-    view.preferred_version = None
-    view.may_have_foreign = True
-    _doubt(view)
-    view.due.claimed = view.due.plan = view.due.capacity = True
-
-
-def _forget_reads(view: ClusterView) -> None:
-    """With the session every watch is gone: nothing counts as known before it is read again."""
-    view.listed = view.deletions = view.guards = None
-    view.legacy_read = False
-    view.topics.clear()
-    view.asked_topics.clear()
-    view.unreadable_topics.clear()
-
-
-def _doubt(view: ClusterView) -> None:
-    """
-    Distrust what may have been read before the claim, where something depends on it.
-
-    The controller before us may have written after we read; from the claim on nobody else does.
-    """
-    if view.legacy is not None:
-        view.legacy.stale = True
-    concerned = {p.topic for p in view.reassignments} | {p.topic for p in view.orphaned}
-    concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
-    for name, topic in view.topics.items():
-        if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.stale = True
-
-
-def end_tenure(view: ClusterView, now: Instant) -> None:
-    """Forget everything that was only true while the claim held; the goals are durable and stay."""
-    # Who took the role from us, or was given it for a purpose, is left with it for a while. Given
-    # back for want of work, it is claimed with the next plan, before a broker begins to move it.
-    is_idle = view.resigning and view.idle_since is not None
-    view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    view.tenure = None
-    view.claiming = view.resigning = False
-    view.goals_read = view.orphans_read = False
-    view.fenced = None
-    view.idle_since = None
-    view.states.clear()
-    view.stateless.clear()
-    view.acked.clear()
-    view.confirmed.clear()
-    view.seeding.clear()
-    view.refreshing.clear()
-    view.unseeded.clear()
-    view.orphans_tried.clear()
-    if view.orphans:
-        view.orphans_after = Instant(now + ORPHAN_RETRY_S)
-    view.in_flight = 0
-    view.incoming.clear()
-    view.outgoing.clear()
-    view.waiting.clear()
-    view.resumed.clear()
-    view.preferred.clear()
-    for partition, reassignment in list(view.reassignments.items()):
-        if reassignment.goal.route is Route.FOREIGN:
-            del view.reassignments[partition]
-            continue
-        reassignment.phase = Pending()
-        reassignment.blocked = None
-        reassignment.load = None
-        view.waiting[partition] = None
     view.due.tenure = True
 
 

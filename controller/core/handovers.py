@@ -1,0 +1,104 @@
+"""
+What a claim, its end and the loss of the session mean for what is known.
+
+The goals are durable and stay; what was only true while a claim or a session lasted is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.apply import take_up
+from controller.core.events import ControllerClaimed
+from controller.core.model import Instant, Route
+from controller.core.phases import Pending
+from controller.core.view import ClusterView, Tenure
+
+ORPHAN_RETRY_S: Final = 60.0
+"""Orphans that a tenure could not delete are no reason for another one before that."""
+
+
+def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
+    """Begin with nothing known of states and brokers, and everything that is due at a claim."""
+    view.claiming = False
+    view.tenure = Tenure(event.epoch, now)
+    view.fenced = None
+    view.idle_since = None
+    view.states.clear()
+    view.stateless.clear()
+    view.acked.clear()
+    view.confirmed.clear()
+    view.offline.clear()
+    view.seeding.clear()
+    view.refreshing.clear()
+    view.orphans_tried.clear()
+    view.unseeded = dict.fromkeys(view.partitions())
+    take_up(view)
+    view.legacy_confirmed = False
+    view.preferred.clear()
+    view.preferred_version = None
+    view.may_have_foreign = True
+    _doubt(view)
+    view.due.claimed = view.due.plan = view.due.capacity = True
+
+
+def _doubt(view: ClusterView) -> None:
+    """
+    Distrust what may have been read before the claim, where something depends on it.
+
+    The controller before us may have written after we read; from the claim on nobody else does.
+    """
+    if view.legacy is not None:
+        view.legacy.stale = True
+    concerned = {p.topic for p in view.reassignments} | {p.topic for p in view.orphaned}
+    concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
+    for name, topic in view.topics.items():
+        if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
+            topic.stale = True
+
+
+def end_tenure(view: ClusterView, now: Instant) -> None:
+    """Forget everything that was only true while the claim held; the goals are durable and stay."""
+    # Who took the role from us, or was given it for a purpose, is left with it for a while. Given
+    # back for want of work, it is claimed with the next plan, before a broker begins to move it.
+    is_idle = view.resigning and view.idle_since is not None
+    view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
+    view.tenure = None
+    view.claiming = view.resigning = False
+    view.goals_read = view.orphans_read = False
+    view.fenced = None
+    view.idle_since = None
+    view.states.clear()
+    view.stateless.clear()
+    view.acked.clear()
+    view.confirmed.clear()
+    view.seeding.clear()
+    view.refreshing.clear()
+    view.unseeded.clear()
+    view.orphans_tried.clear()
+    if view.orphans:
+        view.orphans_after = Instant(now + ORPHAN_RETRY_S)
+    view.in_flight = 0
+    view.incoming.clear()
+    view.outgoing.clear()
+    view.waiting.clear()
+    view.resumed.clear()
+    view.preferred.clear()
+    for partition, reassignment in list(view.reassignments.items()):
+        if reassignment.goal.route is Route.FOREIGN:
+            del view.reassignments[partition]
+            continue
+        reassignment.phase = Pending()
+        reassignment.blocked = None
+        reassignment.load = None
+        view.waiting[partition] = None
+    view.due.tenure = True
+
+
+def forget_reads(view: ClusterView) -> None:
+    """With the session every watch is gone: nothing counts as known before it is read again."""
+    view.listed = view.deletions = view.guards = None
+    view.legacy_read = False
+    view.topics.clear()
+    view.asked_topics.clear()
+    view.unreadable_topics.clear()
