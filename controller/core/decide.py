@@ -22,14 +22,13 @@ from controller.core.housekeeping import bury_orphans, follow_notifications, hol
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
 from controller.core.membership import channels, welcome
 from controller.core.model import (
-    Blocked,
     BlockedBy,
     Instant,
     Refusal,
     RefusalReason,
     TopicPartition,
 )
-from controller.core.native import advance
+from controller.core.native import STOP_TIMER, advance
 from controller.core.phases import Stopping
 from controller.core.records import (
     BlockedRecord,
@@ -48,7 +47,6 @@ SCAN_MAX = 2000
 """Waiting reassignments looked at per turn when a slot becomes free."""
 SCAN_TIMER = "scan"
 SCAN_EVERY_S = 0.2
-STOP_TIMER = "stop_replica_deadline"
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
 """How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
@@ -107,7 +105,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
     effects: list[Effect] = []
     deadlines = []
     for partition, reassignment in view.reassignments.items():
-        if isinstance(reassignment.phase, Stopping):
+        if isinstance(reassignment.phase, Stopping) and reassignment.phase.deadline > now:
             deadlines.append(reassignment.phase.deadline)
         blocked, since = reassignment.blocked, reassignment.blocked_since
         if blocked is None or since is None or blocked.by is not BlockedBy.LEADER_ACK:
@@ -117,7 +115,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
             effects += introduce(view, partition, replicas)
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
-        effects.append(SetTimer(STOP_TIMER, max(min(deadlines), now)))
+        effects.append(SetTimer(STOP_TIMER, min(deadlines)))
     return Decision(effects=tuple(effects))
 
 
@@ -161,11 +159,10 @@ def _step(
     step = advance(view, partition, now, budget)
     if isinstance(step, Change):
         return [step]
-    if isinstance(step, Blocked) or step is None:
-        reassignment = view.reassignments.get(partition)
-        if reassignment is not None and reassignment.blocked != step:
-            return [Change((BlockedRecord(partition, step, now),))]
-    return []
+    reassignment = view.reassignments.get(partition)
+    if reassignment is None or reassignment.blocked == step:
+        return []
+    return [Change((BlockedRecord(partition, step, now),))]
 
 
 def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | None:

@@ -27,15 +27,14 @@ HEAD_START_S = 0.5
 
 
 def learn_topics(view: ClusterView, due: Due) -> Decision:
-    """Read topics that are listed and not known yet; in and out of tenure."""
+    """Read topics that are listed and not known yet, and at a claim those that are in doubt."""
+    wanted: set[str] = set()
     if due.claimed:
-        stale = tuple(sorted(name for name, topic in view.topics.items() if topic.stale))
-        return Decision(effects=(ReadTopics(stale),) if stale else ())
-    if not due.listed_topics or view.listed is None:
-        return Decision()
-    known = view.topics.keys() | view.asked_topics | view.unreadable_topics.keys()
-    fresh = tuple(sorted(view.listed - known))
-    return Decision(effects=(ReadTopics(fresh),) if fresh else ())
+        wanted |= {name for name, topic in view.topics.items() if topic.stale}
+    if due.listed_topics and view.listed is not None:
+        known = view.topics.keys() | view.asked_topics | view.unreadable_topics.keys()
+        wanted |= view.listed - known
+    return Decision(effects=(ReadTopics(tuple(sorted(wanted))),) if wanted else ())
 
 
 def seed(view: ClusterView, due: Due, now: Instant) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr
+from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr, SetTimer
 from controller.core.events import (
     ControllerClaimed,
     DeletionsRead,
@@ -26,7 +26,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.phases import Syncing
+from controller.core.phases import Stopping, Syncing
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 NEXT = ControllerEpoch(EPOCH + 1)
@@ -143,3 +143,34 @@ def test_a_plan_for_a_topic_that_is_not_read_yet_waits() -> None:
     assert driver.view.legacy is not None
     assert not any(t.refused for t in driver.view.requests.values())
     assert not any(isinstance(r.phase, Syncing) for r in driver.view.reassignments.values())
+
+
+def test_a_topic_listed_in_the_turn_of_the_claim_is_read_as_well() -> None:
+    """Reading again what is in doubt must not make us forget what is new."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (1, 3)})
+    driver.observe(Deposed("another one"))
+    driver.sent.clear()
+    driver.observe(TopicsListed(frozenset({"t", "n"})), ControllerClaimed(NEXT))
+    assert {name for e in driver.sent if isinstance(e, ReadTopics) for name in e.topics} == {
+        "n",
+        "t",
+    }
+
+
+def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
+    """Where the step cannot end yet, a timer in the past would keep the loop spinning."""
+    driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2)
+    driver.acknowledges = driver.answers_topics = False
+    driver.submit({tp(): (0, 1, 2)})
+    driver.acknowledge(tp(), replicas(0))
+    driver.settle()
+    phase = driver.view.reassignments[tp()].phase
+    assert isinstance(phase, Stopping)
+    driver.view.topics["t"].stale = True
+    driver.now = Instant(phase.deadline + 1)
+    driver.sent.clear()
+    driver.observe(TimerFired("stop_replica_deadline"))
+    timers = [e for e in driver.sent if isinstance(e, SetTimer)]
+    assert timers
+    assert all(e.at > driver.now for e in timers)
