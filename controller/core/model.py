@@ -152,14 +152,6 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanEntry:
-    """One well-formed entry of a plan: these replicas, in this order, for this partition."""
-
-    partition: TopicPartition
-    replicas: Replicas
-
-
-@dataclass(frozen=True, slots=True)
 class LegacyPlan:
     """
     ``/admin/reassign_partitions`` as read: the good entries and what was wrong with the others.

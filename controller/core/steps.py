@@ -77,8 +77,3 @@ def next_step(
         hopeless=tuple(r for r in hopeless if r in dropping),
         is_last=is_last,
     )
-
-
-def single_jump(final: Replicas, current: Replicas) -> PartitionAssignment:
-    """Return RS / AR / RR of Kafka's own single jump (KIP-455): target first, then what goes."""
-    return next_step(current, final, current[0], None, lambda _: True).assignment

@@ -146,11 +146,6 @@ class Reactor:
         """Add an event; safe from any thread (``deque.append`` is atomic)."""
         self._inbox.append(event)
 
-    @property
-    def has_events(self) -> bool:
-        """Whether a turn would find something in the inbox."""
-        return bool(self._inbox)
-
     def next_timer(self) -> Instant | None:
         """Return when the next timer is due, None when there is none."""
         while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:

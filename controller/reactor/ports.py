@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from controller.core.effects import Effect
 from controller.core.events import Event
 from controller.core.model import (
-    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -306,31 +304,3 @@ class Observer(Protocol):
     def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """A turn of the loop ended; ``seconds`` per part: decide, commit, send."""
         ...
-
-
-__all__ = [
-    "BrokerEpoch",
-    "BrokerRequest",
-    "Channels",
-    "Check",
-    "Clock",
-    "Committed",
-    "Create",
-    "Delete",
-    "Effect",
-    "Inbox",
-    "LeaderAndIsr",
-    "LeaderAndIsrState",
-    "Observer",
-    "Operation",
-    "Rejected",
-    "SetData",
-    "StopReplica",
-    "StopReplicaState",
-    "Store",
-    "TopicConfigs",
-    "UpdateMetadata",
-    "UpdateMetadataState",
-    "WriteError",
-    "Znode",
-]
