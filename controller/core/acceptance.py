@@ -33,7 +33,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
 )
-from controller.core.view import ClusterView, LegacyNode
+from controller.core.view import ClusterView, PlanNode
 
 
 def legacy_request_id(czxid: Zxid) -> RequestId:
@@ -101,7 +101,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     return None
 
 
-def accept_legacy(view: ClusterView, plan: LegacyNode) -> Acceptance:
+def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
     """Judge the entries of ``/admin/reassign_partitions`` that have not become goals yet."""
     request = legacy_request_id(plan.czxid)
     outcome = Acceptance()

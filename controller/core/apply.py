@@ -55,7 +55,8 @@ from controller.core.records import (
     StateRecord,
     YieldedRecord,
 )
-from controller.core.view import ClusterView, Load, Reassignment, Tally
+from controller.core.view import ClusterView
+from controller.core.works import Load, Reassignment, Request
 from controller.errors import ensure
 
 REQUESTS_KEPT: Final = 200
@@ -107,7 +108,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.due.tenure = True
         case RefusalRecord(refusals=refusals):
             for refusal in refusals:
-                tally = view.requests.setdefault(refusal.request, Tally(Route.LEGACY, now))
+                tally = view.requests.setdefault(refusal.request, Request(Route.LEGACY, now))
                 tally.refused.append(refusal)
                 tally.total += 1
             view.due.plan = True
@@ -175,7 +176,7 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     goal = replace(goal, version=None if goal.route is Route.FOREIGN else version)
     known = view.reassignments.get(record.partition)
     if known is None:
-        tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
+        tally = view.requests.setdefault(goal.request, Request(goal.route, now))
         tally.total += 1
         view.reassignments[record.partition] = Reassignment(
             goal=goal, since=now, phase=_first_phase(view, record.partition), phase_since=now
@@ -220,7 +221,7 @@ def take_up(view: ClusterView) -> None:
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:
     reassignment = view.reassignments.get(record.partition)
     if record.outcome == "done":
-        tally = view.requests.setdefault(record.request, Tally(Route.LEGACY, now))
+        tally = view.requests.setdefault(record.request, Request(Route.LEGACY, now))
         tally.done += 1
         tally.total += reassignment is None
     if reassignment is not None:

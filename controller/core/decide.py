@@ -15,6 +15,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from controller.core.acceptance import entry_text
+from controller.core.agendas import Due
 from controller.core.duties import introduce, repair
 from controller.core.effects import Effect, SetTimer
 from controller.core.gates import Budget
@@ -41,7 +42,7 @@ from controller.core.records import (
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
 from controller.core.tenures import consider_tenure, hold_of
 from controller.core.topic_configs import ask_ahead, ask_for_stranded
-from controller.core.view import ClusterView, Due
+from controller.core.view import ClusterView
 
 SCAN_MAX = 2000
 """Waiting reassignments looked at per turn when a slot becomes free."""

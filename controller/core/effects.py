@@ -11,7 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch, LiveBroker, TopicPartition
+from controller.core.leases import Entity
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    LiveBroker,
+    RequestId,
+    TopicPartition,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,34 @@ class DescribeTopicConfigs:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSubmissions:
+    """Read requests that were listed: ``SubmissionsRead`` follows. They are never changed."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccepted:
+    """Read where the partitions of a request were: ``AcceptedRead`` follows."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntityConfigs:
+    """Read dynamic settings of topics and brokers: ``EntityConfigsRead`` follows."""
+
+    entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSizes:
+    """Ask brokers how large these partitions are: ``SizesRead`` follows as they answer."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimController:
     """Become the cluster's controller."""
 
@@ -130,6 +166,10 @@ Effect = (
     | ReadStates
     | ReadTopics
     | DescribeTopicConfigs
+    | ReadSubmissions
+    | ReadAccepted
+    | ReadEntityConfigs
+    | MeasureSizes
     | ClaimController
     | ResignController
     | SetTimer

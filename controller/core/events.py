@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.core.controls import Controls
+from controller.core.histories import EndedHistory, OpenHistory
+from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
+    AcceptedEntry,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -21,12 +25,14 @@ from controller.core.model import (
     LegacyPlan,
     LiveBroker,
     PartitionState,
+    RequestId,
     TopicAssignment,
     TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
+from controller.core.submissions import Cancellation, Submission
 
 # --- read from ZooKeeper -----------------------------------------------------------------------
 
@@ -140,6 +146,95 @@ class GuardsRead:
     feature_enabled: bool
     migration: str | None
     """Why ``/migration`` forbids a claim; None when it does not."""
+
+
+# --- what operators ask for --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionsListed:
+    """The children of ``/admin/reassignment_requests``."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionsRead:
+    """Requests as submitted; None for one that is gone."""
+
+    submissions: Mapping[str, Submission | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CancellationRead:
+    """``/admin/cancel_reassignment_in_progress``; None when it does not exist."""
+
+    cancellation: Cancellation | None
+
+
+@dataclass(frozen=True, slots=True)
+class KillSwitchRead:
+    """Whether ``/admin/reassign_cancel`` exists."""
+
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRead:
+    """``/admin/reassign_partitions_queue``, a plan like the legacy one; None: does not exist."""
+
+    plan: LegacyPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlsRead:
+    """Everything below ``/reassigner/control``."""
+
+    controls: Controls
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRead:
+    """Everything below ``/reassigner/outcomes``, as far as it matters from now on."""
+
+    open: Mapping[RequestId, OpenHistory]
+    ended: Mapping[RequestId, EndedHistory]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRead:
+    """The accepted entries of a request, in the order in which they were accepted."""
+
+    request: RequestId
+    entries: tuple[AcceptedEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesRead:
+    """Everything below ``/reassigner/throttles``."""
+
+    leases: Mapping[Entity, Lease]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityConfigsRead:
+    """Dynamic settings of topics and brokers; a text where one cannot be understood."""
+
+    configs: Mapping[Entity, EntityConfig | str]
+
+
+@dataclass(frozen=True, slots=True)
+class SizesRead:
+    """Bytes on disk of partitions, of the largest replica where several were asked."""
+
+    sizes: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WallClockRead:
+    """What the clock on the wall says now: the core has only a monotonic one."""
+
+    unix_s: float
 
 
 # --- tenure and session ------------------------------------------------------------------------
@@ -262,6 +357,18 @@ Event = (
     | PreferredElectionRead
     | OrphansRead
     | GuardsRead
+    | SubmissionsListed
+    | SubmissionsRead
+    | CancellationRead
+    | KillSwitchRead
+    | QueueRead
+    | ControlsRead
+    | HistoryRead
+    | AcceptedRead
+    | LeasesRead
+    | EntityConfigsRead
+    | SizesRead
+    | WallClockRead
     | LeadershipGained
     | LeadershipLost
     | ControllerClaimed

@@ -19,7 +19,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.steps import Step
-from controller.core.view import ClusterView, Load
+from controller.core.view import ClusterView
+from controller.core.works import Load
 
 
 def ids(replicas: Iterable[BrokerId]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.core.agendas import Due
 from controller.core.duties import elect_preferred, introduce
 from controller.core.effects import (
     Effect,
@@ -27,7 +28,7 @@ from controller.core.records import (
     PreferredElectionEndedRecord,
     PreferredTriedRecord,
 )
-from controller.core.view import ClusterView, Due
+from controller.core.view import ClusterView
 
 PREFERRED_TIMER = "preferred_elections"
 NAMES_AT_ONCE = 200

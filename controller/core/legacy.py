@@ -11,6 +11,7 @@ from collections.abc import Collection
 from itertools import chain
 
 from controller.core.acceptance import accept_legacy, entry_text, legacy_request_id
+from controller.core.agendas import Due
 from controller.core.effects import Effect
 from controller.core.model import (
     Goal,
@@ -34,7 +35,8 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.topic_configs import ask
-from controller.core.view import ClusterView, Due, LegacyNode, Reassignment
+from controller.core.view import ClusterView, PlanNode
+from controller.core.works import Reassignment
 
 FOREIGN = RequestId("foreign")
 
@@ -84,7 +86,7 @@ def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -
 
 
 def _tidy(
-    view: ClusterView, legacy: LegacyNode, starting: Collection[TopicPartition]
+    view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition]
 ) -> list[Change]:
     """Leave in the znode only what belongs there, and take it away with the last entry."""
     if not legacy.entries and not view.legacy_reassignments():
@@ -126,7 +128,7 @@ def has_undecided(view: ClusterView) -> bool:
     )
 
 
-def _plan_ended(view: ClusterView, legacy: LegacyNode) -> Change:
+def _plan_ended(view: ClusterView, legacy: PlanNode) -> Change:
     request = legacy_request_id(legacy.czxid)
     tally = view.requests.get(request)
     done = tally.done if tally else 0

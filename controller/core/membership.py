@@ -6,6 +6,7 @@ What their coming or going means for each partition is ``duties.repair``.
 
 from __future__ import annotations
 
+from controller.core.agendas import Due
 from controller.core.duties import introduce
 from controller.core.effects import (
     CloseChannel,
@@ -18,7 +19,7 @@ from controller.core.effects import (
 from controller.core.model import BrokerId
 from controller.core.phases import Stopping
 from controller.core.records import Decision
-from controller.core.view import ClusterView, Due
+from controller.core.view import ClusterView
 
 
 def channels(view: ClusterView, due: Due) -> Decision:

@@ -144,6 +144,15 @@ class Goal:
     route: Route
     version: ZkVersion | None = None
     """Version of our record; None while (or because) no record of ours exists."""
+    cancelled_by: RequestId | None = None
+    """The cancellation that turned it round; the target is the original then."""
+    abandoned: frozenset[BrokerId] = frozenset()
+    """Replicas that earlier targets named and this one does not: they may have a log."""
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether it leads back to where the partition was."""
+        return self.cancelled_by is not None
 
     @property
     def top(self) -> int:
@@ -182,6 +191,12 @@ class RefusalReason(StrEnum):
     OTHER_ROUTE = "in_flight_by_other_route"
     UNREADABLE = "unreadable"
     DROPPED_BY_OPERATOR = "dropped_by_operator"
+    DISABLED = "disabled"
+    """``/admin/reassign_cancel`` exists."""
+    ATOMIC = "atomic"
+    """Another entry of an atomic request was refused."""
+    TOO_MANY_PARTS = "too_many_parts"
+    """A part more than its request said it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +207,39 @@ class Refusal:
     entry: str
     reason: RefusalReason
     detail: str
+    partition: TopicPartition | None = None
+    """None where the entry does not even name one."""
+
+
+class Fate(StrEnum):
+    """What became of an accepted entry that did not simply reach its target."""
+
+    CANCELLED = "cancelled"
+    """It had not begun, and never will."""
+    ROLLED_BACK = "rolled_back"
+    SKIPPED = "skipped"
+    """It was to be cancelled and could not be; the detail says why."""
+    SUPERSEDED = "superseded"
+    """A later request took the partition over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one partition of a request ended, where it is not simply done."""
+
+    request: RequestId
+    partition: TopicPartition
+    fate: Fate
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedEntry:
+    """An accepted entry as the outcomes keep it: where the partition was, where it is to go."""
+
+    partition: TopicPartition
+    original: Replicas | None
+    target: Replicas
 
 
 class BlockedBy(StrEnum):
@@ -208,6 +256,15 @@ class BlockedBy(StrEnum):
     STOP_REPLICA_ACK = "stop_replica_acknowledgement"
     TOPIC_DELETION = "topic_deletion"
     DRAINING = "draining"
+    KILL_SWITCH = "kill_switch"
+    PAUSED = "paused"
+    WINDOW = "window"
+    THROTTLE = "throttle"
+    """Its throttle is being set."""
+    CLUSTER_HEALTH = "cluster_health"
+    """Partitions we do not move are below min.insync.replicas."""
+    INCOMPLETE = "incomplete"
+    """Parts of an atomic request are still missing, or not judged."""
 
 
 @dataclass(frozen=True, slots=True)

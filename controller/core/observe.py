@@ -53,7 +53,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.phases import Stopping
-from controller.core.view import START, ClusterView, LegacyNode, Reassignment, Tally, Topic
+from controller.core.view import ClusterView, PlanNode, Topic
+from controller.core.works import START, Reassignment, Request
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -297,7 +298,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.due.plan = view.due.tenure = True
 
 
-def _edited(view: ClusterView, known: LegacyNode, plan: LegacyPlan | None) -> None:
+def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
     """Note what an operator took out; nobody else writes the node while we are the controller."""
     if plan is None or plan.czxid != known.czxid:
         again = {} if plan is None else plan.entries
@@ -310,8 +311,8 @@ def _edited(view: ClusterView, known: LegacyNode, plan: LegacyPlan | None) -> No
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
-def _node(plan: LegacyPlan) -> LegacyNode:
-    return LegacyNode(
+def _node(plan: LegacyPlan) -> PlanNode:
+    return PlanNode(
         entries=dict(plan.entries),
         version=plan.version,
         czxid=plan.czxid,
@@ -334,7 +335,7 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
             continue
         view.reassignments[partition] = Reassignment(goal=goal, since=now, phase_since=now)
         view.waiting[partition] = None
-        tally = view.requests.setdefault(goal.request, Tally(goal.route, now))
+        tally = view.requests.setdefault(goal.request, Request(goal.route, now))
         tally.total += 1
     doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
     for partition in [p for p in doubtful if p not in event.goals]:

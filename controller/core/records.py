@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 from controller.core.effects import Effect
 from controller.core.events import Orphan
+from controller.core.histories import Part, Summary
+from controller.core.leases import Entity, Lease
 from controller.core.model import (
+    AcceptedEntry,
     Blocked,
     BrokerId,
     ControllerEpoch,
+    Ending,
     Goal,
     Instant,
     LeaderEpoch,
@@ -99,20 +103,103 @@ class LegacyPlanEndedRecord:
 
 @dataclass(frozen=True, slots=True)
 class RefusalRecord:
-    """Entries that are not carried out (volatile; the outcome keeps them)."""
+    """Entries that are not carried out, in a shard with the endings of their request."""
 
     refusals: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndingRecord:
+    """How a partition ended that did not simply reach its target, in a shard of its request."""
+
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecord:
+    """A submitted znode is being accepted: ``/reassigner/outcomes/<request>/part-<name>``."""
+
+    request: RequestId
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRecord:
+    """An accepted entry, in a shard with the others of its request in the same multi."""
+
+    request: RequestId
+    entry: AcceptedEntry
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionEndedRecord:
+    """``/admin/reassignment_requests/<name>`` goes: all of it was accepted or refused."""
+
+    name: str
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class CancellationEndedRecord:
+    """``/admin/cancel_reassignment_in_progress`` goes, if it is still at this version."""
+
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntryEndedRecord:
+    """The entry leaves ``/admin/reassign_partitions_queue``: it starts, or never will."""
+
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEndedRecord:
+    """``/admin/reassign_partitions_queue`` goes, if it is still at this version."""
+
+    version: ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRecord:
     """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
 
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeForgottenRecord:
+    """An old outcome goes, with all its children."""
+
     request: RequestId
-    done: int
-    refused: tuple[Refusal, ...]
-    raw: bytes | None = None
-    """What stood in an unreadable node."""
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """
+    A throttle is set: the lease, the entity's settings and their announcement, in one multi.
+
+    ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
+    """
+
+    lease: Lease
+    values: tuple[tuple[str, str], ...]
+    expected_version: ZkVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEndedRecord:
+    """
+    A throttle is lifted: the settings as they are to be, announced, and the lease goes.
+
+    ``values`` None leaves the settings alone: nothing of ours stands there any more.
+    """
+
+    entity: Entity
+    lease_version: ZkVersion
+    values: tuple[tuple[str, str], ...] | None
+    expected_version: ZkVersion | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +284,23 @@ class YieldedRecord:
     topics: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class CancelChosenRecord:
+    """Volatile: everything that a cancellation selects was turned round, as of this version."""
+
+    request: RequestId
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
+class PaceRecord:
+    """Volatile: how many partitions may be in flight now, and the evidence for it."""
+
+    in_flight_max: int
+    evidence: str
+    at: Instant
+
+
 Record = (
     AssignmentRecord
     | StateRecord
@@ -206,7 +310,19 @@ Record = (
     | LegacyEntryRecord
     | LegacyPlanEndedRecord
     | RefusalRecord
+    | EndingRecord
+    | PartRecord
+    | AcceptedRecord
+    | SubmissionEndedRecord
+    | CancellationEndedRecord
+    | QueueEntryEndedRecord
+    | QueueEndedRecord
     | OutcomeRecord
+    | OutcomeForgottenRecord
+    | LeaseRecord
+    | LeaseEndedRecord
+    | CancelChosenRecord
+    | PaceRecord
     | OrphanRecord
     | OrphanEndedRecord
     | NotificationsDeletedRecord

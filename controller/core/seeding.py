@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
+from controller.core.agendas import Due
 from controller.core.duties import introduce
 from controller.core.effects import (
     Effect,
@@ -20,7 +21,7 @@ from controller.core.effects import (
 from controller.core.model import Instant, TopicPartition
 from controller.core.phases import Syncing
 from controller.core.records import Decision
-from controller.core.view import ClusterView, Due
+from controller.core.view import ClusterView
 
 SEED_TIMER = "seed"
 HEAD_START_S = 0.5

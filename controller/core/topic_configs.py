@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from controller.core.agendas import Due
 from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
 from controller.core.model import NO_LEADER, Instant, TopicPartition
 from controller.core.records import Decision
-from controller.core.view import ClusterView, Due, LegacyNode
+from controller.core.view import ClusterView, PlanNode
 
 CONFIG_TIMER = "topic_configs"
 STRANDED_TIMER = "stranded_topic_configs"
@@ -37,7 +38,7 @@ def ask(
     return []
 
 
-def ask_ahead(view: ClusterView, legacy: LegacyNode, now: Instant) -> Decision:
+def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     """Ask for the settings of a new plan's topics while the role is still being claimed."""
     topics = {p.topic for p in legacy.entries if p.topic in view.topics}
     unknown = topics - view.configs.keys() - view.asked_configs.keys()

@@ -37,7 +37,8 @@ from controller.core.records import (
     Record,
     StateRecord,
 )
-from controller.core.view import ClusterView, Reassignment
+from controller.core.view import ClusterView
+from controller.core.works import Reassignment
 from controller.errors import InvariantError
 
 

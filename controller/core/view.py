@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
+from controller.core.agendas import Due
+from controller.core.controls import Controls
 from controller.core.events import GuardsRead, Orphan
+from controller.core.histories import EndedHistory
+from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
-    Blocked,
+    AcceptedEntry,
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     LeaderEpoch,
     LiveBroker,
     PartitionAssignment,
     PartitionState,
-    Refusal,
     Replicas,
     RequestId,
     Route,
@@ -35,10 +36,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.phases import Ended, Pending, Phase, Shrinking, Starting, Stopping
-
-START: Final = Instant(0.0)
-"""Before anything happened."""
+from controller.core.phases import Shrinking, Starting, Stopping
+from controller.core.submissions import Cancellation, Submission
+from controller.core.works import START, Reassignment, Request
 
 
 @dataclass(slots=True)
@@ -54,8 +54,12 @@ class Topic:
 
 
 @dataclass(slots=True)
-class LegacyNode:
-    """``/admin/reassign_partitions`` as last read or written; ``entries`` is ours to change."""
+class PlanNode:
+    """
+    A plan's znode as last read or written; ``entries`` is ours to change.
+
+    ``/admin/reassign_partitions`` or ``/admin/reassign_partitions_queue``.
+    """
 
     entries: dict[TopicPartition, Replicas]
     version: ZkVersion
@@ -72,96 +76,6 @@ class Tenure:
 
     epoch: ControllerEpoch
     since: Instant
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What the step in flight costs: brokers that receive a copy, and the one that serves it."""
-
-    incoming: Replicas
-    outgoing: BrokerId | None
-
-
-@dataclass(slots=True)
-class Reassignment:
-    """One partition's reassignment: its durable goal and how far it has come."""
-
-    goal: Goal
-    since: Instant
-    phase: Phase = field(default_factory=Pending)
-    phase_since: Instant = START
-    step: int = 0
-    """Steps begun so far, as far as this process knows."""
-    blocked: Blocked | None = None
-    blocked_since: Instant | None = None
-    load: Load | None = None
-    inherited: bool = False
-    """Whether an earlier tenure, or another controller, had a part in it."""
-    deleted: set[BrokerId] = field(default_factory=set)
-    """Dropped replicas whose deletion was confirmed in this tenure."""
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether a step is under way."""
-        return not isinstance(self.phase, Pending | Ended)
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything of it may stand in the topic znode."""
-        return self.step > 0 or self.in_flight
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of one request, as far as this process saw it."""
-
-    route: Route
-    since: Instant
-    total: int = 0
-    done: int = 0
-    refused: list[Refusal] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Due:
-    """What has to be looked at since the last turn."""
-
-    partitions: dict[TopicPartition, None] = field(default_factory=dict)
-    seeded: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions whose state was read for the first time in this tenure."""
-    refreshed: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions whose ISR changed by their leader."""
-    joined: set[BrokerId] = field(default_factory=set)
-    left: set[BrokerId] = field(default_factory=set)
-    bounced: set[BrokerId] = field(default_factory=set)
-    changed: set[TopicPartition] = field(default_factory=set)
-    """Partitions whose watch fired."""
-    listed_topics: bool = False
-    notified: dict[TopicPartition, None] = field(default_factory=dict)
-    log_dir_brokers: set[BrokerId] = field(default_factory=set)
-    elections: bool = False
-    tenure: bool = False
-    """Whether claiming or giving back has to be considered."""
-    claimed: bool = False
-    plan: bool = False
-    timer: bool = False
-    """Whether a time came that somebody asked for."""
-    dropped: set[TopicPartition] = field(default_factory=set)
-    """Entries an operator took out of the legacy znode."""
-    orphans: bool = False
-    """Whether an orphan may be deletable now."""
-    buried: set[Orphan] = field(default_factory=set)
-    """Orphans whose deletion was acknowledged."""
-    capacity: bool = False
-    """A slot may have become free: look at what waits."""
-    brokers_changed: bool = False
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__slots__)
-
-    def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note partitions to be looked at."""
-        self.partitions.update(dict.fromkeys(partitions))
 
 
 @dataclass(slots=True)
@@ -204,7 +118,7 @@ class ClusterView:
     """Deletions for which the role was already given back once."""
     guards: GuardsRead | None = None
 
-    legacy: LegacyNode | None = None
+    legacy: PlanNode | None = None
     legacy_read: bool = False
     legacy_confirmed: bool = False
     """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
@@ -220,7 +134,7 @@ class ClusterView:
     """Pending reassignments in the order they will be looked at."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)
     """Pending ones with steps behind them: they go first when there is room."""
-    requests: dict[RequestId, Tally] = field(default_factory=dict)
+    requests: dict[RequestId, Request] = field(default_factory=dict)
     acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
     """The newest LeaderAndIsr each reassigning partition's leader acknowledged in this tenure."""
     confirmed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
@@ -243,6 +157,44 @@ class ClusterView:
     orphans_after: Instant = START
     """Orphans alone are no reason to claim before that."""
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    """Requests that are not wholly accepted yet, in the order of their names."""
+    submissions_listed: frozenset[str] | None = None
+    asked_submissions: set[str] = field(default_factory=set)
+    judged: dict[str, int] = field(default_factory=dict)
+    """How many entries of a submission were accepted or refused, from the first on."""
+    cancellation: Cancellation | None = None
+    cancellation_read: bool = False
+    cancel_chosen: tuple[RequestId, ZkVersion] | None = None
+    """The cancellation, and its version, of which everything selected was turned round."""
+    cancellation_ended: Zxid | None = None
+    turning: dict[RequestId, int] = field(default_factory=dict)
+    """How many reassignments a cancellation has on their way back."""
+    kill_switch: bool | None = None
+    """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
+    queue: PlanNode | None = None
+    queue_read: bool = False
+    queue_ended: Zxid | None = None
+    controls: Controls = field(default_factory=Controls)
+    controls_read: bool = False
+    history_read: bool = False
+    ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
+    """Requests whose outcome is kept, the oldest first."""
+    accepted: dict[RequestId, tuple[AcceptedEntry, ...]] = field(default_factory=dict)
+    """Where the partitions of a request were, for one that is to be undone as a whole."""
+    asked_accepted: set[RequestId] = field(default_factory=set)
+    shards: int = 0
+    """Shards of outcomes written in this tenure: their names must differ."""
+    leases: dict[Entity, Lease] = field(default_factory=dict)
+    leases_read: bool = False
+    entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
+    """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
+    asked_entities: set[Entity] = field(default_factory=set)
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    """Bytes on disk, as far as brokers told."""
+    wall: tuple[Instant, float] | None = None
+    """An instant and what the wall clock said then, in seconds since 1970."""
     due: Due = field(default_factory=Due)
 
     # --- questions -----------------------------------------------------------------------------
@@ -255,6 +207,13 @@ class ClusterView:
             and self.legacy_read
             and self.goals_read
             and self.orphans_read
+            and self.submissions_listed is not None
+            and self.cancellation_read
+            and self.kill_switch is not None
+            and self.queue_read
+            and self.controls_read
+            and self.history_read
+            and self.leases_read
             and self.deletions is not None
             and self.guards is not None
             and bool(self.brokers)
@@ -319,6 +278,13 @@ class ClusterView:
             for name, topic in self.topics.items()
             for number in topic.partitions
         )
+
+    def unix_s(self, now: Instant) -> float | None:
+        """Return what the wall clock says at an instant; None until it was read."""
+        if self.wall is None:
+            return None
+        at, unix_s = self.wall
+        return unix_s + (now - at)
 
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments that came by the legacy znode."""

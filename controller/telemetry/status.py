@@ -19,7 +19,8 @@ from controller.core.model import Instant, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
 from controller.core.phases import label_of
 from controller.core.steps import next_step
-from controller.core.view import ClusterView, Reassignment, Tally
+from controller.core.view import ClusterView
+from controller.core.works import Reassignment, Request
 from controller.telemetry.counts import WorkCounts
 from controller.telemetry.plain import iso
 
@@ -147,14 +148,14 @@ def _requests(view: ClusterView, clocks: Clocks, work: WorkCounts) -> list[dict[
 
 
 def _newest(
-    requests: Iterable[tuple[RequestId, Tally]],
-) -> list[tuple[RequestId, Tally]]:
+    requests: Iterable[tuple[RequestId, Request]],
+) -> list[tuple[RequestId, Request]]:
     """Return the last ones, newest first."""
     return sorted(requests, key=lambda r: r[1].since, reverse=True)[:REQUESTS_MAX]
 
 
 def _request(
-    name: RequestId, tally: Tally, in_flight: int, waiting: int, clocks: Clocks
+    name: RequestId, tally: Request, in_flight: int, waiting: int, clocks: Clocks
 ) -> dict[str, Any]:
     refused = len(tally.refused)
     return {
@@ -180,7 +181,7 @@ def _request(
     }
 
 
-def _state(tally: Tally, in_flight: int, waiting: int) -> str:
+def _state(tally: Request, in_flight: int, waiting: int) -> str:
     if in_flight:
         return "in_flight"
     if waiting:

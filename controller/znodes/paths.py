@@ -37,6 +37,12 @@ LEADER: Final = "/reassigner/leader"
 EPOCH: Final = "/reassigner/epoch"
 ORPHANS: Final = "/reassigner/orphans"
 OUTCOMES: Final = "/reassigner/outcomes"
+CONTROLS: Final = "/reassigner/control"
+PAUSES: Final = "/reassigner/control/pauses"
+LIMITS: Final = "/reassigner/control/limits"
+THROTTLE: Final = "/reassigner/control/throttle"
+LEASES: Final = "/reassigner/throttles"
+CONFIG_CHANGES: Final = "/config/changes"
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {"isr_notifications": ISR_NOTIFICATIONS, "log_dir_events": LOG_DIR_EVENTS}

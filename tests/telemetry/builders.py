@@ -22,7 +22,8 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Pending, Phase
-from controller.core.view import ClusterView, Reassignment, Tally, Tenure, Topic
+from controller.core.view import ClusterView, Tenure, Topic
+from controller.core.works import Reassignment, Request
 from tests.core.builders import broker, replicas
 
 NOW = Instant(1000.0)
@@ -144,7 +145,7 @@ class ViewBuilder:
             phase_since=Instant(since),
             step=step,
         )
-        tally = self.view.requests.setdefault(REQUEST, Tally(Route.LEGACY, Instant(since)))
+        tally = self.view.requests.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
         tally.total += 1
         return self
 

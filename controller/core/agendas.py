@@ -1,0 +1,68 @@
+"""
+What has to be looked at since the last turn.
+
+``observe`` and ``apply`` note it, the loop takes it and hands it to ``decide``. Notes are levels,
+not events: noting twice is noting once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, TopicPartition
+
+
+@dataclass(slots=True)
+class Due:
+    """What has to be looked at since the last turn."""
+
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    seeded: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions whose state was read for the first time in this tenure."""
+    refreshed: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions whose ISR changed by their leader."""
+    joined: set[BrokerId] = field(default_factory=set)
+    left: set[BrokerId] = field(default_factory=set)
+    bounced: set[BrokerId] = field(default_factory=set)
+    changed: set[TopicPartition] = field(default_factory=set)
+    """Partitions whose watch fired."""
+    listed_topics: bool = False
+    notified: dict[TopicPartition, None] = field(default_factory=dict)
+    log_dir_brokers: set[BrokerId] = field(default_factory=set)
+    elections: bool = False
+    tenure: bool = False
+    """Whether claiming or giving back has to be considered."""
+    claimed: bool = False
+    plan: bool = False
+    timer: bool = False
+    """Whether a time came that somebody asked for."""
+    dropped: set[TopicPartition] = field(default_factory=set)
+    """Entries an operator took out of the legacy znode."""
+    orphans: bool = False
+    """Whether an orphan may be deletable now."""
+    buried: set[Orphan] = field(default_factory=set)
+    """Orphans whose deletion was acknowledged."""
+    capacity: bool = False
+    """A slot may have become free: look at what waits."""
+    brokers_changed: bool = False
+
+    submissions: bool = False
+    """Whether a request may be acceptable, in part or as a whole."""
+    cancel: bool = False
+    """Whether the cancellation may go on, or be complete."""
+    queue: bool = False
+    endings: bool = False
+    """Whether a request may have ended."""
+    throttles: bool = False
+    """Whether throttles may have to be set, changed or lifted."""
+    order: bool = False
+    """Whether those that wait have to be put in order anew."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note partitions to be looked at."""
+        self.partitions.update(dict.fromkeys(partitions))

@@ -1,0 +1,68 @@
+"""
+What is kept of requests while they run and after they ended: ``/reassigner/outcomes/<request>``.
+
+Nothing is written for a partition's progress. A part says how much was asked for, a shard of
+accepted entries where each partition was, a shard of endings what did not simply reach its target;
+whatever is left of the total when nothing is open any more is done. The summary comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.core.model import Ending, Fate, Refusal, RequestId, Zxid
+from controller.core.submissions import RequestOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One submitted znode of a request: ``part-<name>``."""
+
+    name: str
+    total: int
+    """Entries in it, the refused ones included."""
+    created_ms: int
+    options: RequestOptions = field(default_factory=RequestOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHistory:
+    """What is kept of a request that has no summary yet."""
+
+    parts: Mapping[str, Part]
+    accepted: int
+    """Entries in its shards of accepted ones."""
+    refused: tuple[Refusal, ...] = ()
+    endings: tuple[Ending, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndedHistory:
+    """A request with a summary: what has to be deleted to forget it."""
+
+    children: tuple[str, ...]
+    czxid: Zxid
+    """Of the request's znode: the oldest are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
+
+    request: RequestId
+    kind: str
+    """``legacy``, ``request``, ``queue`` or ``cancel``."""
+    total: int
+    done: int
+    refused: tuple[Refusal, ...] = ()
+    fates: Mapping[Fate, int] = field(default_factory=dict)
+    """How many ended otherwise, by what became of them."""
+    reason: str = ""
+    requested_by: str = ""
+    submitted_ms: int = 0
+    ended_ms: int = 0
+    moved_bytes: int | None = None
+    """At least so many bytes were copied; None where no size was known."""
+    raw: bytes | None = field(default=None, repr=False)
+    """What stood in an unreadable node."""

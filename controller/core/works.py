@@ -1,0 +1,104 @@
+"""
+The work in hand: one partition's reassignment, what it costs, and the request it belongs to.
+
+Held by the view and changed by ``observe`` and ``apply`` only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.histories import Part
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    Ending,
+    Fate,
+    Goal,
+    Instant,
+    Refusal,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.phases import Ended, Pending, Phase
+from controller.core.submissions import RequestOptions
+
+START: Final = Instant(0.0)
+"""Before anything happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the step in flight costs: brokers that receive a copy, and the one that serves it."""
+
+    incoming: Replicas
+    outgoing: BrokerId | None
+
+
+@dataclass(slots=True)
+class Reassignment:
+    """One partition's reassignment: its durable goal and how far it has come."""
+
+    goal: Goal
+    since: Instant
+    phase: Phase = field(default_factory=Pending)
+    phase_since: Instant = START
+    step: int = 0
+    """Steps begun so far, as far as this process knows."""
+    blocked: Blocked | None = None
+    blocked_since: Instant | None = None
+    load: Load | None = None
+    inherited: bool = False
+    """Whether an earlier tenure, or another controller, had a part in it."""
+    deleted: set[BrokerId] = field(default_factory=set)
+    """Dropped replicas whose deletion was confirmed in this tenure."""
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a step is under way."""
+        return not isinstance(self.phase, Pending | Ended)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it may stand in the topic znode."""
+        return self.step > 0 or self.in_flight
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, from its first accepted or refused entry to its summary and a while after."""
+
+    route: Route
+    since: Instant
+    kind: str = ""
+    """``legacy``, ``request``, ``queue``, ``cancel`` or ``foreign``."""
+    options: RequestOptions = field(default_factory=RequestOptions)
+    parts: dict[str, Part] = field(default_factory=dict)
+    total: int = 0
+    """Entries known of, the refused ones included."""
+    open: int = 0
+    """Reassignments that have not ended."""
+    refused: list[Refusal] = field(default_factory=list)
+    endings: dict[TopicPartition, Ending] = field(default_factory=dict)
+    fates: Counter[Fate] = field(default_factory=Counter)
+    moved_bytes: int | None = None
+    has_ended: bool = False
+    """Whether its summary is written."""
+
+    @property
+    def done(self) -> int:
+        """Entries that reached their target."""
+        rest = self.total - self.open - len(self.refused) - self.fates.total()
+        return max(rest - self.unjudged, 0)
+
+    unjudged: int = 0
+    """Entries of submitted znodes that were neither accepted nor refused yet."""
+
+    def ended(self, ending: Ending) -> None:
+        """Count an ending, once per partition."""
+        if ending.partition not in self.endings:
+            self.endings[ending.partition] = ending
+            self.fates[ending.fate] += 1
