@@ -20,7 +20,6 @@ from controller.core.model import (
 )
 from controller.core.steps import Step
 from controller.core.view import ClusterView
-from controller.core.works import Load
 
 
 def ids(replicas: Iterable[BrokerId]) -> str:
@@ -41,9 +40,10 @@ def isr_floor(view: ClusterView, topic: str, goal: Goal) -> int | None:
     return max(1, min(config.min_insync_replicas, len(goal.target)))
 
 
-def begin_gate(
+def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
+    goal: Goal,
     state: PartitionState,
     current: Replicas,
     step: Step,
@@ -61,7 +61,8 @@ def begin_gate(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
-    if lagging:
+    if lagging and not goal.rolls_back:
+        # What goes back is judged by the ISR that results, not by whether every original lives.
         return _not_in_isr(view, partition, lagging)
     return None
 
@@ -109,56 +110,3 @@ def drop_gate(
             f"{floor} needed",
         )
     return None
-
-
-class Budget:
-    """
-    The limits of one turn, counted down as steps are planned.
-
-    Starts from what is in flight; a step that copies nothing (``adding`` empty) costs only a slot.
-    """
-
-    def __init__(self, view: ClusterView, hold: Blocked | None = None) -> None:
-        """Take the present counts of the view; ``hold`` forbids every new step."""
-        self._options = view.options
-        self._in_flight = view.in_flight
-        self._incoming = dict(view.incoming)
-        self._outgoing = dict(view.outgoing)
-        self._hold = hold
-
-    @property
-    def has_slot(self) -> bool:
-        """Whether another partition may be in flight."""
-        return self._hold is None and self._in_flight < self._options.max_partitions_in_flight
-
-    def gate(self, adding: Replicas, leader: BrokerId) -> Blocked | None:
-        """Return which limit is reached, if any."""
-        if self._hold is not None:
-            return self._hold
-        if self._in_flight >= self._options.max_partitions_in_flight:
-            cap = self._options.max_partitions_in_flight
-            return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
-        for broker in adding:
-            if self._incoming.get(broker, 0) >= self._options.max_incoming_per_broker:
-                return Blocked(BlockedBy.LIMIT, f"broker {broker} receives its limit of copies")
-        if adding and self._outgoing.get(leader, 0) >= self._options.max_outgoing_per_broker:
-            return Blocked(BlockedBy.LIMIT, f"broker {leader} serves its limit of copies")
-        return None
-
-    def give_back(self, load: Load | None) -> None:
-        """Count a step that ends this turn: its partition may use its own slot again."""
-        self._in_flight -= 1
-        if load is None:
-            return
-        for broker in load.incoming:
-            self._incoming[broker] = self._incoming.get(broker, 0) - 1
-        if load.outgoing is not None:
-            self._outgoing[load.outgoing] = self._outgoing.get(load.outgoing, 0) - 1
-
-    def take(self, adding: Replicas, leader: BrokerId) -> None:
-        """Count a step that begins this turn."""
-        self._in_flight += 1
-        for broker in adding:
-            self._incoming[broker] = self._incoming.get(broker, 0) + 1
-        if adding:
-            self._outgoing[leader] = self._outgoing.get(leader, 0) + 1

@@ -7,14 +7,11 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from controller.core.answers import (
     is_refused,
     leader_and_isr_answered,
     stop_replica_answered,
 )
-from controller.core.apply import unload
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -43,8 +40,11 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.handovers import begin_tenure, end_tenure, forget_reads
+from controller.core.intakes import take_in
+from controller.core.loads import begin, drop, hand_on
 from controller.core.model import (
     NO_LEADER,
+    BlockedBy,
     BrokerId,
     Instant,
     LegacyPlan,
@@ -54,7 +54,7 @@ from controller.core.model import (
 )
 from controller.core.phases import Stopping
 from controller.core.view import ClusterView, PlanNode, Topic
-from controller.core.works import START, Reassignment, Request
+from controller.core.works import START, Reassignment
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -98,6 +98,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.leading = True
             # Another daemon led meanwhile: what it recorded has to be read first.
             view.goals_read = view.orphans_read = False
+            view.history_read = view.leases_read = False
             view.due.tenure = True
         case LeadershipLost():
             view.leading = False
@@ -125,7 +126,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case TimerFired():
             _timer(view)
         case _:
-            assert_never(event)
+            take_in(view, event, now)
 
 
 def _brokers(view: ClusterView, event: BrokersRead) -> None:
@@ -225,6 +226,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
+    view.due.submissions = view.due.queue = True
     if known is not None and not known.stale and read.version <= known.version:
         return
     before = known.partitions if known is not None else {}
@@ -331,24 +333,16 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
             continue
         known = view.reassignments.get(partition)
         if known is not None:
-            known.goal = goal
-            continue
-        view.reassignments[partition] = Reassignment(goal=goal, since=now, phase_since=now)
-        view.waiting[partition] = None
-        tally = view.requests.setdefault(goal.request, Request(goal.route, now))
-        tally.total += 1
+            hand_on(view, partition, known, goal, now)
+        else:
+            begin(view, partition, Reassignment(goal=goal, since=now, phase_since=now), now)
     doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
     for partition in [p for p in doubtful if p not in event.goals]:
-        forgotten = view.reassignments.pop(partition, None)
-        if forgotten is not None and forgotten.in_flight:
-            view.in_flight -= 1
-            unload(view, forgotten)
-        view.waiting.pop(partition, None)
-        view.resumed.pop(partition, None)
+        drop(view, partition)
     view.doubtful_goals.clear()
     view.may_have_foreign = True
     view.due.add(event.goals)
-    view.due.tenure = True
+    view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
 
 
 def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
@@ -361,6 +355,7 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
         if view.configs.get(topic) != read:
             view.configs[topic] = read
             view.due.plan = view.due.capacity = True
+            view.due.submissions = view.due.queue = True
             if topic in view.topics and view.tenure is not None:
                 view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
 
@@ -369,6 +364,15 @@ def _timer(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
     view.due.timer = True
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
-    view.due.add(p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping))
+    view.due.submissions = view.due.queue = view.due.cancel = view.due.endings = True
+    view.due.throttles = True
+    view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
     # Without a leader: the topic's settings may allow what they did not allow before.
     view.due.add(p for p, state in view.states.items() if state.leader == NO_LEADER)
+
+
+def _waits_for_time(reassignment: Reassignment) -> bool:
+    blocked = reassignment.blocked
+    return isinstance(reassignment.phase, Stopping) or (
+        blocked is not None and blocked.by is BlockedBy.LEADER_MOVES
+    )

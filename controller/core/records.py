@@ -285,11 +285,19 @@ class YieldedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelChosenRecord:
-    """Volatile: everything that a cancellation selects was turned round, as of this version."""
+class JudgedRecord:
+    """Volatile: so many entries of a submitted znode, from the first on, are dealt with."""
 
-    request: RequestId
-    version: ZkVersion
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMovedRecord:
+    """Volatile: a step of ours moved a leadership from one broker to another."""
+
+    brokers: tuple[BrokerId, ...]
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +329,8 @@ Record = (
     | OutcomeForgottenRecord
     | LeaseRecord
     | LeaseEndedRecord
-    | CancelChosenRecord
+    | JudgedRecord
+    | LeaderMovedRecord
     | PaceRecord
     | OrphanRecord
     | OrphanEndedRecord

@@ -77,3 +77,18 @@ def next_step(
         hopeless=tuple(r for r in hopeless if r in dropping),
         is_last=is_last,
     )
+
+
+def drop_set(
+    assigned: Replicas, isr: Replicas, leader: BrokerId, top: int, target: Replicas
+) -> Replicas:
+    """
+    Return the replicas that can go because the target changed in flight (KIP-236).
+
+    The first ``top`` of leader, ISR and rest stay, ``top`` being the size of the original
+    assignment: so the leader never goes, and no in-sync replica while there is one that is not.
+    """
+    rest = tuple(r for r in assigned if r not in isr)
+    existing = tuple(dict.fromkeys((leader, *(r for r in isr if r in assigned), *rest)))
+    kept = existing[:top]
+    return tuple(r for r in assigned if r not in kept and r not in target)

@@ -104,8 +104,7 @@ def test_what_was_in_doubt_is_told_when_it_is_known_again() -> None:
 def test_a_topic_deletion_that_cannot_end_does_not_keep_us_from_the_role() -> None:
     """Its replica's broker is dead: that is just when somebody wants to reassign."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(Deposed("another one"), GoalsRead({}, {}))
-    driver.view.orphans_read = True
+    driver.observe(Deposed("another one"), *driver.own_records())
     driver.observe(DeletionsRead(frozenset({"stuck"})))
     driver.now = Instant(driver.now + 5)
     driver.sent.clear()
