@@ -135,7 +135,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
-                if blocked is None or reassignment.blocked is None:
+                before = reassignment.blocked
+                if blocked is None or before is None or before.by is not blocked.by:
                     reassignment.blocked_since = record.at if blocked else None
                 reassignment.blocked = blocked
         case PreferredTriedRecord(partitions=partitions, at=at):

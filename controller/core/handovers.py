@@ -90,6 +90,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
             continue
         reassignment.phase = Pending()
         reassignment.blocked = None
+        reassignment.blocked_since = None
         reassignment.load = None
         view.waiting[partition] = None
     view.due.tenure = True

@@ -208,6 +208,7 @@ class BlockedBy(StrEnum):
     STOP_REPLICA_ACK = "stop_replica_acknowledgement"
     TOPIC_DELETION = "topic_deletion"
     DRAINING = "draining"
+    CONTROLLER_ROLE = "controller_role"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
             by, detail = blocked.by.value, blocked.detail
             topic, partition = record.partition
             fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
-            yield Note("blocked", Level.DEBUG, fields)
+            yield Note("waits", Level.DEBUG, fields)
         case _:
             pass
 

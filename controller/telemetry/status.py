@@ -8,6 +8,7 @@ counts are whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,16 +19,15 @@ from controller.core.eligibility import native_refusals
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
 from controller.core.phases import label_of
-from controller.core.steps import next_step
+from controller.core.steps import steps_to
 from controller.core.view import ClusterView, Reassignment, Tally
-from controller.telemetry.counts import WorkCounts
+from controller.core.waits import Waits, since_of
+from controller.telemetry.counts import Example, WorkCounts
 from controller.telemetry.plain import iso
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
-STEPS_MAX: Final = 10_000
-"""More steps than any replica list needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def status_of(
         engine: Which engine is at work.
 
     """
+    waits = Waits(view)
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine,
@@ -63,12 +64,34 @@ def status_of(
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
         "requests": _requests(view, clocks, work),
-        "partitions": {"in_flight": len(work.in_flight), "waiting": work.waiting.total()},
+        "partitions": {
+            "in_flight": len(work.in_flight),
+            "waiting": work.waiting.total(),
+            "undecided": work.undecided,
+        },
         "blocked": dict(sorted(work.blocked.items())),
+        "stalled": dict(sorted(Counter(work.stalled.values()).items())),
+        "waiting": [
+            _example(by, example, clocks)
+            for by, examples in sorted(work.examples.items())
+            for example in examples
+            if not example.is_begun
+        ],
         "in_flight": [
-            _partition(view, p, clocks, is_stalled=p in work.stalled)
+            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
             for p in work.in_flight[:IN_FLIGHT_MAX]
         ],
+    }
+
+
+def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
+    """Return one of the few that stand for all that wait for the same."""
+    since = None if example.since is None else clocks.at(example.since)
+    return {
+        "topic": example.partition.topic,
+        "partition": example.partition.partition,
+        "request": example.request,
+        "blocked_on": {"by": by, "detail": example.detail, "since": since},
     }
 
 
@@ -81,13 +104,19 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 # --- partitions --------------------------------------------------------------------------------
 
 
-def _partition(
-    view: ClusterView, partition: TopicPartition, clocks: Clocks, *, is_stalled: bool
+def partition_document(
+    view: ClusterView,
+    partition: TopicPartition,
+    clocks: Clocks,
+    waits: Waits,
+    *,
+    is_stalled: bool,
 ) -> dict[str, Any]:
+    """Return where one reassignment stands."""
     reassignment = view.reassignments[partition]
-    assignment = view.assignment(partition)
+    assignment = view.known_assignment(partition)
     state = view.states.get(partition)
-    goal, blocked = reassignment.goal, reassignment.blocked
+    goal = reassignment.goal
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
     return {
@@ -104,11 +133,19 @@ def _partition(
         "original_replicas": None if goal.original is None else list(goal.original),
         "isr": list(state.isr) if state else [],
         "leader": state.leader if state else None,
-        "blocked_on": {"by": blocked.by.value, "detail": blocked.detail} if blocked else None,
+        "blocked_on": _blocked_on(reassignment, waits, clocks),
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
         "stalled": is_stalled,
     }
+
+
+def _blocked_on(reassignment: Reassignment, waits: Waits, clocks: Clocks) -> dict[str, Any] | None:
+    blocked = waits.of(reassignment)
+    if blocked is None:
+        return None
+    since = clocks.at(since_of(reassignment))
+    return {"by": blocked.by.value, "detail": blocked.detail, "since": since}
 
 
 def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
@@ -129,11 +166,7 @@ def progress(current: Replicas, reassignment: Reassignment, options: Options) ->
 @lru_cache(maxsize=20_000)
 def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
     """Return how many steps of KAFKA-6794 lead from one assignment to another."""
-    steps = 0
-    while current and current != target and steps < STEPS_MAX:
-        current = next_step(current, target, current[0], step_size, lambda _: True).target
-        steps += 1
-    return steps
+    return len(steps_to(current, target, current[0], step_size)) if current else 0
 
 
 # --- requests ----------------------------------------------------------------------------------

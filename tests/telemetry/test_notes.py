@@ -243,11 +243,11 @@ def test_refusals_are_told_one_by_one_up_to_a_number() -> None:
     assert notes[-1].fields == {"entries": 3}
 
 
-def test_waiting_is_for_developers() -> None:
-    """Thousands wait for their turn; the status page says what for."""
+def test_one_partitions_wait_is_for_developers() -> None:
+    """Thousands wait for their turn; operators read a line for each reason."""
     (note,) = of(BlockedRecord(tp(), Blocked(BlockedBy.LIMIT, "full"), Instant(1.0)))
     assert note == Note(
-        "blocked",
+        "waits",
         Level.DEBUG,
         {"topic": "t", "partition": 0, "by": "limit", "detail": "full"},
     )
