@@ -34,6 +34,7 @@ IDLE_S: Final = 10.0
 CONNECTIONS_MAX: Final = 32
 ANSWER_WITHIN_S: Final = 3.0
 """The loop looks at the board at least once a second, unless a turn takes longer."""
+_STARTING: Final = "the daemon is starting"
 _ASKED_HOW: Final = "ask for /explain?partition=TOPIC-NUMBER"
 METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 
@@ -86,7 +87,7 @@ class Pages:
         if partition is None:
             return text(HTTPStatus.BAD_REQUEST, _ASKED_HOW)
         if self._board.latest is None:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, "the daemon is starting")
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
         try:
             document = self._board.ask(partition).result(ANSWER_WITHIN_S)
         except TimeoutError:
@@ -99,7 +100,7 @@ class Pages:
 
     def readyz(self) -> Answer:
         """Whether it could do its work."""
-        return _probe(self._health.why_unready())
+        return _probe(self._why_unready())
 
     def metrics(self) -> Answer:
         """Prometheus' text format."""
@@ -110,7 +111,7 @@ class Pages:
         """The status document."""
         document = self._document()
         if document is None:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, "the daemon is starting")
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
         return _json(document)
 
     def page(self) -> Answer:
@@ -118,11 +119,18 @@ class Pages:
         body = render_page(self._document()).encode()
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", body)
 
+    def _why_unready(self) -> str | None:
+        """Before its first turn a daemon has nothing to show, whatever its session says."""
+        reason = self._health.why_unready()
+        if reason is None and self._board.latest is None:
+            return _STARTING
+        return reason
+
     def _document(self) -> Mapping[str, Any] | None:
         snapshot = self._board.latest
         if snapshot is None:
             return None
-        unready = self._health.why_unready()
+        unready = self._why_unready()
         return {
             **snapshot.status,
             "ready": unready is None,

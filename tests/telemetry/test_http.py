@@ -79,6 +79,16 @@ def test_probes_fail_with_a_reason(served: Served) -> None:
     assert (response.status, body) == (503, "the loop does not run\n")
 
 
+def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
+    """Who waits for readiness asks for the status next."""
+    served.health.watch_loop(served.clock.now)
+    served.health.watch_session(lambda: SessionState.CONNECTED)
+    response, body = served.ask("/readyz")
+    assert (response.status, body) == (503, "the daemon is starting\n")
+    served.is_running()
+    assert served.ask("/readyz")[0].status == HTTPStatus.OK
+
+
 def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
     """The loop answers, on its own thread, the next time it looks at the board."""
     served.is_running()
