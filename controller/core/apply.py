@@ -129,7 +129,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
-                if blocked is None or reassignment.blocked is None:
+                before = reassignment.blocked
+                if blocked is None or before is None or before.by is not blocked.by:
                     reassignment.blocked_since = record.at if blocked else None
                 reassignment.blocked = blocked
         case PreferredTriedRecord(partitions=partitions, at=at):
@@ -291,7 +292,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
     view.due.partitions[record.partition] = None
 
 
-def issued(view: ClusterView, effect: Effect, now: Instant) -> None:
+def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901 - one arm per effect
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):

@@ -40,6 +40,12 @@ def isr_floor(view: ClusterView, topic: str, goal: Goal) -> int | None:
     return max(1, min(config.min_insync_replicas, len(goal.target)))
 
 
+def config_unknown(view: ClusterView, topic: str) -> Blocked:
+    """Return that the topic's settings are awaited, and why they are not known."""
+    why = view.config_errors.get(topic, "not read yet")
+    return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+
+
 def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
@@ -50,8 +56,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 ) -> Blocked | None:
     """Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR."""
     if partition.topic not in view.configs:
-        why = view.config_errors.get(partition.topic, "not read yet")
-        return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+        return config_unknown(view, partition.topic)
     dead = tuple(r for r in step.adding if not view.is_live(r, partition))
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
@@ -101,7 +106,7 @@ def drop_gate(
     """Return what keeps the dropped replicas from leaving the ISR now."""
     floor = isr_floor(view, partition.topic, goal)
     if floor is None:
-        return Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown")
+        return config_unknown(view, partition.topic)
     remaining = view.live((r for r in state.isr if r not in dropping), partition)
     if len(remaining) < floor:
         return Blocked(

@@ -85,6 +85,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     for partition, reassignment in list(view.reassignments.items()):
         reassignment.phase = Pending()
         reassignment.blocked = None
+        reassignment.blocked_since = None
         reassignment.load = None
         if reassignment.goal.route is Route.FOREIGN:
             drop(view, partition)

@@ -269,6 +269,7 @@ class BlockedBy(StrEnum):
     """Partitions we do not move are below min.insync.replicas."""
     INCOMPLETE = "incomplete"
     """Parts of an atomic request are still missing, or not judged."""
+    CONTROLLER_ROLE = "controller_role"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ from controller.core.records import (
 )
 from controller.core.steps import Step, next_step
 from controller.core.view import ClusterView
+from controller.core.waits import leader_missing, state_unknown
 
 STOP_TIMER = "stop_replica_deadline"
 
@@ -291,9 +292,9 @@ def advance(
     assignment = view.assignment(partition)
     state = view.states.get(partition)
     if assignment is None or state is None:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+        return state_unknown(view, partition)
     if view.legacy is not None and view.legacy.stale and reassignment.goal.route is Route.LEGACY:
         return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
     if not view.is_live(state.leader, partition):
-        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+        return leader_missing(state)
     return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)

@@ -349,7 +349,11 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
     for topic, read in event.configs.items():
         view.asked_configs[topic] = now
         if isinstance(read, str):
-            view.config_errors[topic] = read
+            if view.config_errors.get(topic) != read:
+                # What waits for these settings has to say why they are not known.
+                view.config_errors[topic] = read
+                view.due.capacity = True
+                view.due.add(p for p in view.reassignments if p.topic == topic)
             continue
         view.config_errors.pop(topic, None)
         if view.configs.get(topic) != read:

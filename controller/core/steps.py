@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from controller.core.model import BrokerId, PartitionAssignment, Replicas
+
+STEPS_MAX: Final = 10_000
+"""More steps than any replica list needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +96,27 @@ def drop_set(
     existing = tuple(dict.fromkeys((leader, *(r for r in isr if r in assigned), *rest)))
     kept = existing[:top]
     return tuple(r for r in assigned if r not in kept and r not in target)
+
+
+def steps_to(
+    current: Replicas,
+    final: Replicas,
+    leader: BrokerId,
+    step_size: int | None,
+    is_sound: Callable[[BrokerId], bool] = lambda _: True,
+) -> tuple[Step, ...]:
+    """
+    Return the steps from one assignment to another, as they are made if nothing changes meanwhile.
+
+    The leader stays as long as it may, then the first of what is left leads; what a step adds is
+    taken to be sound.
+    """
+    steps: list[Step] = []
+    added: set[BrokerId] = set()
+    while current and current != final and len(steps) < STEPS_MAX:
+        step = next_step(current, final, leader, step_size, lambda r: r in added or is_sound(r))
+        steps.append(step)
+        added.update(step.adding)
+        current = step.target
+        leader = leader if leader in current else current[0]
+    return tuple(steps)
