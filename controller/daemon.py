@@ -204,6 +204,7 @@ def _build(settings: Settings, stack: ExitStack) -> Host:
         on_error=on_error,
         after_turn=observer.tend,
         threads=threads,
+        unix_s=time.time,
     )
     health.watch_loop(lambda: host.last_turn)
     stopping.hand_over(host)

@@ -22,6 +22,8 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "min.insync.replicas; the daemon never shrinks the ISR below it",
     BlockedBy.LIMIT: "nothing: others go first; raise max_partitions_in_flight, "
     "max_incoming_per_broker or max_outgoing_per_broker if brokers have room",
+    BlockedBy.LEADER_MOVES: "nothing: leaderships move so many per broker and second; raise "
+    "max_leader_moves_per_broker_per_second if clients bear more",
     BlockedBy.LEADER_ACK: "nothing: the leader is told again every half minute; if it stays, look "
     "at that broker's log and at the network between it and the daemon",
     BlockedBy.STOP_REPLICA_ACK: "nothing: a deletion that is not confirmed in time becomes an "
@@ -29,6 +31,17 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.TOPIC_DELETION: "nothing: the role is given back so that a broker deletes the topic; "
     "a deletion that cannot end is passed over after half a minute",
     BlockedBy.DRAINING: "nothing: the daemon gives the role back; the next one goes on",
+    BlockedBy.KILL_SWITCH: "allow first steps again with `reassigner enable`, or take it back with "
+    "`reassigner cancel`",
+    BlockedBy.PAUSED: "`reassigner resume`, for everything, the request or the broker it names",
+    BlockedBy.WINDOW: "nothing: it goes on when the window opens; change it with "
+    "`reassigner limits --window`",
+    BlockedBy.THROTTLE: "nothing if it is being set; else let the daemon write /config in "
+    "ZooKeeper, or take the throttle away with `reassigner throttle none`",
+    BlockedBy.CLUSTER_HEALTH: "bring the partitions it names back above min.insync.replicas, or "
+    "set under_min_isr to warn",
+    BlockedBy.INCOMPLETE: "submit the parts that are missing; `reassigner cancel` takes the others "
+    "back",
     BlockedBy.CONTROLLER_ROLE: "remove what the reason names if it names something; else nothing, "
     "the daemon claims the role as soon as it may",
 }

@@ -33,6 +33,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.orders import sort_lines
 from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
@@ -46,6 +47,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
     NotificationsDeletedRecord,
+    OrderedRecord,
     OrphanEndedRecord,
     OrphanRecord,
     PaceRecord,
@@ -155,6 +157,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 since, count = view.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
                 view.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
+        case OrderedRecord():
+            sort_lines(view)
         case PaceRecord():
             pass
         case _:

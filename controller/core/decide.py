@@ -36,6 +36,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.native import STOP_TIMER, advance
+from controller.core.orders import put_in_order
 from controller.core.phases import Stopping
 from controller.core.queues import drain_queue
 from controller.core.records import (
@@ -136,6 +137,8 @@ def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         parts.append(drain_queue(view, now))
     if due.endings or due.claimed:
         parts.append(conclude(view, now))
+    if due.order or due.claimed:
+        parts.append(put_in_order(view))
     return parts
 
 

@@ -293,6 +293,11 @@ class JudgedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedRecord:
+    """Volatile: those that wait are put in the order that holds now."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderMovedRecord:
     """Volatile: a step of ours moved a leadership from one broker to another."""
 
@@ -331,6 +336,7 @@ Record = (
     | LeaseEndedRecord
     | JudgedRecord
     | LeaderMovedRecord
+    | OrderedRecord
     | PaceRecord
     | OrphanRecord
     | OrphanEndedRecord

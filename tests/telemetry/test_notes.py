@@ -223,6 +223,8 @@ def test_an_acceptance_tells_original_and_target() -> None:
         "request": REQUEST,
         "route": "legacy",
         "version": 0,
+        "cancelled_by": None,
+        "abandoned": [],
     }
 
 
