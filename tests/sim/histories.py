@@ -18,6 +18,7 @@ from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, WriteError
 from controller.znodes import paths
@@ -63,7 +64,7 @@ def reactors(options: Options) -> Build:
             configs=ports.configs,
             clock=ports.clock,
             observer=SilentObserver(),
-            crash_at=ports.crash_at,
+            boundaries=Boundaries(ports.reached),
         )
 
     return build
