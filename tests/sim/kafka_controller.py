@@ -34,6 +34,8 @@ class KafkaController:
         self._fabric = fabric
         self.duties: KafkaDuties | None = None
         """What it does while it is active."""
+        self.stands = True
+        """Whether it takes the role when nobody has it; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
 
@@ -41,6 +43,11 @@ class KafkaController:
     def is_active(self) -> bool:
         """Whether it believes to be the cluster's controller."""
         return self.duties is not None
+
+    def stand(self) -> None:
+        """Stand for election again after having been held back."""
+        self.stands = True
+        self._look()
 
     def _started(self) -> None:
         self._end()
@@ -69,7 +76,8 @@ class KafkaController:
         controller = self._fabric.zookeeper.exists(paths.CONTROLLER, watch)
         if controller is None:
             self._end()
-            self._elect()
+            if self.stands:
+                self._elect()
         elif controller.ephemeral_owner != session.id:
             self._end()
 
