@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from kazoo.exceptions import KazooException, NoNodeError
 
+from controller.reactor.boundaries import Boundary
 from integration.cluster import QUIET, Cluster
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -96,9 +97,13 @@ def is_reassigning(cluster: Cluster, topic: str) -> bool:
     return bool(content.get("adding_replicas") or content.get("removing_replicas"))
 
 
-def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
-    """Return in words what distinguishes the cluster from one where the plan is carried out."""
-    missing = list(_wrong_partitions(cluster, targets))
+def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = False) -> list[str]:
+    """
+    Return in words what distinguishes the cluster from one where the plan is carried out.
+
+    With ``any_leader`` the preferred one need not lead: a Kafka controller does not see to that.
+    """
+    missing = list(_wrong_partitions(cluster, targets, any_leader=any_leader))
     missing += [
         f"{topic} still names adding or removing replicas"
         for topic in {topic for topic, _ in targets}
@@ -111,25 +116,30 @@ def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
     return missing
 
 
-def await_end(cluster: Cluster, targets: Targets, *, within_s: float) -> None:
+def await_end(
+    cluster: Cluster, targets: Targets, *, within_s: float, any_leader: bool = False
+) -> None:
     """Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records."""
     eventually(
-        lambda: not what_is_missing(cluster, targets),
+        lambda: not what_is_missing(cluster, targets, any_leader=any_leader),
         within_s=within_s,
         every_s=0.2,
-        what=lambda: "the plan is carried out; " + "; ".join(what_is_missing(cluster, targets)),
+        what=lambda: (
+            "the plan is carried out; "
+            + "; ".join(what_is_missing(cluster, targets, any_leader=any_leader))
+        ),
         tolerating=(KazooException,),
     )
 
 
-def _wrong_partitions(cluster: Cluster, targets: Targets) -> Iterator[str]:
+def _wrong_partitions(cluster: Cluster, targets: Targets, *, any_leader: bool) -> Iterator[str]:
     for (topic, partition), replicas in targets.items():
         name, state = f"{topic}-{partition}", cluster.state(topic, partition)
         if cluster.replicas(topic, partition) != list(replicas):
             yield f"{name} has replicas {cluster.replicas(topic, partition)}"
         elif state is None or set(state["isr"]) != set(replicas):
             yield f"{name} has state {state}"
-        elif state["leader"] != replicas[0]:
+        elif state["leader"] != replicas[0] and not any_leader:
             yield f"{name} is led by {state['leader']}"
         elif holders(cluster, topic, partition) != set(replicas):
             yield f"{name} is on the disks of {holders(cluster, topic, partition)}"
@@ -214,14 +224,14 @@ class Daemons:
         self._directory = directory
         self._started: list[Daemon] = []
 
-    def start(self, *options: str) -> Daemon:
+    def start(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
         """Start a daemon with these options and wait until it is ready."""
-        daemon = self.make(*options)
+        daemon = self.make(*options, ambush=ambush)
         daemon.start()
         return daemon
 
-    def make(self, *options: str) -> Daemon:
-        """Return a daemon that is not started yet."""
+    def make(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
+        """Return a daemon that is not started yet; later options win over earlier ones."""
         daemon = Daemon(
             self._cluster.zookeeper_connect,
             self._directory,
@@ -229,6 +239,7 @@ class Daemons:
             str(SESSION_S),
             *options,
             name=f"reassigner-{len(self._started) + 1}",
+            ambush=ambush,
         )
         self._started.append(daemon)
         return daemon
