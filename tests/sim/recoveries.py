@@ -138,12 +138,16 @@ class Cell:
         """Return what the plan says."""
         return {n: ids(of) for n, of in self.shape.targets.items()}
 
+    def original(self) -> Replicas:
+        """Return the replicas that every partition had before the plan."""
+        return ids(self.shape.replicas)
+
     def waiting(self) -> set[int]:
         """Return the partitions that are recorded, but not in flight and in no list of Kafka's."""
         return {
             p.partition
             for p in self.partitions
-            if str(p) in self.goals and self.promised[p.partition] == ids(self.shape.replicas)
+            if str(p) in self.goals and self.promised[p.partition] == self.original()
         }
 
     def _promised(self) -> dict[int, Replicas]:
