@@ -18,7 +18,7 @@ READY := $(VENV)/.ready
 SEED ?=
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram reference help setup check unit test test-all integration smoke sim bench demo clean
+.PHONY: diagram recovery reference help setup check unit test test-all integration smoke sim bench demo clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: $(READY) ## measure
 
 diagram: $(READY) ## docs/phases.md, drawn from the transition table
 	$(BIN)/python -m controller.core.diagrams > docs/phases.md
+
+recovery: $(READY) ## docs/recovery.md, written from what the proof of recovery tries
+	$(BIN)/python -m tests.sim.recovery_table > docs/recovery.md
 
 reference: $(READY) ## docs/configuration.md, written from the settings
 	$(BIN)/python -m controller.cli.reference > docs/configuration.md

@@ -6,12 +6,15 @@ The table of the proof of recovery: a daemon dies at every boundary, and each ha
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from controller.reactor.boundaries import MEANING, Boundary
 from controller.znodes import paths
+from tests.sim import recovery_table
 from tests.sim.recoveries import Cell
 from tests.sim.shapes import (
     SHAPES,
@@ -82,6 +85,21 @@ def test_every_boundary_is_on_a_way_that_is_tried() -> None:
     """A boundary without a cell would prove nothing."""
     assert {b for shape in SHAPES for b in shape.boundaries} == set(Boundary)
     assert set(MEANING) == set(Boundary)
+
+
+def test_the_documentation_is_the_table() -> None:
+    """``docs/recovery.md`` is what ``make recovery`` writes."""
+    kept = Path(__file__).parents[2] / "docs" / "recovery.md"
+    assert kept.read_text(encoding="utf-8") == recovery_table.page()
+
+
+def test_every_test_that_the_documentation_names_exists() -> None:
+    """A renamed one would leave the table without its proof."""
+    named = re.findall(r"`((?:tests|integration)/\w[\w/]*\.py)(?:::(\w+))?`", recovery_table.page())
+    assert len(named) > 5
+    for module, test in named:
+        source = (Path(__file__).parents[2] / module).read_text(encoding="utf-8")
+        assert not test or f"def {test}(" in source
 
 
 def judge_a_daemons_end(cell: Cell) -> None:
