@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from integration.cluster import Cluster
+from integration.servers import ZooKeeperServer
 
 _FILE_HEADER_BYTES: Final = 16
 _END_OF_RECORD: Final = b"B"
@@ -74,9 +75,13 @@ class Assignment(NamedTuple):
 
 def writes(cluster: Cluster) -> list[Write]:
     """Return every write below the cluster's chroot, the oldest first."""
-    chroot = cluster.options.chroot
+    return writes_of(cluster.zookeepers, cluster.options.chroot)
+
+
+def writes_of(zookeepers: Sequence[ZooKeeperServer], chroot: str) -> list[Write]:
+    """Return every write below a chroot, the oldest first; the servers are one service."""
     multis: dict[int, list[Write]] = {}
-    for server in cluster.zookeepers:
+    for server in zookeepers:
         for log in (server.data_directory / "version-2").glob("log.*"):
             for zxid, multi in groupby(_read(log.read_bytes()), key=attrgetter("zxid")):
                 multis[zxid] = list(multi)
