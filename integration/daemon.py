@@ -80,12 +80,12 @@ class Daemon(ChildProcess):
         return f"http://{self.port.address}"
 
     def is_ready(self) -> bool:
-        """Ask ``/readyz``: leaders and standbys are both ready."""
+        """Ask ``/readyz``: leaders and standbys are both ready; and whether it has a status yet."""
         try:
-            code, _body = self.get("/readyz")
+            codes = {self.get(path)[0] for path in ("/readyz", "/status")}
         except (OSError, http.client.HTTPException):
             return False
-        return code == http.HTTPStatus.OK
+        return codes == {http.HTTPStatus.OK}
 
     def is_sprung(self) -> bool:
         """Return whether it reached the boundary at which it was to die or to freeze."""

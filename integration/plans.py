@@ -33,7 +33,7 @@ SESSION_S: Final = 4
 """ZooKeeper session timeout of the daemons here."""
 
 _TRICKLE: Final = 1
-_FLOOD: Final = 1_000_000_000
+UNLIMITED: Final = 1_000_000_000
 _RECORD_BYTES: Final = 500_000
 _HOLDING_RECORDS: Final = 10
 """A follower fetches 1 MB at once and is then throttled for the quota's window of 11 seconds."""
@@ -170,24 +170,25 @@ def copies_held(
     znodes, as that works whoever is the controller.
     """
     held = list(partitions)
-    _fill(cluster, held)
-    for topic in {topic for topic, _ in held}:
-        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
-
-    def throttle(bytes_per_s: int) -> None:
-        rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
-        for broker in cluster.brokers:
-            _configure(cluster, f"brokers/{broker}", rate)
-
-    throttle(_TRICKLE)
+    fill(cluster, held)
+    limit_copies(cluster, {topic for topic, _ in held}, _TRICKLE)
     try:
-        yield lambda: throttle(_FLOOD)
+        yield lambda: limit_copies(cluster, (), UNLIMITED)
     finally:
-        throttle(_FLOOD)
+        limit_copies(cluster, (), UNLIMITED)
 
 
-def _fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
-    """Write more into each partition than passes before the throttle is felt."""
+def limit_copies(cluster: Cluster, topics: Iterable[str], bytes_per_s: int) -> None:
+    """Limit what every broker copies per second of these topics and those limited before."""
+    for topic in topics:
+        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
+    rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
+    for broker in cluster.brokers:
+        _configure(cluster, f"brokers/{broker}", rate)
+
+
+def fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    """Write 5 MB into each partition: more than passes before a throttle is felt."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
     for topic, partition in partitions:
         for key in range(_HOLDING_RECORDS):
