@@ -67,6 +67,8 @@ class Ports:
     clock: Clock
     crash_at: Callable[[str], None]
     """To be called, with its name, at every boundary between a write and a send."""
+    lease_s: float
+    """The ZooKeeper session's timeout."""
 
 
 Build = Callable[[Ports], DaemonLoop]
@@ -104,7 +106,14 @@ class SimDaemon:
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
         self.loop = build(
-            Ports(self.store, self.channels, self.configs, fabric.schedule, self._pass_boundary)
+            Ports(
+                self.store,
+                self.channels,
+                self.configs,
+                fabric.schedule,
+                self._pass_boundary,
+                session_timeout_s,
+            )
         )
         self.loop.start()
         if competes:

@@ -64,6 +64,7 @@ def reactors(options: Options) -> Build:
             clock=ports.clock,
             observer=SilentObserver(),
             crash_at=ports.crash_at,
+            lease_s=ports.lease_s,
         )
 
     return build

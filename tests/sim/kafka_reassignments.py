@@ -8,6 +8,7 @@ became of B3's election, and StopReplica is sent without waiting for anybody's a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from controller.core.leaders import reassigned_leader
@@ -41,6 +42,8 @@ class KafkaReassignments:
         self._cluster = cluster
         self._started: set[TopicPartition] = set()
         """Partitions that went through phase A in this tenure."""
+        self.asked: dict[TopicPartition, Replicas | None] = {}
+        """What clients of AlterPartitionReassignments asked for since the last pass."""
         self._plan: int | None = None
         """The czxid of the legacy znode that was dealt with: only its creation counts."""
 
@@ -56,6 +59,24 @@ class KafkaReassignments:
                 self._started.discard(partition)
             while self._advance(partition, stored, cluster.states[partition]):
                 pass
+
+    def alter(self, doomed: Collection[str]) -> None:
+        """Begin what clients asked for; what Kafka would refuse is passed over (KIP-455)."""
+        asked, self.asked = self.asked, {}
+        cluster = self._cluster
+        for partition, wanted in asked.items():
+            topic = cluster.topics.get(partition.topic)
+            stored = None if topic is None else topic.partitions.get(partition.partition)
+            if stored is None or partition.topic in doomed or partition not in cluster.states:
+                continue
+            origin = tuple(r for r in stored.replicas if r not in stored.adding_replicas)
+            if wanted is None and not stored.is_reassigning:
+                continue
+            target = origin if wanted is None else wanted
+            if not all(r in cluster.live or r in stored.replicas for r in target):
+                continue
+            self._entry_done(partition, None)
+            self._begin(partition, stored, target)
 
     # --- the legacy znode ----------------------------------------------------------------------
 
