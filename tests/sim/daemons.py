@@ -119,6 +119,11 @@ class SimDaemon:
         if competes:
             self.store.compete()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it lives and does not stand still."""
+        return self.is_alive and not self._paused
+
     # --- running -------------------------------------------------------------------------------
 
     def put(self, event: Event) -> None:

@@ -44,6 +44,10 @@ class KafkaController:
         """Whether it believes to be the cluster's controller."""
         return self.duties is not None
 
+    def holds(self, session: int) -> bool:
+        """Whether it is active by this session."""
+        return self.is_active and self._broker.session_id == session
+
     def _started(self) -> None:
         self._end()
         self._look()

@@ -100,8 +100,9 @@ class KafkaDuties:
             self._repair(partition)
         for broker in joined:
             self._introduce(broker)
-        self._reassignments.alter(self._deletions_pending())
-        self._reassignments.work(failover=failover, joined=joined)
+        doomed = self._deletions_pending()
+        self._reassignments.alter(doomed)
+        self._reassignments.work(failover=failover, joined=joined, doomed=doomed)
         if not failover:
             self._notifications()
         self._preferred()
@@ -205,7 +206,7 @@ class KafkaDuties:
         wanted = decode_preferred_election(znode.data)
         for partition in () if isinstance(wanted, str) else sorted(wanted):
             assignment, state = cluster.assignment(partition), cluster.states.get(partition)
-            if assignment is None or state is None:
+            if assignment is None or state is None or partition.topic in self._deletions_pending():
                 continue
             leader = self._preferred_leader(partition, state)
             if leader is not None and leader != state.leader:

@@ -47,9 +47,9 @@ class KafkaReassignments:
         self._plan: int | None = None
         """The czxid of the legacy znode that was dealt with: only its creation counts."""
 
-    def work(self, *, failover: bool, joined: set[BrokerId]) -> None:
+    def work(self, *, failover: bool, joined: set[BrokerId], doomed: Collection[str]) -> None:
         """Advance every reassigning partition as far as it goes."""
-        self._take_plan()
+        self._take_plan(doomed)
         cluster = self._cluster
         for partition in cluster.partitions():
             stored = cluster.topics[partition.topic].partitions[partition.partition]
@@ -88,8 +88,8 @@ class KafkaReassignments:
         plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
         return znode.czxid, dict(plan.entries)
 
-    def _take_plan(self) -> None:
-        """Start what a new legacy znode lists; entries of unknown partitions go."""
+    def _take_plan(self, doomed: Collection[str]) -> None:
+        """Start what a new legacy znode lists; entries of unknown and doomed partitions go."""
         found = self._entries()
         if found is None or found[0] == self._plan:
             return
@@ -97,7 +97,8 @@ class KafkaReassignments:
         for partition, target in entries.items():
             topic = self._cluster.topics.get(partition.topic)
             stored = None if topic is None else topic.partitions.get(partition.partition)
-            if stored is None or partition not in self._cluster.states:
+            known = partition in self._cluster.states and partition.topic not in doomed
+            if stored is None or not known:
                 self._entry_done(partition, None)
             elif stored.is_reassigning or stored.replicas != target:
                 self._begin(partition, stored, target)

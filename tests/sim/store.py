@@ -246,7 +246,7 @@ class SimStore:
         claim = Claim(ControllerEpoch(known + 1), ZkVersion(epoch.version + 1))
         operations: list[AnyOperation] = [
             *self._leads(),
-            SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version))
+            SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version)),
         ]
         if controller is not None:
             operations.append(Delete(paths.CONTROLLER, ZkVersion(controller.version)))
