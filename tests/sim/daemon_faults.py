@@ -144,8 +144,15 @@ class DaemonFaults:
         if daemon is None:
             return False
         daemon.stop()
-        self._replace_later()
+        self._replace_when_ended(daemon)
         return True
+
+    def _replace_when_ended(self, daemon: SimDaemon) -> None:
+        """Handing back takes its time, more of it where the daemon stands still."""
+        if daemon.is_alive:
+            self._world.schedule.call_in(1.0, lambda: self._replace_when_ended(daemon))
+        else:
+            self.keep_enough()
 
     def _pause_all(self) -> bool:
         """Let one after the other stand still, each before the one before it goes on."""

@@ -114,9 +114,14 @@ class KafkaReassignments:
         replicas = _distinct(target + origin)
         adding = tuple(r for r in replicas if r not in origin)
         removing = tuple(r for r in replicas if r not in target)
+        dropped = tuple(r for r in stored.replicas if r not in replicas)
+        if set(cluster.states[partition].isr) <= set(dropped):
+            # Kafka would delete the last replicas in sync here, and their data with them: what was
+            # added has taken over, and the origin it goes back to has not been in sync since. No
+            # controller of ours can help that, so operators do not ask for it.
+            return
         cluster.moved.discard(partition)
         self._started.discard(partition)
-        dropped = tuple(r for r in stored.replicas if r not in replicas)
         cluster.write_assignment(partition, PartitionAssignment(replicas, adding, removing))
         state = cluster.states[partition]
         isr = tuple(r for r in state.isr if r not in dropped)
