@@ -53,7 +53,7 @@ from controller.core.records import (
 )
 from controller.core.steps import Step, next_step
 from controller.core.turns import Turn
-from controller.core.view import ClusterView
+from controller.core.view import ClusterView, Reassignment
 
 STOP_TIMER = "stop_replica_deadline"
 
@@ -298,6 +298,25 @@ class NativeTurn(Turn):
         )
 
 
+def _edited(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Blocked | None:
+    """
+    Return what an edit of the legacy znode keeps waiting.
+
+    An entry with another target is a newer order: it is judged first, or our next write to the
+    znode would put the old one in its place.
+    """
+    legacy, goal = view.legacy, reassignment.goal
+    if legacy is None or goal.route is Route.REQUEST:
+        return None
+    if legacy.stale and goal.route is Route.LEGACY:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if legacy.entries.get(partition, goal.target) != goal.target:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
+    return None
+
+
 def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
@@ -315,8 +334,9 @@ def advance(
     state = view.states.get(partition)
     if assignment is None or state is None:
         return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
-    if view.legacy is not None and view.legacy.stale and reassignment.goal.route is Route.LEGACY:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    edited = _edited(view, partition, reassignment)
+    if edited is not None:
+        return edited
     if not view.is_live(state.leader, partition):
         return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
     return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)

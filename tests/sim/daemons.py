@@ -68,6 +68,8 @@ class Ports:
     clock: Clock
     reached: Reached
     """To be called at every boundary between two writes or sends."""
+    lease_s: float
+    """The ZooKeeper session's timeout."""
 
 
 Build = Callable[[Ports], DaemonLoop]
@@ -108,11 +110,23 @@ class SimDaemon:
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
         self.loop = build(
-            Ports(self.store, self.channels, self.configs, fabric.schedule, self._pass_boundary)
+            Ports(
+                self.store,
+                self.channels,
+                self.configs,
+                fabric.schedule,
+                self._pass_boundary,
+                session_timeout_s,
+            )
         )
         self.loop.start()
         if competes:
             self.store.compete()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it lives and does not stand still."""
+        return self.is_alive and not self._paused
 
     # --- running -------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NOTICE_S: Final = (0.005, 0.5)
 """How long until a broker deals with a change of ``/controller``."""
+CONNECTED_S: Final = 0.2
+"""How often a broker without ZooKeeper tries again."""
 
 
 class KafkaController:
@@ -49,6 +51,10 @@ class KafkaController:
         self.stands = True
         self._look()
 
+    def holds(self, session: int) -> bool:
+        """Whether it is active by this session."""
+        return self.is_active and self._broker.session_id == session
+
     def _started(self) -> None:
         self._end()
         self._look()
@@ -64,13 +70,13 @@ class KafkaController:
         if session is None or not self._broker.is_alive or not session.is_open:
             return
         incarnation = self._broker.incarnation
+        if not session.is_connected:
+            # Kafka's event thread stands still until ZooKeeper answers again.
+            self._fabric.schedule.call_in(CONNECTED_S, lambda: self._look_again(incarnation))
+            return
 
         def changed() -> None:
-            self._fabric.schedule.call_between(*NOTICE_S, look_again)
-
-        def look_again() -> None:
-            if incarnation == self._broker.incarnation:
-                self._look()
+            self._fabric.schedule.call_between(*NOTICE_S, lambda: self._look_again(incarnation))
 
         watch = session.watch("controller", changed)
         controller = self._fabric.zookeeper.exists(paths.CONTROLLER, watch)
@@ -80,6 +86,16 @@ class KafkaController:
                 self._elect()
         elif controller.ephemeral_owner != session.id:
             self._end()
+
+    def _look_again(self, incarnation: int) -> None:
+        if incarnation == self._broker.incarnation:
+            self._look()
+
+    def elect_at_once(self) -> bool:
+        """Look who is controller without the usual delay; whether it took the role."""
+        was_active = self.is_active
+        self._look()
+        return self.is_active and not was_active
 
     def _elect(self) -> None:
         zookeeper, session = self._fabric.zookeeper, self._broker.session_id
