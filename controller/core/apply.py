@@ -261,6 +261,8 @@ def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
         view.legacy.entries.pop(record.partition, None)
     else:
         view.legacy.entries[record.partition] = record.replicas
+    if record.partition in view.reassignments:
+        view.due.add((record.partition,))
     view.due.plan = view.due.tenure = True
 
 

@@ -59,6 +59,7 @@ from controller.core.records import (
 from controller.core.steps import Step, next_step
 from controller.core.view import ClusterView
 from controller.core.waits import leader_missing, state_unknown
+from controller.core.works import Reassignment
 
 STOP_TIMER = "stop_replica_deadline"
 
@@ -276,6 +277,25 @@ def ending(goal: Goal, partition: TopicPartition) -> tuple[Record, ...]:
     )
 
 
+def _edited(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Blocked | None:
+    """
+    Return what an edit of the legacy znode keeps waiting.
+
+    An entry with another target is a newer order: it is judged first, or our next write to the
+    znode would put the old one in its place.
+    """
+    legacy, goal = view.legacy, reassignment.goal
+    if legacy is None or goal.route is Route.REQUEST:
+        return None
+    if legacy.stale and goal.route is Route.LEGACY:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if legacy.entries.get(partition, goal.target) != goal.target:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
+    return None
+
+
 def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
@@ -293,8 +313,9 @@ def advance(
     state = view.states.get(partition)
     if assignment is None or state is None:
         return state_unknown(view, partition)
-    if view.legacy is not None and view.legacy.stale and reassignment.goal.route is Route.LEGACY:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    edited = _edited(view, partition, reassignment)
+    if edited is not None:
+        return edited
     if not view.is_live(state.leader, partition):
         return leader_missing(state)
     return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)

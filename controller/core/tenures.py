@@ -26,6 +26,7 @@ WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 DELETION_PATIENCE_S = 30.0
 """How long a pending topic deletion holds up a claim: one that cannot end must not for ever."""
+ORPHAN_TIMER = "orphans"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role."""
 
@@ -158,10 +159,12 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
         or has_work(view, now)
         or has_orphans(view, now)
     )
-    if not (view.leading and view.is_warm and wanted) or view.claiming:
+    if not (view.leading and view.is_warm) or view.claiming or native_refusals(view):
         return ()
-    if native_refusals(view):
-        return ()
+    if not wanted:
+        # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
+        waits = view.orphans and now < view.orphans_after
+        return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
     if _owes_a_yield(view) and view.deletions_since is not None:
         until = Instant(view.deletions_since + DELETION_PATIENCE_S)
         if now < until:

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 
 from controller.core.eligibility import native_refusals
 from controller.core.gates import config_unknown, ids
+from controller.core.holds import request_hold, step_hold
+from controller.core.limits import in_flight_max
 from controller.core.model import (
     NO_LEADER,
     Blocked,
     BlockedBy,
     Instant,
     PartitionState,
+    RequestId,
     TopicPartition,
 )
 from controller.core.phases import Pending
@@ -25,8 +28,18 @@ from controller.core.tenures import hold_of
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
-IN_TURN = frozenset({BlockedBy.LIMIT, BlockedBy.DRAINING})
-"""Reasons that mean no more than "others first": who waits for its turn is not stalled."""
+IN_TURN = frozenset(
+    {
+        BlockedBy.LIMIT,
+        BlockedBy.LEADER_MOVES,
+        BlockedBy.DRAINING,
+        BlockedBy.KILL_SWITCH,
+        BlockedBy.PAUSED,
+        BlockedBy.WINDOW,
+        BlockedBy.INCOMPLETE,
+    }
+)
+"""Reasons that mean "others first", or that an operator wants it so: that is not being stalled."""
 
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
@@ -51,9 +64,11 @@ def leader_missing(state: PartitionState) -> Blocked:
 class Waits:
     """What the reassignments of one view wait for."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, now: Instant) -> None:
         """Find what holds up everything that is not in flight."""
         self._view = view
+        self._now = now
+        self._held: dict[RequestId, Blocked | None] = {}
         self.common = _common(view)
         """What every partition waits for that has no step under way; None when they go on."""
 
@@ -62,9 +77,24 @@ class Waits:
         blocked = reassignment.blocked
         if not isinstance(reassignment.phase, Pending):
             return blocked
+        held = self._hold(reassignment)
+        if held is not None:
+            return held
         if blocked is None or blocked.by in IN_TURN:
             return self.common or blocked
         return blocked
+
+    def _hold(self, reassignment: Reassignment) -> Blocked | None:
+        """Return what an operator holds it up by; a claim would change nothing about that."""
+        goal = reassignment.goal
+        if goal.rolls_back:
+            return None
+        if goal.request not in self._held:
+            self._held[goal.request] = request_hold(self._view, goal.request, self._now)
+        held = self._held[goal.request]
+        if held is None and self._view.kill_switch and not reassignment.begun:
+            return step_hold(self._view, reassignment, (), self._now)
+        return held
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
         """Return the entries of the legacy znode that are not accepted yet, and why not."""
@@ -105,8 +135,8 @@ def _common(view: ClusterView) -> Blocked | None:
     held = hold_of(view)
     if held is not None:
         return held
-    if view.in_flight >= view.options.max_partitions_in_flight:
-        cap = view.options.max_partitions_in_flight
+    cap = in_flight_max(view)
+    if view.in_flight >= cap:
         return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
     return None
 

@@ -79,7 +79,7 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Work
 
     In flight is what is between its first step and its end, also while its next step waits.
     """
-    counting = _Counting(view, Instant(now - stalled_after_s))
+    counting = _Counting(view, now, Instant(now - stalled_after_s))
     for partition, reassignment in view.reassignments.items():
         counting.add(partition, reassignment)
     undecided = counting.add_undecided(view)
@@ -118,7 +118,7 @@ def _is_begun(reassignment: Reassignment) -> bool:
 class _Counting:
     """The counts while they are made; plain dictionaries, as a Counter's lookups are slow."""
 
-    def __init__(self, view: ClusterView, still_since: Instant) -> None:
+    def __init__(self, view: ClusterView, now: Instant, still_since: Instant) -> None:
         self.phases: dict[type[Phase], int] = {}
         self.blocked: dict[BlockedBy, int] = {}
         self.examples: dict[BlockedBy, list[Example]] = {}
@@ -126,7 +126,7 @@ class _Counting:
         self.waiting: dict[RequestId, int] = {}
         self.in_flight: list[TopicPartition] = []
         self.stalled: dict[TopicPartition, str] = {}
-        self._waits = Waits(view)
+        self._waits = Waits(view, now)
         self._leading = view.leading
         self._still_since = still_since
 

@@ -31,7 +31,7 @@ def explanation_of(
 
     """
     assignment = view.known_assignment(partition)
-    waits = Waits(view)
+    waits = Waits(view, clocks.now)
     reassignment = view.reassignments.get(partition)
     undecided = waits.of_entry(partition)
     document: dict[str, Any] = {

@@ -58,7 +58,7 @@ def status_of(
         engine: Which engine is at work.
 
     """
-    waits = Waits(view)
+    waits = Waits(view, clocks.now)
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine,

@@ -29,7 +29,7 @@ FULL = Options(max_partitions_in_flight=0)
 def waits_for(view: ClusterView) -> Blocked | None:
     """Return what the only reassignment waits for."""
     (reassignment,) = view.reassignments.values()
-    return Waits(view).of(reassignment)
+    return Waits(view, Instant(1000.0)).of(reassignment)
 
 
 def test_beyond_the_limit_the_limit_is_waited_for() -> None:
@@ -74,15 +74,15 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so no record and no phase tell of it."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
-    assert dict(Waits(view).undecided()) == {
+    assert dict(Waits(view, Instant(1000.0)).undecided()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
     observe(view, TopicConfigsRead({"t": "error 29: not authorized"}), Instant(5.0))
-    found = Waits(view).of_entry(tp())
+    found = Waits(view, Instant(1000.0)).of_entry(tp())
     assert found is not None
     assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
     view.configs["t"] = TopicConfig(1, unclean_leader_election=False)
-    assert Waits(view).of_entry(tp()) is None
+    assert Waits(view, Instant(1000.0)).of_entry(tp()) is None
 
 
 def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
