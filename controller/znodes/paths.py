@@ -43,6 +43,7 @@ PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
 LEASES: Final = "/reassigner/throttles"
+CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
@@ -202,6 +203,33 @@ def shard_path(request: RequestId, shard: Shard) -> str:
     return f"{OUTCOMES}/{request}/{shard}"
 
 
+# --- what the leading daemon may write without being the controller ------------------------------
+
+_PAPERWORK: Final = (
+    f"{ROOT}/",
+    f"{REQUESTS}/",
+    f"{GOALS}/",
+    f"{CONFIG_CHANGES}/",
+    f"{CONFIGS}{_TOPIC_ENTITY}",
+    f"{CONFIGS}{_BROKER_ENTITY}",
+)
+_PAPERWORK_NODES: Final = frozenset({CANCEL, QUEUE})
+_NOT_PAPERWORK: Final = (LEADER, EPOCH)
+"""What entitles to write is not written that way."""
+
+
+def is_paperwork(path: str) -> bool:
+    """
+    Whether no Kafka controller reads the znode, so that the leading daemon may always write it.
+
+    Our own records, what operators submit to us, and dynamic settings, which Kafka's own tools
+    write without any fence.
+    """
+    if path.startswith(_NOT_PAPERWORK):
+        return False
+    return path in _PAPERWORK_NODES or path.startswith(_PAPERWORK)
+
+
 # --- dynamic settings ----------------------------------------------------------------------------
 
 
@@ -216,7 +244,7 @@ def parse_entity(text: str) -> Entity | None:
 
 def entity_config_path(entity: Entity) -> str:
     """Return the dynamic settings of a topic or a broker."""
-    return f"/config/{entity}"
+    return f"{CONFIGS}{entity}"
 
 
 def announcements_path() -> str:

@@ -119,3 +119,47 @@ def test_the_ids_we_give_ourselves_are_reserved(name: str) -> None:
     """A submitted request that bore one would mix with what it is not."""
     assert paths.is_reserved(RequestId(name))
     assert not paths.is_reserved(RequestId("request_0000000001"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        paths.history_path(RequestId("r")),
+        paths.lease_path(topic_entity("t")),
+        paths.orphan_path(BrokerId(1), TopicPartition("t", 0)),
+        paths.goal_path(TopicPartition("t", 0)),
+        paths.submission_path("request_1"),
+        paths.CANCEL,
+        paths.QUEUE,
+        paths.entity_config_path(broker_entity(BrokerId(5))),
+        paths.announcements_path(),
+    ],
+)
+def test_our_own_records_are_paperwork(path: str) -> None:
+    """No Kafka controller decides by them."""
+    assert paths.is_paperwork(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        paths.CONTROLLER,
+        paths.CONTROLLER_EPOCH,
+        paths.EPOCH,
+        paths.LEADER,
+        f"{paths.LEADER}/lock",
+        paths.LEGACY_PLAN,
+        paths.PREFERRED_ELECTION,
+        paths.KILL_SWITCH,
+        paths.topic_path("t"),
+        paths.state_path(TopicPartition("t", 0)),
+        f"{paths.DELETIONS}/t",
+        f"{paths.ISR_NOTIFICATIONS}/x",
+        "/config/users/u",
+        "/config",
+        "/a",
+    ],
+)
+def test_what_a_controller_decides_by_is_not(path: str) -> None:
+    """Nor what says who may write."""
+    assert not paths.is_paperwork(path)
