@@ -11,15 +11,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, assert_never
 
+from controller.core.consequences import goal_held, goal_let_go
 from controller.core.effects import (
     ClaimController,
     DescribeTopicConfigs,
     Effect,
+    MeasureSizes,
+    ReadEntityConfigs,
     ReadPurpose,
     ReadStates,
     ReadTopics,
     ResignController,
     SendStopReplica,
+)
+from controller.core.health import judge, note_isr
+from controller.core.lease_books import (
+    lease_doubted,
+    lease_ended,
+    lease_set,
+    throttles_settled,
 )
 from controller.core.model import (
     BrokerId,
@@ -30,6 +40,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.paces import pace_set
 from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
@@ -39,12 +50,15 @@ from controller.core.records import (
     GoalEndedRecord,
     GoalRecord,
     IdleRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
     NotificationsDeletedRecord,
     OrphanEndedRecord,
     OrphanRecord,
     OutcomeRecord,
+    PaceRecord,
     PassedOverRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
@@ -53,8 +67,10 @@ from controller.core.records import (
     RefusalRecord,
     StateCreatedRecord,
     StateRecord,
+    ThrottlesSettledRecord,
     YieldedRecord,
 )
+from controller.core.sizes import sizes_asked
 from controller.core.view import ClusterView
 from controller.core.works import Load, Reassignment, Request
 from controller.errors import ensure
@@ -73,7 +89,9 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
     match record:
         case AssignmentRecord(partition=partition, assignment=assignment):
             view.topics[partition.topic].partitions[partition.partition] = assignment
+            judge(view, partition)
         case StateRecord():
+            before = view.states.get(record.partition)
             view.states[record.partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
@@ -82,6 +100,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 version=ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
+            note_isr(view, record.partition, before, view.states[record.partition], now)
+            judge(view, record.partition)
             view.due.add((record.partition,))
         case StateCreatedRecord(partition=partition):
             view.stateless.discard(partition)
@@ -92,13 +112,16 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 controller_epoch=record.controller_epoch,
                 version=ZkVersion(0),
             )
+            judge(view, partition)
             view.due.add((partition,))
         case GoalRecord():
             view.doubtful_goals.discard(record.partition)
             _goal(view, record, now)
+            goal_held(view, record.partition, now)
         case GoalEndedRecord():
             view.doubtful_goals.discard(record.partition)
             _goal_ended(view, record, now)
+            goal_let_go(view, record.partition)
         case LegacyEntryRecord():
             _legacy_entry(view, record)
         case LegacyPlanEndedRecord():
@@ -114,6 +137,14 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.due.plan = True
         case OutcomeRecord():
             _forget_old_requests(view)
+        case LeaseRecord():
+            lease_set(view, record)
+        case LeaseEndedRecord():
+            lease_ended(view, record)
+        case ThrottlesSettledRecord():
+            throttles_settled(view, record)
+        case PaceRecord():
+            pace_set(view, record)
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.orphans_tried.discard(orphan)
@@ -321,7 +352,7 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
         view.outgoing[load.outgoing] -= 1
 
 
-def issued(view: ClusterView, effect: Effect, now: Instant) -> None:
+def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901 - one arm per effect
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
@@ -333,6 +364,10 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:
             view.asked_configs.update(dict.fromkeys(topics, now))
         case ReadTopics(topics=topics):
             view.asked_topics.update(topics)
+        case ReadEntityConfigs(entities=entities):
+            view.asked_entities.update(dict.fromkeys(entities, now))
+        case MeasureSizes():
+            sizes_asked(view, effect, now)
         case ClaimController():
             view.claiming = True
         case ResignController():
@@ -357,6 +392,7 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
+    effects: list[Effect] = []
     for record in change.records:
         match record:
             case AssignmentRecord(partition=partition):
@@ -368,9 +404,10 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 states[partition] = None
             case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
                 view.doubtful_goals.add(partition)
+            case LeaseRecord() | LeaseEndedRecord():
+                effects.append(lease_doubted(view, record))
             case _:
                 pass
-    effects: list[Effect] = []
     if topics:
         effects.append(ReadTopics(tuple(topics)))
     if states:

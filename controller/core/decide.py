@@ -19,6 +19,7 @@ from controller.core.agendas import Due
 from controller.core.duties import introduce, repair
 from controller.core.effects import Effect, SetTimer
 from controller.core.gates import Budget
+from controller.core.health import health_gate, topics_in_question
 from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
 from controller.core.membership import channels, welcome
@@ -30,6 +31,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.native import STOP_TIMER, advance
+from controller.core.paces import follow_pace
 from controller.core.phases import Stopping
 from controller.core.records import (
     BlockedRecord,
@@ -40,8 +42,10 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
+from controller.core.sizes import follow_sizes
 from controller.core.tenures import consider_tenure, hold_of
-from controller.core.topic_configs import ask_ahead, ask_for_stranded
+from controller.core.throttles import follow_throttles
+from controller.core.topic_configs import ask_ahead, ask_for_unwell
 from controller.core.view import ClusterView
 
 SCAN_MAX = 2000
@@ -66,6 +70,7 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
     parts = [learn_topics(view, due)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
+    parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
     if view.tenure is None and view.leading and view.legacy is not None:
         parts.append(ask_ahead(view, view.legacy, now))
     if view.tenure is not None and not view.resigning and view.fenced is None:
@@ -85,7 +90,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         pass_on(view, due),
         welcome(view, due),
         partitions,
-        ask_for_stranded(view, due, now),
+        ask_for_unwell(view, due, now, topics_in_question(view, due)),
         follow_watches(view, due),
     ]
     if due.plan:
@@ -96,6 +101,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if due.elections:
         parts.append(hold_elections(view, now))
     parts += [follow_notifications(view, due), bury_orphans(view, due)]
+    parts.append(follow_pace(view, due, now))
     if due.timer or due.claimed:
         parts.append(_deadlines(view, now))
     return parts
@@ -122,7 +128,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
 
 def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
     """Repair first, then advance; then give free slots to what waits."""
-    budget = Budget(view, hold_of(view))
+    budget = Budget(view, hold_of(view), health_gate(view))
     changes: list[Change] = []
     for partition in due.partitions:
         if partition.topic not in view.topics:

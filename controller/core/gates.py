@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.core.limits import in_flight_max
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -118,9 +119,21 @@ class Budget:
     Starts from what is in flight; a step that copies nothing (``adding`` empty) costs only a slot.
     """
 
-    def __init__(self, view: ClusterView, hold: Blocked | None = None) -> None:
-        """Take the present counts of the view; ``hold`` forbids every new step."""
+    def __init__(
+        self, view: ClusterView, hold: Blocked | None = None, health: Blocked | None = None
+    ) -> None:
+        """
+        Take the present counts of the view.
+
+        Args:
+            view: Everything known.
+            hold: Forbids every new step.
+            health: Forbids new steps that copy, but for those that lead back.
+
+        """
         self._options = view.options
+        self._in_flight_max = in_flight_max(view)
+        self._health = health
         self._in_flight = view.in_flight
         self._incoming = dict(view.incoming)
         self._outgoing = dict(view.outgoing)
@@ -129,14 +142,16 @@ class Budget:
     @property
     def has_slot(self) -> bool:
         """Whether another partition may be in flight."""
-        return self._hold is None and self._in_flight < self._options.max_partitions_in_flight
+        return self._hold is None and self._in_flight < self._in_flight_max
 
-    def gate(self, adding: Replicas, leader: BrokerId) -> Blocked | None:
+    def gate(self, adding: Replicas, leader: BrokerId, goal: Goal) -> Blocked | None:
         """Return which limit is reached, if any."""
         if self._hold is not None:
             return self._hold
-        if self._in_flight >= self._options.max_partitions_in_flight:
-            cap = self._options.max_partitions_in_flight
+        if self._health is not None and adding and not goal.rolls_back:
+            return self._health
+        if self._in_flight >= self._in_flight_max:
+            cap = self._in_flight_max
             return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
         for broker in adding:
             if self._incoming.get(broker, 0) >= self._options.max_incoming_per_broker:

@@ -10,6 +10,8 @@ from typing import Final
 
 from controller.core.apply import take_up
 from controller.core.events import ControllerClaimed
+from controller.core.health import forget_all_health
+from controller.core.lease_books import leases_unknown
 from controller.core.model import Instant, Route
 from controller.core.phases import Pending
 from controller.core.view import ClusterView, Tenure
@@ -25,6 +27,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    forget_all_health(view)
+    view.pace = None
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -66,9 +70,12 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.tenure = None
     view.claiming = view.resigning = False
     view.goals_read = view.orphans_read = False
+    leases_unknown(view)
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    forget_all_health(view)
+    view.pace = None
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NewType
 
-from controller.core.model import BrokerId, ZkVersion
+from controller.core.model import BrokerId, Instant, ZkVersion
 
 Entity = NewType("Entity", str)
 """``topics/<name>`` or ``brokers/<id>``: the path below ``/config``."""
@@ -40,6 +40,14 @@ class Lease:
     """None: there was no such setting."""
     version: ZkVersion | None = None
     """Version of our record; None until it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRefusal:
+    """A lease that could not be written, since when, and why: permissions, sizes."""
+
+    why: str
+    at: Instant
 
 
 def topic_entity(topic: str) -> Entity:

@@ -52,6 +52,7 @@ from controller.core.records import (
     Record,
 )
 from controller.core.steps import Step, next_step
+from controller.core.throttles import throttle_gate
 from controller.core.turns import Turn
 from controller.core.view import ClusterView
 
@@ -105,7 +106,9 @@ class NativeTurn(Turn):
         if blocked is None:
             blocked = self.bound(current, step)
         if blocked is None:
-            blocked = budget.gate(step.adding, state.leader)
+            blocked = budget.gate(step.adding, state.leader, self.goal)
+        if blocked is None and step.adding:
+            blocked = throttle_gate(self.view, self.partition, self.goal)
         if blocked is not None:
             return blocked
         budget.take(step.adding, state.leader)

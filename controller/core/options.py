@@ -23,6 +23,14 @@ class LegacyMode(StrEnum):
     """Every unfinished entry."""
 
 
+class UnderMinIsr(StrEnum):
+    """What partitions we do not move, and that are below min.insync.replicas, do to new steps."""
+
+    WAIT = "wait"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How reassignments are paced and when the role is held."""
@@ -37,6 +45,12 @@ class Options:
     max_partitions_in_flight: int = 100
     max_incoming_per_broker: int = 10
     max_outgoing_per_broker: int = 10
+    under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
+    adaptive: bool = False
+    """Whether ``max_partitions_in_flight`` is approached and left as the cluster bears it."""
+    slow_answer_s: float = 5.0
+    """A broker that takes longer to answer a request of the controller is under strain."""
+    size_refresh_s: float = 60.0
     stop_replica_timeout_s: float = 60.0
     config_refresh_s: float = 60.0
     preferred_election: bool = True
