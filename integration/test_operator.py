@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.security import make_acl
 
+from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -22,7 +23,6 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.records import OutcomeRecord
 from controller.errors import (
     PlanInvalidError,
     ReassignmentConflictError,
@@ -34,7 +34,7 @@ from controller.settings import Settings
 from controller.zk.operator import Operator
 from controller.znodes import paths
 from controller.znodes.goals import encode_goal
-from controller.znodes.outcomes import Outcome, encode_outcome
+from controller.znodes.outcomes import encode_outcome
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot, rigs_in
 
@@ -182,10 +182,10 @@ def test_an_outcome_is_read(operator: Operator, place: Chroot) -> None:
     request = RequestId("legacy-000000000000002a")
     assert operator.read_outcome(request) is None
     refusal = Refusal(request, "t-0 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is not live")
-    place.put(paths.outcome_path(request), encode_outcome(OutcomeRecord(request, 3, (refusal,))))
+    summary = Summary(request=request, kind="legacy", total=4, done=3, refused=(refusal,))
+    place.put(paths.outcome_path(request), encode_outcome(summary))
     outcome = operator.read_outcome(request)
-    assert isinstance(outcome, Outcome)
-    assert (outcome.done, outcome.refused) == (3, (refusal,))
+    assert outcome == summary
 
 
 def test_the_leader_is_found_and_not_the_standby(operator: Operator, place: Chroot) -> None:

@@ -20,9 +20,9 @@ from controller.cli.plans import Entry, Plan, Standing, document_of, look
 from controller.cli.reports import ids, names, say, say_json, tell
 from controller.cli.surroundings import OperatorPort, Surroundings
 from controller.core.acceptance import legacy_request_id
+from controller.core.histories import Summary
 from controller.core.model import BrokerId, RequestId
 from controller.errors import ReassignmentConflictError
-from controller.znodes.outcomes import Outcome
 from controller.znodes.paths import LEGACY_PLAN
 
 POLL_S: Final = 0.25
@@ -204,7 +204,7 @@ class Execution:
         """Return why: from the outcome once there is one, else from the daemon."""
         request = self._request
         outcome = self._operator.read_outcome(request) if request is not None else None
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, Summary):
             return [
                 Refused(entry=r.entry, reason=r.reason, detail=r.detail) for r in outcome.refused
             ]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -30,7 +31,6 @@ from controller.core.model import (
 from controller.errors import SessionSuspendedError, TransientError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.znodes.outcomes import Outcome
 
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -57,7 +57,7 @@ class OperatorPort(Protocol):
         """Return the registered brokers."""
         ...
 
-    def read_outcome(self, request: RequestId) -> Outcome | str | None:
+    def read_outcome(self, request: RequestId) -> Summary | str | None:
         """Return how a request ended."""
         ...
 

@@ -56,6 +56,8 @@ class Summary:
     total: int
     done: int
     refused: tuple[Refusal, ...] = ()
+    refused_left_out: int = 0
+    """Refusals that did not fit, of a summary as read back."""
     fates: Mapping[Fate, int] = field(default_factory=dict)
     """How many ended otherwise, by what became of them."""
     reason: str = ""
@@ -66,3 +68,5 @@ class Summary:
     """At least so many bytes were copied; None where no size was known."""
     raw: bytes | None = field(default=None, repr=False)
     """What stood in an unreadable node."""
+    raw_left_out: int = 0
+    """Bytes of it that did not fit, of a summary as read back."""

@@ -1,10 +1,11 @@
 """
 Merges many independent changes into few multis (group commit).
 
-One topic znode write serves every partition of the topic in the multi, one legacy znode write every
-entry. Multis are bounded in operations and bytes. Versions are predicted: the second multi that
-writes a topic expects the version the first one leaves, so that all of them can be sent without
-waiting; when one is refused, those that built on it are refused with it.
+One topic znode write serves every partition of the topic in the multi, one write of a plan's znode
+every entry, one shard every row that is kept of a request. Multis are bounded in operations and
+bytes. Versions are predicted: the second multi that writes a topic expects the version the first
+one leaves, so that all of them can be sent without waiting; when one is refused, those that built
+on it are refused with it.
 
 Pure: what comes back is values; the store adds the fences and executes.
 """
@@ -17,7 +18,6 @@ from dataclasses import dataclass, field
 from controller.core.model import (
     PartitionAssignment,
     Replicas,
-    Route,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
@@ -25,26 +25,26 @@ from controller.core.model import (
 from controller.core.records import (
     AssignmentRecord,
     Change,
-    GoalEndedRecord,
-    GoalRecord,
     LegacyEntryRecord,
-    LegacyPlanEndedRecord,
-    NotificationsDeletedRecord,
-    OrphanEndedRecord,
-    OrphanRecord,
-    OutcomeRecord,
-    PreferredElectionEndedRecord,
+    QueueEntryEndedRecord,
     Record,
-    StateCreatedRecord,
-    StateRecord,
 )
-from controller.core.view import ClusterView
-from controller.reactor.ports import Create, Delete, Operation, SetData
-from controller.znodes import goals, legacy_plans, orphans, outcomes, paths, states, topics
+from controller.core.view import ClusterView, PlanNode
+from controller.reactor.operations import operations_of
+from controller.reactor.ports import Operation, SetData
+from controller.reactor.shards import Rows
+from controller.znodes import legacy_plans, paths, topics
 
 MAX_OPERATIONS = 400
 MAX_BYTES = 700_000
 """ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
+
+
+_ENTRY_BYTES = 80
+"""Of an entry of a plan, with an ordinary topic's name."""
+
+Entries = dict[TopicPartition, Replicas | None]
+"""Entries of a plan that change; None takes one out."""
 
 
 @dataclass(slots=True)
@@ -57,6 +57,9 @@ class Batch:
     """For each operation the changes it belongs to: one, or all that share a merged write."""
     topics: tuple[str, ...] = ()
     legacy: bool = False
+    queue: bool = False
+    shards: int = 0
+    """The number that the next shard of this tenure may have."""
 
 
 @dataclass(slots=True)
@@ -66,8 +69,34 @@ class _Draft:
     changes: list[Change] = field(default_factory=list)
     own: list[tuple[Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
-    entries: dict[TopicPartition, Replicas | None] = field(default_factory=dict)
+    legacy: Entries = field(default_factory=dict)
+    queue: Entries = field(default_factory=dict)
+    rows: Rows = field(default_factory=Rows)
     size: int = 0
+
+
+class _Plan:
+    """A plan's znode as the writes of this decision leave it, one after the other."""
+
+    def __init__(self, path: str, node: PlanNode | None) -> None:
+        self._path = path
+        self._version = ZkVersion(0) if node is None else node.version
+        self.exists = node is not None
+        self.entries = {} if node is None else dict(node.entries)
+
+    def write(self, changed: Entries) -> SetData:
+        """Write it with these entries changed, or without them."""
+        for partition, replicas in changed.items():
+            if replicas is None:
+                self.entries.pop(partition, None)
+            else:
+                self.entries[partition] = replicas
+        version, self._version = self._version, ZkVersion(self._version + 1)
+        return SetData(self._path, legacy_plans.encode_legacy_plan(self.entries), version)
+
+    def size(self, draft: Entries) -> int:
+        """Estimate what one more entry adds to a multi that changes these."""
+        return _ENTRY_BYTES * (1 if draft else 1 + len(self.entries))
 
 
 class Batcher:
@@ -78,14 +107,15 @@ class Batcher:
         self._view = view
         self._topics: dict[str, dict[int, PartitionAssignment]] = {}
         self._versions: dict[str, ZkVersion] = {}
-        self._legacy_version = ZkVersion(0) if view.legacy is None else view.legacy.version
-        self._legacy_entries = {} if view.legacy is None else dict(view.legacy.entries)
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy)
+        self._queue = _Plan(paths.QUEUE, view.queue)
+        self._shards = view.shards
 
     def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
         """Yield the batches, in the order in which they have to be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
-            operations = [op for record in change.records for op in self._operations(record)]
+            operations = [op for r in change.records for op in operations_of(r, self._view)]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
             full = len(draft.own) + len(operations) + len(draft.topics) > MAX_OPERATIONS
             if draft.changes and (full or draft.size + size > MAX_BYTES):
@@ -98,7 +128,7 @@ class Batcher:
 
     def _merged_size(self, change: Change, draft: _Draft) -> int:
         """Estimate what the change's share of merged writes adds to the multi."""
-        size = 0
+        size = draft.rows.size(change)
         for record in change.records:
             if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
@@ -106,9 +136,9 @@ class Batcher:
                     size += 40 * len(self._view.topics[topic].partitions)
                 size += 60
             elif isinstance(record, LegacyEntryRecord):
-                if not draft.entries:
-                    size += 80 * len(self._legacy_entries)
-                size += 80
+                size += self._legacy.size(draft.legacy)
+            elif isinstance(record, QueueEntryEndedRecord):
+                size += self._queue.size(draft.queue)
         return size
 
     @staticmethod
@@ -116,12 +146,15 @@ class Batcher:
         draft.changes.append(change)
         draft.size += size
         draft.own += [(change, op) for op in operations]
+        draft.rows.add(change)
         for record in change.records:
             if isinstance(record, AssignmentRecord):
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
             elif isinstance(record, LegacyEntryRecord):
-                draft.entries[record.partition] = record.replicas
+                draft.legacy[record.partition] = record.replicas
+            elif isinstance(record, QueueEntryEndedRecord):
+                draft.queue[record.partition] = None
 
     def _close(self, draft: _Draft) -> Batch:
         batch = Batch(changes=draft.changes)
@@ -129,16 +162,32 @@ class Batcher:
             sharing = tuple(c for c in draft.changes if _writes_topic(c, name))
             batch.operations.append(self._topic_write(name, entries))
             batch.owners.append(sharing)
-        if draft.entries and self._view.legacy is not None:
-            sharing = tuple(c for c in draft.changes if _writes_legacy(c))
-            batch.operations.append(self._legacy_write(draft.entries))
-            batch.owners.append(sharing)
-            batch.legacy = True
+        batch.legacy = self._merge(batch, self._legacy, draft.legacy, LegacyEntryRecord)
+        batch.queue = self._merge(batch, self._queue, draft.queue, QueueEntryEndedRecord)
         for change, operation in draft.own:
             batch.operations.append(operation)
             batch.owners.append((change,))
+        for shard, sharing in draft.rows.shards(self._epoch, self._shards):
+            batch.operations.append(shard)
+            batch.owners.append(sharing)
+            self._shards += 1
         batch.topics = tuple(draft.topics)
+        batch.shards = self._shards
         return batch
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self._view.tenure is None else self._view.tenure.epoch
+
+    @staticmethod
+    def _merge(batch: Batch, plan: _Plan, entries: Entries, kind: type[Record]) -> bool:
+        """Add the one write that serves every entry; False where nothing is written."""
+        if not entries or not plan.exists:
+            return False
+        sharing = (c for c in batch.changes if any(isinstance(r, kind) for r in c.records))
+        batch.operations.append(plan.write(entries))
+        batch.owners.append(tuple(sharing))
+        return True
 
     def _topic_write(self, name: str, entries: dict[int, PartitionAssignment]) -> SetData:
         topic = self._view.topics[name]
@@ -149,78 +198,6 @@ class Batcher:
         assignment = TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
 
-    def _legacy_write(self, entries: dict[TopicPartition, Replicas | None]) -> SetData:
-        for partition, replicas in entries.items():
-            if replicas is None:
-                self._legacy_entries.pop(partition, None)
-            else:
-                self._legacy_entries[partition] = replicas
-        version = self._legacy_version
-        self._legacy_version = ZkVersion(version + 1)
-        data = legacy_plans.encode_legacy_plan(self._legacy_entries)
-        return SetData(paths.LEGACY_PLAN, data, version)
-
-    def _operations(  # noqa: C901, PLR0911, PLR0912 - one arm per record
-        self, record: Record
-    ) -> list[Operation]:
-        """Return the operations a record needs of its own; merged and volatile ones need none."""
-        match record:
-            case StateRecord(partition=partition):
-                return [
-                    SetData(paths.state_path(partition), _state(record), record.expected_version)
-                ]
-            case StateCreatedRecord(partition=partition):
-                return [Create(paths.state_path(partition), _first_state(record))]
-            case GoalRecord(partition=partition, goal=goal):
-                if goal.route is Route.FOREIGN:
-                    return []
-                path, data = paths.goal_path(partition), goals.encode_goal(goal)
-                if goal.version is None:
-                    return [Create(path, data)]
-                return [SetData(path, data, goal.version)]
-            case GoalEndedRecord(partition=partition, version=version):
-                if version is None:
-                    return []
-                return [Delete(paths.goal_path(partition), version)]
-            case LegacyPlanEndedRecord(version=version):
-                return [Delete(paths.LEGACY_PLAN, version)]
-            case OutcomeRecord(request=request):
-                return [Create(paths.outcome_path(request), outcomes.encode_outcome(record))]
-            case OrphanRecord(orphan=orphan):
-                if (orphan.broker, orphan.partition) in self._view.orphans:
-                    return []
-                path = paths.orphan_path(orphan.broker, orphan.partition)
-                return [Create(path, orphans.encode_orphan(orphan))]
-            case OrphanEndedRecord(orphan=orphan):
-                return [Delete(paths.orphan_path(orphan.broker, orphan.partition), None)]
-            case NotificationsDeletedRecord(kind=kind, names=names):
-                directory = paths.NOTIFICATION_DIRECTORIES[kind]
-                return [Delete(f"{directory}/{name}", None) for name in names]
-            case PreferredElectionEndedRecord(version=version):
-                return [Delete(paths.PREFERRED_ELECTION, version)]
-            case _:
-                return []
-
-
-def _state(record: StateRecord) -> bytes:
-    return states.encode_state(
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        isr=record.isr,
-        controller_epoch=record.controller_epoch,
-        leader_recovery_state=record.leader_recovery_state,
-    )
-
-
-def _first_state(record: StateCreatedRecord) -> bytes:
-    return states.encode_state(
-        leader=record.leader,
-        leader_epoch=0,
-        isr=record.isr,
-        controller_epoch=record.controller_epoch,
-        leader_recovery_state=0,
-    )
-
 
 def _topic_of(change: Change) -> str:
     return "" if change.partition is None else change.partition.topic
@@ -230,10 +207,6 @@ def _writes_topic(change: Change, name: str) -> bool:
     return any(
         isinstance(r, AssignmentRecord) and r.partition.topic == name for r in change.records
     )
-
-
-def _writes_legacy(change: Change) -> bool:
-    return any(isinstance(r, LegacyEntryRecord) for r in change.records)
 
 
 def _size(operation: Operation) -> int:

@@ -16,7 +16,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core.apply import apply, invalidate, issued, versions_moved
 from controller.core.decide import decide
@@ -25,9 +25,13 @@ from controller.core.effects import (
     CloseChannel,
     DescribeTopicConfigs,
     Effect,
+    MeasureSizes,
     OpenChannel,
+    ReadAccepted,
+    ReadEntityConfigs,
     ReadPurpose,
     ReadStates,
+    ReadSubmissions,
     ReadTopics,
     ResignController,
     SendLeaderAndIsr,
@@ -49,7 +53,7 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.lease_books import leases_refused
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -62,11 +66,13 @@ from controller.reactor.ports import (
     Committed,
     Observer,
     Rejected,
+    Sizes,
     Store,
     TopicConfigs,
     WriteError,
     Znode,
 )
+from controller.reactor.rereads import reread_concerned, reread_own_records
 from controller.znodes import paths
 
 ROUNDS_MAX = 50
@@ -77,13 +83,6 @@ RETRY_TIMER: Final = "refused_writes"
 RETRY_S: Final = 5.0
 RACES: Final = frozenset({WriteError.BAD_VERSION, WriteError.NO_NODE, WriteError.NODE_EXISTS})
 """Refusals that only say that somebody else was faster."""
-
-REREAD: Final = {
-    paths.GOALS: Znode.GOALS,
-    paths.ORPHANS: Znode.ORPHANS,
-    paths.PREFERRED_ELECTION: Znode.PREFERRED_ELECTION,
-    paths.LEGACY_PLAN: Znode.LEGACY_PLAN,
-}
 
 CHANNEL_EFFECTS: Final = (OpenChannel, CloseChannel, SendLiveBrokers)
 
@@ -100,6 +99,7 @@ class Reactor:
         configs: TopicConfigs,
         clock: Clock,
         observer: Observer,
+        sizes: Sizes | None = None,
         crash_at: Callable[[str], None] = lambda _: None,
         lease_s: float = math.inf,
     ) -> None:
@@ -113,6 +113,7 @@ class Reactor:
             configs: Effective topic settings.
             clock: Monotonic time.
             observer: Sees everything.
+            sizes: How large replicas are; None where nobody can tell: they stay unknown.
             crash_at: Called at every boundary between a write and a send with the boundary's name,
                 so that fault campaigns can die exactly there.
             lease_s: How long we may stand still and still believe in our claim: the ZooKeeper
@@ -126,6 +127,7 @@ class Reactor:
         self._configs = configs
         self._clock = clock
         self._observer = observer
+        self._sizes = sizes
         self._crash_at = crash_at
         self._lease_s = lease_s
         self._awake_at = clock.now()
@@ -204,12 +206,12 @@ class Reactor:
                     self._outbox.answered(event.broker)
             case Deposed():
                 self._silence()
-                self._reread()
+                reread_own_records(self._store)
             case LeadershipLost():
                 self._silence()
                 self.start()
             case LeadershipGained():
-                self._reread()
+                reread_own_records(self._store)
             case ControllerClaimed():
                 # What the controller before us changed last may not have been told yet.
                 self._store.read(Znode.LEGACY_PLAN)
@@ -226,11 +228,6 @@ class Reactor:
         """Nothing may reach a broker in the name of a claim that is gone."""
         self._outbox.clear()
         self._channels.close_all()
-
-    def _reread(self) -> None:
-        """Nobody watches our records; others, or a write of unknown fate, may have changed them."""
-        self._store.read(Znode.GOALS)
-        self._store.read(Znode.ORPHANS)
 
     def _round(self) -> None:
         now = self._clock.now()
@@ -281,6 +278,9 @@ class Reactor:
 
     def _committed(self, batch: Batch, now: Instant) -> None:
         versions_moved(self.view, batch.topics, legacy=batch.legacy)
+        if batch.queue and self.view.queue is not None:
+            self.view.queue.version = ZkVersion(self.view.queue.version + 1)
+        self.view.shards = max(self.view.shards, batch.shards)
         for change in batch.changes:
             for record in change.records:
                 apply(self.view, record, now)
@@ -290,13 +290,17 @@ class Reactor:
 
     def _rejected(self, batch: Batch, result: Rejected, now: Instant) -> list[Change]:
         """Set aside the changes that were refused; return those that only shared their multi."""
+        path = batch.operations[result.index].path
+        if self._passes_over_shard(path, result.error):
+            return batch.changes
         guilty = batch.owners[result.index]
         if not guilty:
             guilty = tuple(batch.changes)
         refused = {id(c) for c in guilty}
-        path = batch.operations[result.index].path
         if path == paths.LEGACY_PLAN and self.view.legacy is not None:
             self.view.legacy.stale = True
+        if path == paths.QUEUE and self.view.queue is not None:
+            self.view.queue.stale = True
         is_race = result.error in RACES
         if not is_race:
             # Trying again at once would fail again: permissions, sizes.
@@ -308,16 +312,18 @@ class Reactor:
             self._observer.on_rejected(change, result.error, self.view)
             for effect in invalidate(self.view, change) if is_race else ():
                 self._carry_out(effect, now)
-        if is_race:
-            self._reread_concerned(path)
+        if is_race or result.error is WriteError.NOT_EMPTY:
+            reread_concerned(self._store, path)
         # The others are decided anew as well when what they build on is distrusted now.
         return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
 
-    def _reread_concerned(self, path: str) -> None:
-        """Read again whatever else the refused operation was about."""
-        for prefix, znode in REREAD.items():
-            if path.startswith(prefix):
-                self._store.read(znode)
+    def _passes_over_shard(self, path: str, error: WriteError) -> bool:
+        """Leave out the number of a shard that exists: outside a tenure it may have been used."""
+        shard = paths.parse_shard(path.rpartition("/")[2])
+        if shard is None or error is not WriteError.NODE_EXISTS:
+            return False
+        self.view.shards = max(self.view.shards, shard.number + 1)
+        return True
 
     def _is_doubtful(self, change: Change) -> bool:
         if change.partition is None:
@@ -327,7 +333,9 @@ class Reactor:
 
     # --- effects -------------------------------------------------------------------------------
 
-    def _carry_out(self, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
+    def _carry_out(  # noqa: C901, PLR0912 - one arm per effect
+        self, effect: Effect, now: Instant
+    ) -> None:
         issued(self.view, effect, now)
         match effect:
             case SendLeaderAndIsr(partition=partition, brokers=brokers, new=new):
@@ -352,6 +360,15 @@ class Reactor:
                 self._store.read_topics(topics)
             case DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics)
+            case ReadSubmissions(names=names):
+                self._store.read_submissions(names)
+            case ReadAccepted(request=request):
+                self._store.read_accepted(request)
+            case ReadEntityConfigs(entities=entities):
+                self._store.read_entity_configs(entities)
+            case MeasureSizes(partitions=partitions):
+                if self._sizes is not None:
+                    self._sizes.measure(partitions)
             case ClaimController():
                 self._store.claim_controller()
             case ResignController():
@@ -365,6 +382,8 @@ class Reactor:
                     heapq.heappush(self._heap, (at, name))
             case Stop():
                 self.finished = True
+            case _:
+                assert_never(effect)
 
     def _flush(self) -> None:
         self._check_lease(self._clock.now())

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from controller.core.events import Event
+from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -21,6 +22,7 @@ from controller.core.model import (
     LeaderEpoch,
     LiveBroker,
     Replicas,
+    RequestId,
     TopicPartition,
     ZkVersion,
 )
@@ -47,6 +49,14 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateSequential:
+    """Create a persistent znode with a name nobody had: ZooKeeper appends ten digits."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SetData:
     """Replace a znode's data if it is at this version."""
 
@@ -63,7 +73,7 @@ class Delete:
     version: ZkVersion | None
 
 
-Operation = Check | Create | SetData | Delete
+Operation = Check | Create | CreateSequential | SetData | Delete
 
 
 class WriteError(StrEnum):
@@ -93,7 +103,7 @@ class Committed:
 
 
 class Znode(StrEnum):
-    """The znodes that are read whole and watched from the start (``Store.read``)."""
+    """What is read whole from the start on (``Store.read``); watched, unless only we write it."""
 
     BROKERS = "brokers"
     TOPICS = "topics"
@@ -105,6 +115,14 @@ class Znode(StrEnum):
     PREFERRED_ELECTION = "preferred_election"
     ORPHANS = "orphans"
     GUARDS = "guards"
+    SUBMISSIONS = "submissions"
+    """The names only: ``Store.read_submissions`` reads what they hold."""
+    CANCELLATION = "cancellation"
+    KILL_SWITCH = "kill_switch"
+    QUEUE = "queue"
+    CONTROLS = "controls"
+    HISTORY = "history"
+    LEASES = "leases"
 
 
 class Store(Protocol):
@@ -113,7 +131,8 @@ class Store(Protocol):
 
     Every multi of ``commit`` is led by checks of our claim (``/controller_epoch`` and, when daemons
     compete, ``/reassigner/epoch``); the store adds them, so that an unfenced write cannot be
-    spelled.
+    spelled. Without the claim the leading daemon may still do its paperwork
+    (``paths.is_paperwork``), fenced by ``/reassigner/epoch`` alone.
     """
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
@@ -122,7 +141,8 @@ class Store(Protocol):
 
         Raises:
             ControllerMovedError: a fence did not hold; nothing of that multi, nor of any later one,
-                is written.
+                is written. Without the claim: there is more in them than paperwork, and nothing at
+                all is written.
             SessionLostError: the session expired; the claim is gone with it.
             CommitUnknownError: the connection broke while waiting; any multi may be durable.
         """
@@ -138,6 +158,18 @@ class Store(Protocol):
 
     def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
         """Read states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched."""
+        ...
+
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Read requests as submitted, pipelined: one ``SubmissionsRead`` follows."""
+        ...
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Read the accepted entries of a request: ``AcceptedRead`` follows."""
+        ...
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Read dynamic settings, pipelined: one ``EntityConfigsRead`` follows."""
         ...
 
     def claim_controller(self) -> None:
@@ -262,6 +294,14 @@ class TopicConfigs(Protocol):
 
     def describe(self, topics: Sequence[str]) -> None:
         """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
+        ...
+
+
+class Sizes(Protocol):
+    """How large replicas are on disk (DescribeLogDirs)."""
+
+    def measure(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask in the background: ``SizesRead`` follows, of those that were learnt."""
         ...
 
 

@@ -28,6 +28,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
+from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -50,7 +51,7 @@ from controller.znodes import paths
 from controller.znodes.goals import decode_goal
 from controller.znodes.leaders import decode_leader
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
-from controller.znodes.outcomes import Outcome, decode_outcome
+from controller.znodes.outcomes import decode_outcome
 from controller.znodes.topics import decode_topic
 
 CONNECT_S: Final = 10.0
@@ -162,7 +163,7 @@ class Operator:
             names = self._ask(self._client.get_children_async(paths.BROKER_IDS))
         return frozenset(BrokerId(int(n)) for n in names if n.isdigit())
 
-    def read_outcome(self, request: RequestId) -> Outcome | str | None:
+    def read_outcome(self, request: RequestId) -> Summary | str | None:
         """Return how a request ended, None while it has not."""
         return self._read([request], paths.outcome_path, lambda data, _: decode_outcome(data))[
             request

@@ -11,6 +11,7 @@ Unknown keys are ignored here, as Kafka's parsers do; who must not ignore them s
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn, TypeGuard
 
@@ -32,12 +33,27 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def read_document(data: bytes) -> Document | str:  # noqa: PLR0911 - one return per reason
-    """Parse a JSON object; a text says why it is none."""
+def _refuse_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse an object that names a key twice: which one is meant is not guessed."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {excerpt(repeated)} is there twice")
+    return members
+
+
+def read_document(  # noqa: PLR0911 - one return per reason
+    data: bytes, *, unique: bool = False
+) -> Document | str:
+    """Parse a JSON object; a text says why it is none, ``unique``: also where a key is repeated."""
     if not data:
         return "the node is empty"
     try:
-        document = json.loads(data.decode(), parse_constant=_refuse_constant)
+        document = json.loads(
+            data.decode(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_refuse_repetition if unique else None,
+        )
     except UnicodeDecodeError:
         return "not UTF-8"
     except json.JSONDecodeError as error:

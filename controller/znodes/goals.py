@@ -1,8 +1,9 @@
 """
 Our record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
-It keeps what the topic znode forgets: the original replicas in their order. ``top`` and ``legacy``
-are written for people and other tools (KIP-236); they follow from the rest and are not read back.
+It keeps what the topic znode forgets: the original replicas in their order, and the replicas that
+an earlier target named. ``top`` and ``legacy`` are written for people and other tools (KIP-236);
+they follow from the rest and are not read back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from controller.core.model import Goal, Replicas, RequestId, Route, ZkVersion
 from controller.znodes.documents import (
     excerpt,
     is_text,
+    read_broker_ids,
     read_document,
     read_replicas,
     version_problem,
@@ -48,19 +50,36 @@ def decode_goal(data: bytes, version: ZkVersion) -> Goal | str:  # noqa: PLR0911
     route = _ROUTES.get(named) if isinstance(named, str) else None
     if route is None:
         return f"route {excerpt(named)} is not known"
-    return Goal(target, original, RequestId(request), route, version)
+    cancelled_by = document.get("cancelled_by")
+    if cancelled_by is not None and not (is_text(cancelled_by) and valid_request(cancelled_by)):
+        return f"cancelled_by: {excerpt(cancelled_by)} is not a request id"
+    abandoned = read_broker_ids(document.get("abandoned", []))
+    if isinstance(abandoned, str):
+        return f"abandoned: {abandoned}"
+    return Goal(
+        target,
+        original,
+        RequestId(request),
+        route,
+        version,
+        None if cancelled_by is None else RequestId(cancelled_by),
+        frozenset(abandoned),
+    )
 
 
 def encode_goal(goal: Goal) -> bytes:
     """Encode a goal (its version is not part of it)."""
-    return write_document(
-        {
-            "version": 1,
-            "original": goal.original,
-            "target": goal.target,
-            "top": goal.top,
-            "request": goal.request,
-            "route": goal.route.value,
-            "legacy": goal.route is Route.LEGACY,
-        }
-    )
+    document: dict[str, object] = {
+        "version": 1,
+        "original": goal.original,
+        "target": goal.target,
+        "top": goal.top,
+        "request": goal.request,
+        "route": goal.route.value,
+        "legacy": goal.route is Route.LEGACY,
+    }
+    if goal.cancelled_by is not None:
+        document["cancelled_by"] = goal.cancelled_by
+    if goal.abandoned:
+        document["abandoned"] = sorted(goal.abandoned)
+    return write_document(document)

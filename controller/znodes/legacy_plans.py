@@ -1,13 +1,9 @@
 """
 ``/admin/reassign_partitions``: a plan as Kafka's own tool writes it (``ReassignPartitionsZNode``).
 
-Entries are judged one by one: what is wrong with one does not keep the others from being carried
-out. Whether the topic, partition and brokers exist is not known here. ``log_dirs`` only as "any": a
-place within a broker is that broker's business. ``original_replicas`` (KIP-236) is accepted and
-ignored; any other unknown key is refused, as it would ask for something that is not going to
-happen.
-
-Invariant: an accepted entry has a valid topic name, at least one replica, and none twice.
+The same format stands in ``/admin/reassign_partitions_queue``. Entries are judged one by one
+(``plan_entries``); an unknown key beside them makes the whole node unreadable, as it would ask for
+something that is not going to happen.
 """
 
 from __future__ import annotations
@@ -17,21 +13,15 @@ from typing import Final
 
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
 from controller.znodes.documents import (
-    Document,
     excerpt,
-    is_int,
     is_list,
-    is_object,
-    is_text,
     read_document,
-    read_replicas,
     version_problem,
     write_document,
 )
-from controller.znodes.paths import valid_topic
+from controller.znodes.plan_entries import judge_entries, unknown_key
 
 _PLAN_KEYS: Final = frozenset({"version", "partitions"})
-_ENTRY_KEYS: Final = frozenset({"topic", "partition", "replicas", "log_dirs", "original_replicas"})
 
 
 def decode_legacy_plan(data: bytes, version: ZkVersion, czxid: Zxid) -> LegacyPlan:
@@ -39,26 +29,7 @@ def decode_legacy_plan(data: bytes, version: ZkVersion, czxid: Zxid) -> LegacyPl
     listed = _listed(data)
     if isinstance(listed, str):
         return LegacyPlan({}, version, czxid, unreadable=listed, raw=data)
-    entries: dict[TopicPartition, Replicas] = {}
-    contradicted: set[TopicPartition] = set()
-    refused: list[tuple[str, str]] = []
-    for item in listed:
-        read = _entry(item)
-        if isinstance(read, str):
-            refused.append((excerpt(item), read))
-            continue
-        partition, replicas = read
-        known = entries.get(partition)
-        if known == replicas and partition not in contradicted:
-            continue
-        if known is not None or partition in contradicted:
-            if known is not None:
-                refused.append((_text(partition, known), _contradiction(partition)))
-            refused.append((_text(partition, replicas), _contradiction(partition)))
-            contradicted.add(partition)
-            entries.pop(partition, None)
-            continue
-        entries[partition] = replicas
+    entries, refused = judge_entries(listed)
     return LegacyPlan(entries, version, czxid, tuple(refused))
 
 
@@ -83,54 +54,10 @@ def _listed(data: bytes) -> list[object] | str:
     problem = version_problem(document, (1,), absent=1)
     if problem is not None:
         return problem
-    unknown = _unknown_key(document, _PLAN_KEYS)
+    unknown = unknown_key(document, _PLAN_KEYS)
     if unknown is not None:
         return unknown
     listed = document.get("partitions")
     if not is_list(listed):
         return f"partitions is not a list but {excerpt(listed)}"
     return list(listed)
-
-
-def _entry(item: object) -> tuple[TopicPartition, Replicas] | str:
-    if not is_object(item):
-        return "an entry is an object with topic, partition and replicas"
-    unknown = _unknown_key(item, _ENTRY_KEYS)
-    if unknown is not None:
-        return unknown
-    topic, partition = item.get("topic"), item.get("partition")
-    if not is_text(topic) or not valid_topic(topic):
-        return f"{excerpt(topic)} is not a topic name"
-    if not is_int(partition):
-        return f"{excerpt(partition)} is not a partition number"
-    replicas = read_replicas(item.get("replicas"))
-    if isinstance(replicas, str):
-        return replicas
-    problem = _log_dirs_problem(item, len(replicas))
-    return (TopicPartition(topic, partition), replicas) if problem is None else problem
-
-
-def _log_dirs_problem(item: Document, replicas: int) -> str | None:
-    if "log_dirs" not in item:
-        return None
-    log_dirs = item["log_dirs"]
-    if not is_list(log_dirs) or len(log_dirs) != replicas:
-        return f"log_dirs is not a list as long as replicas but {excerpt(log_dirs)}"
-    if any(log_dir != "any" for log_dir in log_dirs):
-        return 'log directories cannot be chosen: log_dirs may only say "any"'
-    return None
-
-
-def _unknown_key(document: Document, known: frozenset[str]) -> str | None:
-    unknown = sorted(document.keys() - known)
-    return f"the key {excerpt(unknown[0])} is not known" if unknown else None
-
-
-def _text(partition: TopicPartition, replicas: Replicas) -> str:
-    return excerpt(
-        {"topic": partition.topic, "partition": partition.partition, "replicas": replicas}
-    )
-
-
-def _contradiction(partition: TopicPartition) -> str:
-    return f"{partition} is listed more than once with different replicas"

@@ -2,19 +2,22 @@
 How a request ended: ``/reassigner/outcomes/<request>/summary``.
 
 Bounded: a znode that grew with the request would one day be refused by ZooKeeper. What does not fit
-is left out and counted, and of an unreadable node's content at most ``RAW_MAX_BYTES`` are kept.
+is left out and counted, and of an unreadable node's content at most ``RAW_MAX_BYTES`` are kept. The
+exceptions that are left out stand in the shards beside it (``histories``).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
-from controller.core.model import Refusal, RefusalReason, RequestId
-from controller.core.records import OutcomeRecord
+from controller.core.histories import Summary
+from controller.core.model import Fate, Refusal, RefusalReason, RequestId
 from controller.znodes.documents import (
+    LONG_MAX,
+    Document,
     excerpt,
     is_int,
     is_list,
@@ -24,53 +27,55 @@ from controller.znodes.documents import (
     version_problem,
     write_document,
 )
+from controller.znodes.members import Members
+from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import valid_request
 
 OUTCOME_MAX_BYTES: Final = 512 * 1024
 RAW_MAX_BYTES: Final = 192 * 1024
-_FRAME_BYTES: Final = 2048
-"""Room for everything but the refusals and the raw content."""
+_FRAME_BYTES: Final = 32 * 1024
+"""Room for everything but the refusals and the raw content; texts of operators are bounded."""
 
 _REASONS: Final = {reason.value: reason for reason in RefusalReason}
+_FATES: Final = {fate.value: fate for fate in Fate}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A summary as read back."""
-
-    request: RequestId
-    done: int
-    refused: tuple[Refusal, ...]
-    refused_left_out: int = 0
-    """Refusals that did not fit."""
-    raw: bytes | None = None
-    raw_left_out: int = 0
-    """Bytes of ``raw`` that did not fit."""
-
-
-def encode_outcome(record: OutcomeRecord) -> bytes:
+def encode_outcome(summary: Summary) -> bytes:
     """Encode a summary of at most ``OUTCOME_MAX_BYTES``."""
-    document: dict[str, object] = {"version": 1, "request": record.request, "done": record.done}
+    document: dict[str, object] = {
+        "version": 1,
+        "request": summary.request,
+        "kind": summary.kind,
+        "total": summary.total,
+        "done": summary.done,
+        "fates": {fate.value: count for fate, count in summary.fates.items()},
+        "reason": summary.reason,
+        "requested_by": summary.requested_by,
+        "submitted_ms": summary.submitted_ms,
+        "ended_ms": summary.ended_ms,
+    }
+    if summary.moved_bytes is not None:
+        document["moved_bytes"] = summary.moved_bytes
     budget = OUTCOME_MAX_BYTES - _FRAME_BYTES
-    if record.raw is not None:
-        kept = record.raw[:RAW_MAX_BYTES]
+    if summary.raw is not None:
+        kept = summary.raw[:RAW_MAX_BYTES]
         document["raw"] = base64.b64encode(kept).decode("ascii")
-        document["raw_left_out"] = len(record.raw) - len(kept)
+        document["raw_left_out"] = summary.raw_left_out + len(summary.raw) - len(kept)
         budget -= 4 * len(kept) // 3 + 4
-    refused: list[dict[str, str]] = []
-    for refusal in record.refused:
-        row = {"entry": refusal.entry, "reason": refusal.reason.value, "detail": refusal.detail}
+    refused: list[dict[str, object]] = []
+    for refusal in summary.refused:
+        row = write_refusal(refusal)
         budget -= len(write_document(row)) + 1
         if budget < 0:
             break
         refused.append(row)
     document["refused"] = refused
-    document["refused_left_out"] = len(record.refused) - len(refused)
+    document["refused_left_out"] = summary.refused_left_out + len(summary.refused) - len(refused)
     return write_document(document)
 
 
-def decode_outcome(data: bytes) -> Outcome | str:  # noqa: PLR0911 - one return per reason
-    """Decode a summary."""
+def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return per reason
+    """Decode a summary; one of an older format says less."""
     document = read_document(data)
     if isinstance(document, str):
         return document
@@ -82,34 +87,93 @@ def decode_outcome(data: bytes) -> Outcome | str:  # noqa: PLR0911 - one return 
         return f"{excerpt(request)} is not a request id"
     if not is_int(done):
         return f"done is not a count but {excerpt(done)}"
-    left_out, raw_left_out = document.get("refused_left_out", 0), document.get("raw_left_out", 0)
-    if not is_int(left_out) or not is_int(raw_left_out):
-        return "what was left out is not a count"
-    refused = _refused(RequestId(request), document.get("refused"))
+    refused = read_refusals(RequestId(request), document.get("refused"))
     if isinstance(refused, str):
         return refused
-    raw = document.get("raw")
-    if raw is None:
-        return Outcome(RequestId(request), done, refused, left_out)
-    if not isinstance(raw, str):
-        return f"raw is not base64 but {excerpt(raw)}"
-    try:
-        content = base64.b64decode(raw, validate=True)
-    except (binascii.Error, ValueError):
-        return "raw is not base64"
-    return Outcome(RequestId(request), done, refused, left_out, content, raw_left_out)
+    fates = _fates(document.get("fates", {}))
+    if isinstance(fates, str):
+        return fates
+    raw = _raw(document)
+    if isinstance(raw, str):
+        return raw
+    members = Members(document)
+    left_out = members.number("refused_left_out", low=0) or 0
+    known = done + len(refused) + left_out + sum(fates.values())
+    summary = Summary(
+        request=RequestId(request),
+        kind=members.text("kind") or request.partition("-")[0],
+        total=members.count("total") if "total" in members else known,
+        done=done,
+        refused=refused,
+        refused_left_out=left_out,
+        fates=fates,
+        reason=members.text("reason"),
+        requested_by=members.text("requested_by"),
+        submitted_ms=members.number("submitted_ms", low=0, high=LONG_MAX) or 0,
+        ended_ms=members.number("ended_ms", low=0, high=LONG_MAX) or 0,
+        moved_bytes=members.number("moved_bytes", low=0, high=LONG_MAX),
+        raw=raw,
+        raw_left_out=members.number("raw_left_out", low=0) or 0,
+    )
+    return summary if members.problem is None else members.problem
 
 
-def _refused(request: RequestId, value: object) -> tuple[Refusal, ...] | str:
+def write_refusal(refusal: Refusal) -> dict[str, object]:
+    """Return a refusal as a row."""
+    row: dict[str, object] = {
+        "entry": refusal.entry,
+        "reason": refusal.reason.value,
+        "detail": refusal.detail,
+    }
+    if refusal.partition is not None:
+        row |= {"topic": refusal.partition.topic, "partition": refusal.partition.partition}
+    return row
+
+
+def read_refusals(request: RequestId, value: object) -> tuple[Refusal, ...] | str:
+    """Read the refusals of a request."""
     if not is_list(value):
         return f"refused is not a list but {excerpt(value)}"
     refusals: list[Refusal] = []
     for row in value:
-        if not is_object(row):
+        refusal = _refusal(request, row)
+        if refusal is None:
             return f"{excerpt(row)} is not a refusal"
-        entry, detail, named = row.get("entry"), row.get("detail"), row.get("reason")
-        reason = _REASONS.get(named) if isinstance(named, str) else None
-        if not is_text(entry) or not is_text(detail) or reason is None:
-            return f"{excerpt(row)} is not a refusal"
-        refusals.append(Refusal(request, entry, reason, detail))
+        refusals.append(refusal)
     return tuple(refusals)
+
+
+def _refusal(request: RequestId, row: object) -> Refusal | None:
+    if not is_object(row):
+        return None
+    entry, detail, named = row.get("entry"), row.get("detail"), row.get("reason")
+    reason = _REASONS.get(named) if isinstance(named, str) else None
+    if not is_text(entry) or not is_text(detail) or reason is None:
+        return None
+    if "topic" not in row:
+        return Refusal(request, entry, reason, detail)
+    partition = read_partition(row["topic"], row.get("partition"))
+    return None if partition is None else Refusal(request, entry, reason, detail, partition)
+
+
+def _fates(value: object) -> Mapping[Fate, int] | str:
+    if not is_object(value):
+        return f"fates is not an object but {excerpt(value)}"
+    fates: dict[Fate, int] = {}
+    for name, count in value.items():
+        if name not in _FATES or not is_int(count):
+            return f"fates: {excerpt(name)}: {excerpt(count)} is not known"
+        fates[_FATES[name]] = count
+    return fates
+
+
+def _raw(document: Document) -> bytes | str | None:
+    raw = document.get("raw")
+    if raw is None:
+        return None
+    if not isinstance(raw, str):
+        return f"raw is not base64 but {excerpt(raw)}"
+    try:
+        return base64.b64decode(raw, validate=True)
+    except (binascii.Error, ValueError):
+        return "raw is not base64"

@@ -32,10 +32,17 @@ def decode_partition_list(data: bytes) -> frozenset[TopicPartition] | str:
         return f"partitions is not a list but {excerpt(listed)}"
     partitions: set[TopicPartition] = set()
     for item in listed:
-        topic, partition = (
-            (item.get("topic"), item.get("partition")) if is_object(item) else (None, None)
+        partition = (
+            read_partition(item.get("topic"), item.get("partition")) if is_object(item) else None
         )
-        if not is_text(topic) or not valid_topic(topic) or not is_int(partition):
+        if partition is None:
             return f"{excerpt(item)} is not a partition"
-        partitions.add(TopicPartition(topic, partition))
+        partitions.add(partition)
     return frozenset(partitions)
+
+
+def read_partition(topic: object, partition: object) -> TopicPartition | None:
+    """Read a partition from its two members; None where one is wrong."""
+    if not is_text(topic) or not valid_topic(topic) or not is_int(partition):
+        return None
+    return TopicPartition(topic, partition)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
+from controller.core.leases import Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.znodes.documents import INT_MAX
 
@@ -42,6 +43,7 @@ PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
 LEASES: Final = "/reassigner/throttles"
+CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
@@ -53,6 +55,12 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _REQUEST: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _DOTS: Final = frozenset({".", ".."})
+_SUBMISSION: Final = "request_"
+_RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel)-.*")
+"""Requests that no submitted znode stands for."""
+_SHARD: Final = re.compile(r"(accepted|ended)-([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,10})")
+_BROKER_ENTITY: Final = "brokers/"
+_TOPIC_ENTITY: Final = "topics/"
 
 
 def valid_topic(name: str) -> bool:
@@ -63,6 +71,16 @@ def valid_topic(name: str) -> bool:
 def valid_request(name: str) -> bool:
     """Whether a request id may stand in a path."""
     return name not in _DOTS and _REQUEST.fullmatch(name) is not None
+
+
+def is_submission(name: str) -> bool:
+    """Whether a child of ``REQUESTS`` is a request."""
+    return name.startswith(_SUBMISSION) and valid_request(name)
+
+
+def is_reserved(request: RequestId) -> bool:
+    """Whether the id is one that we give ourselves: no submitted request may bear it."""
+    return _RESERVED.fullmatch(request) is not None
 
 
 def parse_number(text: str) -> int | None:
@@ -121,6 +139,124 @@ def orphan_path(broker: BrokerId, partition: TopicPartition) -> str:
     return f"{ORPHANS}/{broker}/{partition}"
 
 
+def submission_path(name: str) -> str:
+    """Return a request as submitted."""
+    return f"{REQUESTS}/{name}"
+
+
+def submissions_path() -> str:
+    """Return what a client creates, sequentially, to submit a request."""
+    return f"{REQUESTS}/{_SUBMISSION}"
+
+
+# --- what is kept of requests --------------------------------------------------------------------
+
+SUMMARY: Final = "summary"
+PART: Final = "part-"
+
+
+class Shard(NamedTuple):
+    """
+    The name of a znode with many rows of a request, below its history.
+
+    The number of rows is in the name, so that a great many can be counted unread.
+    """
+
+    kind: Literal["accepted", "ended"]
+    epoch: int
+    """The controller epoch it was written in; 0: outside a tenure."""
+    number: int
+    """Shards of one epoch count up."""
+    rows: int
+    """How many there are."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.epoch}-{self.number}-{self.rows}"
+
+
+def parse_shard(name: str) -> Shard | None:
+    """Read the name of a shard."""
+    match = _SHARD.fullmatch(name)
+    if match is None:
+        return None
+    epoch, number, rows = (int(match[group]) for group in (2, 3, 4))
+    return Shard("accepted" if match[1] == "accepted" else "ended", epoch, number, rows)
+
+
+def history_path(request: RequestId) -> str:
+    """Return the parent of everything that is kept of a request."""
+    return f"{OUTCOMES}/{request}"
+
+
 def outcome_path(request: RequestId) -> str:
     """Return how a request ended."""
-    return f"{OUTCOMES}/{request}/summary"
+    return f"{OUTCOMES}/{request}/{SUMMARY}"
+
+
+def part_path(request: RequestId, name: str) -> str:
+    """Return what is kept of a submitted znode."""
+    return f"{OUTCOMES}/{request}/{PART}{name}"
+
+
+def shard_path(request: RequestId, shard: Shard) -> str:
+    """Return a shard."""
+    return f"{OUTCOMES}/{request}/{shard}"
+
+
+# --- what the leading daemon may write without being the controller ------------------------------
+
+_PAPERWORK: Final = (
+    f"{ROOT}/",
+    f"{REQUESTS}/",
+    f"{GOALS}/",
+    f"{CONFIG_CHANGES}/",
+    f"{CONFIGS}{_TOPIC_ENTITY}",
+    f"{CONFIGS}{_BROKER_ENTITY}",
+)
+_PAPERWORK_NODES: Final = frozenset({CANCEL, QUEUE})
+_NOT_PAPERWORK: Final = (LEADER, EPOCH)
+"""What entitles to write is not written that way."""
+
+
+def is_paperwork(path: str) -> bool:
+    """
+    Whether no Kafka controller reads the znode, so that the leading daemon may always write it.
+
+    Our own records, what operators submit to us, and dynamic settings, which Kafka's own tools
+    write without any fence.
+    """
+    if path.startswith(_NOT_PAPERWORK):
+        return False
+    return path in _PAPERWORK_NODES or path.startswith(_PAPERWORK)
+
+
+# --- dynamic settings ----------------------------------------------------------------------------
+
+
+def parse_entity(text: str) -> Entity | None:
+    """Read ``topics/<name>`` or ``brokers/<id>``."""
+    topic, broker = text.removeprefix(_TOPIC_ENTITY), text.removeprefix(_BROKER_ENTITY)
+    if topic != text:
+        return topic_entity(topic) if valid_topic(topic) else None
+    number = parse_number(broker)
+    return None if broker == text or number is None else broker_entity(BrokerId(number))
+
+
+def entity_config_path(entity: Entity) -> str:
+    """Return the dynamic settings of a topic or a broker."""
+    return f"{CONFIGS}{entity}"
+
+
+def announcements_path() -> str:
+    """Return what is created, sequentially, so that brokers read changed settings."""
+    return f"{CONFIG_CHANGES}/config_change_"
+
+
+def lease_path(entity: Entity) -> str:
+    """Return our record of a throttle; a colon stands in no topic's name."""
+    return f"{LEASES}/{entity.replace('/', ':')}"
+
+
+def parse_lease_name(name: str) -> Entity | None:
+    """Read the last component of a lease's path."""
+    return parse_entity(name.replace(":", "/", 1)) if "/" not in name else None

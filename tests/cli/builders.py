@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
 from controller.cli.surroundings import OperatorPort, Surroundings
+from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -26,7 +27,6 @@ from controller.core.model import (
 )
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import Settings
-from controller.znodes.outcomes import Outcome
 from tests.core.builders import replicas
 
 CZXID = Zxid(0x2A)
@@ -88,7 +88,7 @@ class FakeCluster:
     plan: LegacyPlan | None = None
     goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
-    outcomes: dict[RequestId, Outcome | str] = field(default_factory=dict)
+    outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
     leader: str | None = "daemon:8095"
     statuses: list[Mapping[str, Any]] = field(default_factory=list)
     """What the daemon answers, one after the other; the last one stays."""
@@ -161,7 +161,7 @@ class FakeCluster:
         """Return registered brokers."""
         return frozenset(BrokerId(b) for b in self.brokers)
 
-    def read_outcome(self, request: RequestId) -> Outcome | str | None:
+    def read_outcome(self, request: RequestId) -> Summary | str | None:
         """Return how a request ended."""
         return self.outcomes.get(request)
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from controller.cli.plans import document_of
+from controller.core.histories import Summary
 from controller.core.model import Refusal, RefusalReason, TopicPartition
-from controller.znodes.outcomes import Outcome
 from tests.cli.builders import (
     REQUEST,
     FakeCluster,
@@ -122,7 +122,9 @@ def test_refused_entries_are_listed_with_the_reason_of_the_outcome(scene: Scene)
         cluster.take_out(tp(1))
         reason, detail = RefusalReason.UNKNOWN_BROKER, "broker 3 is not live"
         refused = Refusal(REQUEST, "t-1 -> [2,3]", reason, detail)
-        cluster.outcomes[REQUEST] = Outcome(REQUEST, 0, (refused,))
+        cluster.outcomes[REQUEST] = Summary(
+            request=REQUEST, kind="legacy", total=1, done=0, refused=(refused,)
+        )
 
     scene.terminal.steps = [judge]
     result = scene.execute()

@@ -6,7 +6,8 @@ import json
 
 from hypothesis import strategies as st
 
-from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 
 SCALARS = (
     st.none()
@@ -25,7 +26,11 @@ KEYS = st.text(max_size=4) | st.sampled_from(
         "leader_recovery_state", "brokerid", "kraftControllerEpoch", "endpoints", "host", "port",
         "listener_security_protocol_map", "features", "rack", "target", "original", "request",
         "route", "topic_czxid", "reason", "refused", "done", "raw", "broker", "status", "http",
-        "kraft_controller_id", "0", "1",
+        "kraft_controller_id", "0", "1", "assignments", "requested_by", "priority", "step_size",
+        "throttle", "window", "max_partitions_in_flight", "atomic", "part_of", "parts", "requests",
+        "topics", "scope", "everything", "brokers", "by", "since_ms", "order", "max_incoming",
+        "bytes_per_s", "ours", "before", "config", "total", "created_ms", "accepted", "ended",
+        "fates", "kind", "cancelled_by", "abandoned", "legacy",
     ]
 )  # fmt: skip
 """Keys that codecs look for, so that random documents get past the first question."""
@@ -63,6 +68,28 @@ REPLICAS: st.SearchStrategy[Replicas] = st.lists(BROKERS, min_size=1, max_size=5
 )
 PARTITIONS = st.builds(TopicPartition, TOPICS, st.integers(0, 2**31 - 1))
 EPOCHS = st.integers(0, 2**31 - 1)
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+REQUESTS = st.from_regex(r"request_[0-9]{10}", fullmatch=True).map(RequestId)
+STEP_SIZES: st.SearchStrategy[StepSize] = st.integers(1, 9) | st.just("all")
+WINDOWS = st.builds(
+    Window, st.integers(0, 1439), st.integers(0, 1439), st.sampled_from(["UTC", "Europe/Berlin"])
+)
+RATES = st.integers(1, 2**63 - 1)
+COUNTS = st.integers(1, 2**31 - 1)
+PRIORITIES = st.integers(-PRIORITY_MAX, PRIORITY_MAX)
+OPTIONS = st.builds(
+    RequestOptions,
+    reason=WORDS,
+    requested_by=WORDS,
+    priority=PRIORITIES,
+    step_size=st.none() | STEP_SIZES,
+    throttle=st.none() | RATES,
+    window=st.none() | WINDOWS,
+    max_partitions_in_flight=st.none() | COUNTS,
+    atomic=st.booleans(),
+    part_of=st.none() | REQUESTS,
+    parts=COUNTS,
+)
 
 
 def document(**members: object) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import Goal, RequestId, Route, ZkVersion
 from controller.znodes.goals import decode_goal, encode_goal
-from tests.znodes.strategies import ANY_BYTES, REPLICAS, document, without
+from tests.znodes.strategies import ANY_BYTES, BROKERS, REPLICAS, REQUESTS, document, without
 
 GOOD: dict[str, object] = {
     "version": 1,
@@ -25,6 +25,8 @@ GOALS = st.builds(
     request=st.from_regex(r"[a-z0-9_-]{1,20}", fullmatch=True).map(RequestId),
     route=st.sampled_from([Route.LEGACY, Route.REQUEST]),
     version=st.integers(0, 9).map(ZkVersion),
+    cancelled_by=st.none() | REQUESTS,
+    abandoned=st.frozensets(BROKERS, max_size=3),
 )
 
 
@@ -51,8 +53,27 @@ def test_a_missing_member_is_named(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("original", []), ("target", [1, 1]), ("request", "../x"), ("route", "foreign"), ("route", 1)],
+    [
+        ("original", []),
+        ("target", [1, 1]),
+        ("request", "../x"),
+        ("route", "foreign"),
+        ("route", 1),
+        ("cancelled_by", "../x"),
+        ("cancelled_by", 5),
+        ("abandoned", [1, 1]),
+        ("abandoned", 5),
+    ],
 )
 def test_a_wrong_member_is_refused(key: str, value: object) -> None:
     """A goal is never half right."""
     assert isinstance(decode_goal(document(**(GOOD | {key: value})), ZkVersion(0)), str)
+
+
+def test_what_most_goals_do_not_need_is_left_out() -> None:
+    """A record of an older format reads as one that was never turned round."""
+    read = decode_goal(document(**GOOD), ZkVersion(0))
+    assert isinstance(read, Goal)
+    assert (read.rolls_back, read.abandoned) == (False, frozenset())
+    assert b"cancelled_by" not in encode_goal(read)
+    assert b"abandoned" not in encode_goal(read)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.leases import broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.znodes import paths
 from tests.znodes.strategies import PARTITIONS
@@ -22,7 +25,17 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     assert paths.goal_topic_path("t") == "/admin/reassignments/t"
     assert paths.goal_path(partition) == "/admin/reassignments/a-b/3"
     assert paths.orphan_path(BrokerId(1), partition) == "/reassigner/orphans/1/a-b-3"
-    assert paths.outcome_path(RequestId("r")) == "/reassigner/outcomes/r/summary"
+    assert paths.submission_path("request_1") == "/admin/reassignment_requests/request_1"
+    assert paths.submissions_path() == "/admin/reassignment_requests/request_"
+    request = RequestId("r")
+    assert paths.history_path(request) == "/reassigner/outcomes/r"
+    assert paths.outcome_path(request) == "/reassigner/outcomes/r/summary"
+    assert paths.part_path(request, "request_1") == "/reassigner/outcomes/r/part-request_1"
+    shard = paths.Shard("accepted", 7, 2, 500)
+    assert paths.shard_path(request, shard) == "/reassigner/outcomes/r/accepted-7-2-500"
+    assert paths.entity_config_path(topic_entity("t")) == "/config/topics/t"
+    assert paths.announcements_path() == "/config/changes/config_change_"
+    assert paths.lease_path(broker_entity(BrokerId(5))) == "/reassigner/throttles/brokers:5"
 
 
 @given(PARTITIONS)
@@ -62,3 +75,91 @@ def test_names_kafka_accepts_are_valid_topics(name: str) -> None:
 def test_a_request_id_cannot_leave_its_directory(name: str) -> None:
     """A garbled record must not make us write elsewhere."""
     assert not paths.valid_request(name)
+
+
+@given(st.sampled_from(["accepted", "ended"]), st.tuples(*[st.integers(0, 2**31)] * 3))
+def test_a_shard_is_read_back_from_its_name(
+    kind: Literal["accepted", "ended"], numbers: tuple[int, int, int]
+) -> None:
+    """The name alone says how many rows there are."""
+    shard = paths.Shard(kind, *numbers)
+    assert paths.parse_shard(str(shard)) == shard
+
+
+@pytest.mark.parametrize(
+    "name", ["summary", "part-x", "accepted-1-2", "accepted-1-2-x", "kept-1-2-3"]
+)
+def test_what_is_no_shard_is_none(name: str) -> None:
+    """Nothing is counted that is not there."""
+    assert paths.parse_shard(name) is None
+
+
+@pytest.mark.parametrize("text", ["", "topics", "topics/", "topics/a/b", "brokers/01", "users/u"])
+def test_what_is_no_entity_is_none(text: str) -> None:
+    """Settings of users and clients are none of our business."""
+    assert paths.parse_entity(text) is None
+
+
+@pytest.mark.parametrize("name", ["request_0000000001", "request_-000000001", "request_x"])
+def test_whatever_a_client_calls_a_request_is_one(name: str) -> None:
+    """Sequence numbers overflow one day, and nobody is forced to use them."""
+    assert paths.is_submission(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "legacy-0000000000000001", "request_/x", "request_\u00e9", "r"]
+)
+def test_other_children_are_no_requests(name: str) -> None:
+    """What would be kept of them could stand in another's place."""
+    assert not paths.is_submission(name)
+
+
+@pytest.mark.parametrize("name", ["foreign", "legacy-1", "queue-1", "cancel-1"])
+def test_the_ids_we_give_ourselves_are_reserved(name: str) -> None:
+    """A submitted request that bore one would mix with what it is not."""
+    assert paths.is_reserved(RequestId(name))
+    assert not paths.is_reserved(RequestId("request_0000000001"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        paths.history_path(RequestId("r")),
+        paths.lease_path(topic_entity("t")),
+        paths.orphan_path(BrokerId(1), TopicPartition("t", 0)),
+        paths.goal_path(TopicPartition("t", 0)),
+        paths.submission_path("request_1"),
+        paths.CANCEL,
+        paths.QUEUE,
+        paths.entity_config_path(broker_entity(BrokerId(5))),
+        paths.announcements_path(),
+    ],
+)
+def test_our_own_records_are_paperwork(path: str) -> None:
+    """No Kafka controller decides by them."""
+    assert paths.is_paperwork(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        paths.CONTROLLER,
+        paths.CONTROLLER_EPOCH,
+        paths.EPOCH,
+        paths.LEADER,
+        f"{paths.LEADER}/lock",
+        paths.LEGACY_PLAN,
+        paths.PREFERRED_ELECTION,
+        paths.KILL_SWITCH,
+        paths.topic_path("t"),
+        paths.state_path(TopicPartition("t", 0)),
+        f"{paths.DELETIONS}/t",
+        f"{paths.ISR_NOTIFICATIONS}/x",
+        "/config/users/u",
+        "/config",
+        "/a",
+    ],
+)
+def test_what_a_controller_decides_by_is_not(path: str) -> None:
+    """Nor what says who may write."""
+    assert not paths.is_paperwork(path)

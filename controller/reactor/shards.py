@@ -1,0 +1,113 @@
+"""
+Collects the rows that many changes of one multi keep of a request, as few znodes.
+
+Accepted entries in one kind of shard, refusals and endings in another; a shard grows to
+``SHARD_BYTES`` and no further. The names are unique: the controller epoch is, and the number counts
+up within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
+from controller.core.records import AcceptedRecord, Change, EndingRecord, Record, RefusalRecord
+from controller.reactor.ports import Create
+from controller.znodes import histories, paths
+from controller.znodes.documents import write_document
+from controller.znodes.outcomes import write_refusal
+
+SHARD_BYTES: Final = 300_000
+_NODE_BYTES: Final = 600
+"""Path and frame of a shard."""
+
+Row = AcceptedEntry | Refusal | Ending
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one batch, by request and kind, each with the change it belongs to."""
+
+    accepted: dict[RequestId, list[tuple[Change, AcceptedEntry]]] = field(default_factory=dict)
+    ended: dict[RequestId, list[tuple[Change, Refusal | Ending]]] = field(default_factory=dict)
+
+    def add(self, change: Change) -> None:
+        """Collect the rows of a change."""
+        for record in change.records:
+            for request, row in rows_of(record):
+                if isinstance(row, AcceptedEntry):
+                    self.accepted.setdefault(request, []).append((change, row))
+                else:
+                    self.ended.setdefault(request, []).append((change, row))
+
+    def size(self, change: Change) -> int:
+        """Estimate what a change's rows add to the multi."""
+        size = 0
+        for record in change.records:
+            for request, row in rows_of(record):
+                known = self.accepted if isinstance(row, AcceptedEntry) else self.ended
+                size += row_size(row) + (0 if request in known else _NODE_BYTES)
+        return size
+
+    def shards(self, epoch: int, number: int) -> Iterator[tuple[Create, tuple[Change, ...]]]:
+        """Yield the znodes to create, each with the changes it belongs to."""
+        for request, accepted in self.accepted.items():
+            for part in _split(accepted):
+                shard = paths.Shard("accepted", epoch, number, len(part))
+                data = histories.encode_accepted([row for _, row in part])
+                yield Create(paths.shard_path(request, shard), data), _owners(part)
+                number += 1
+        for request, ended in self.ended.items():
+            for rows in _split(ended):
+                shard = paths.Shard("ended", epoch, number, len(rows))
+                data = histories.encode_ended(
+                    [row for _, row in rows if isinstance(row, Refusal)],
+                    [row for _, row in rows if isinstance(row, Ending)],
+                )
+                yield Create(paths.shard_path(request, shard), data), _owners(rows)
+                number += 1
+
+
+def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
+    """Yield the rows a record keeps, each with its request."""
+    match record:
+        case AcceptedRecord(request=request, entry=entry):
+            yield request, entry
+        case RefusalRecord(refusals=refusals):
+            for refusal in refusals:
+                yield refusal.request, refusal
+        case EndingRecord(ending=ending):
+            yield ending.request, ending
+        case _:
+            pass
+
+
+def row_size(row: Row) -> int:
+    """Return the bytes of a row as it is written, with its comma."""
+    match row:
+        case AcceptedEntry():
+            document: object = histories.accepted_row(row)
+        case Ending():
+            document = histories.ending_row(row)
+        case Refusal():
+            document = write_refusal(row)
+    return len(write_document({"": document}))
+
+
+def _split(rows: Sequence[tuple[Change, AnyRow]]) -> Iterator[list[tuple[Change, AnyRow]]]:
+    part: list[tuple[Change, AnyRow]] = []
+    size = 0
+    for change, row in rows:
+        size += row_size(row)
+        if part and size > SHARD_BYTES:
+            yield part
+            part, size = [], row_size(row)
+        part.append((change, row))
+    yield part
+
+
+def _owners(rows: Sequence[tuple[Change, Row]]) -> tuple[Change, ...]:
+    return tuple({id(change): change for change, _ in rows}.values())

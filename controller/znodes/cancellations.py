@@ -1,0 +1,122 @@
+"""
+``/admin/cancel_reassignment_in_progress``: what is to be stopped and led back.
+
+An empty node means everything in progress (KIP-236). Else it is an object that selects requests,
+topics and partitions; without any selection it too means everything. All or nothing: what cannot be
+understood cancels nothing, least of all everything, and an empty list is no selection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.submissions import Cancellation, CancelScope
+from controller.znodes.documents import (
+    excerpt,
+    is_object,
+    is_text,
+    read_document,
+    version_problem,
+    write_document,
+)
+from controller.znodes.members import Members
+from controller.znodes.partition_lists import read_partition
+from controller.znodes.paths import valid_request, valid_topic
+
+_SELECTIONS: Final = ("requests", "topics", "partitions")
+_KEYS: Final = frozenset({"version", "scope", "reason", "requested_by", *_SELECTIONS})
+_SCOPES: Final = {scope.value: scope for scope in CancelScope}
+
+
+def decode_cancellation(
+    data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int
+) -> Cancellation:
+    """Decode a cancellation; what is wrong with it is in ``unreadable``."""
+    if not data:
+        return Cancellation(version, czxid, created_ms)
+    document = read_document(data, unique=True)
+    if isinstance(document, str):
+        return _unreadable(data, version, czxid, created_ms, document)
+    members = Members(document)
+    members.only(_KEYS)
+    problem = version_problem(document, (1,), absent=1)
+    if problem is not None:
+        members.wrong(problem)
+    selected: dict[str, tuple[object, ...]] = {}
+    for key in _SELECTIONS:
+        selected[key] = members.listed(key)
+        if key in members and not selected[key]:
+            members.wrong(f"{key} is empty: without it, everything would be selected")
+    named = document.get("scope", CancelScope.IN_FLIGHT.value)
+    scope = _SCOPES.get(named) if isinstance(named, str) else None
+    if scope is None:
+        members.wrong(f'scope is "in_flight" or "all", not {excerpt(named)}')
+    requests = {_request(members, value) for value in selected["requests"]}
+    topics = {_topic(members, value) for value in selected["topics"]}
+    partitions = {_partition(members, value) for value in selected["partitions"]}
+    reason, requested_by = members.text("reason"), members.text("requested_by")
+    if members.problem is not None:
+        return _unreadable(data, version, czxid, created_ms, members.problem)
+    return Cancellation(
+        version,
+        czxid,
+        created_ms,
+        frozenset(request for request in requests if request is not None),
+        frozenset(topic for topic in topics if topic is not None),
+        frozenset(partition for partition in partitions if partition is not None),
+        scope or CancelScope.IN_FLIGHT,
+        reason,
+        requested_by,
+    )
+
+
+def encode_cancellation(cancellation: Cancellation) -> bytes:
+    """Encode what is to be cancelled; everything, and nothing more to say, is an empty node."""
+    document: dict[str, object] = {}
+    if cancellation.requests:
+        document["requests"] = sorted(cancellation.requests)
+    if cancellation.topics:
+        document["topics"] = sorted(cancellation.topics)
+    if cancellation.partitions:
+        document["partitions"] = [
+            {"topic": p.topic, "partition": p.partition} for p in sorted(cancellation.partitions)
+        ]
+    if cancellation.scope is not CancelScope.IN_FLIGHT:
+        document["scope"] = cancellation.scope.value
+    if cancellation.reason:
+        document["reason"] = cancellation.reason
+    if cancellation.requested_by:
+        document["requested_by"] = cancellation.requested_by
+    return write_document({"version": 1} | document) if document else b""
+
+
+def _unreadable(
+    data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int, reason: str
+) -> Cancellation:
+    return Cancellation(version, czxid, created_ms, unreadable=reason, raw=data)
+
+
+def _request(members: Members, value: object) -> RequestId | None:
+    if is_text(value) and valid_request(value):
+        return RequestId(value)
+    members.wrong(f"{excerpt(value)} is not a request id")
+    return None
+
+
+def _topic(members: Members, value: object) -> str | None:
+    if is_text(value) and valid_topic(value):
+        return value
+    members.wrong(f"{excerpt(value)} is not a topic name")
+    return None
+
+
+def _partition(members: Members, value: object) -> TopicPartition | None:
+    read = (
+        read_partition(value["topic"], value["partition"])
+        if is_object(value) and value.keys() == {"topic", "partition"}
+        else None
+    )
+    if read is None:
+        members.wrong(f"{excerpt(value)} is not a partition")
+    return read

@@ -1,0 +1,68 @@
+"""
+How a request wants to be carried out, as members of a JSON object.
+
+They stand alike in the request itself and in what is kept of it. A bad one makes the whole object
+unreadable: carried out without it, the request would be another than the one asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.submissions import PRIORITY_MAX, RequestOptions
+from controller.znodes.documents import Document
+from controller.znodes.members import Members
+from controller.znodes.paths import is_reserved
+
+OPTION_KEYS: Final = frozenset(
+    {
+        "reason",
+        "requested_by",
+        "priority",
+        "step_size",
+        "throttle",
+        "window",
+        "max_partitions_in_flight",
+        "atomic",
+        "part_of",
+        "parts",
+    }
+)
+
+
+def read_options(document: Document) -> RequestOptions | str:
+    """Read the options among the members of an object; a text says what is wrong with one."""
+    members = Members(document)
+    part_of = members.request("part_of")
+    if part_of is not None and is_reserved(part_of):
+        members.wrong(f"part_of: {part_of} cannot be the id of a submitted request")
+    options = RequestOptions(
+        reason=members.text("reason"),
+        requested_by=members.text("requested_by"),
+        priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX) or 0,
+        step_size=members.step_size("step_size"),
+        throttle=members.rate("throttle"),
+        window=members.window("window"),
+        max_partitions_in_flight=members.number("max_partitions_in_flight"),
+        atomic=members.flag("atomic"),
+        part_of=part_of,
+        parts=members.number("parts") or 1,
+    )
+    return options if members.problem is None else members.problem
+
+
+def write_options(options: RequestOptions) -> dict[str, object]:
+    """Return the members that say it, without those that say nothing."""
+    members: dict[str, object] = {
+        "reason": options.reason or None,
+        "requested_by": options.requested_by or None,
+        "priority": options.priority or None,
+        "step_size": options.step_size,
+        "throttle": options.throttle,
+        "window": None if options.window is None else str(options.window),
+        "max_partitions_in_flight": options.max_partitions_in_flight,
+        "atomic": options.atomic or None,
+        "part_of": options.part_of,
+        "parts": options.parts if options.parts > 1 else None,
+    }
+    return {key: value for key, value in members.items() if value is not None}

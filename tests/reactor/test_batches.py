@@ -1,0 +1,292 @@
+"""What many independent changes become: few multis, each with one write per shared znode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from controller.core.histories import Part, Summary
+from controller.core.leases import Lease, broker_entity, topic_entity
+from controller.core.model import (
+    AcceptedEntry,
+    BrokerId,
+    ControllerEpoch,
+    Ending,
+    Fate,
+    Goal,
+    Instant,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.records import (
+    AcceptedRecord,
+    CancellationEndedRecord,
+    Change,
+    EndingRecord,
+    GoalRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
+    OutcomeForgottenRecord,
+    OutcomeRecord,
+    PartRecord,
+    QueueEndedRecord,
+    QueueEntryEndedRecord,
+    Record,
+    RefusalRecord,
+    SubmissionEndedRecord,
+)
+from controller.core.view import ClusterView, PlanNode, Tenure
+from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher
+from controller.reactor.ports import Create, CreateSequential, Delete, Operation, SetData
+from controller.reactor.shards import SHARD_BYTES
+from controller.znodes import paths
+from controller.znodes.histories import decode_accepted, decode_ended
+from controller.znodes.legacy_plans import decode_legacy_plan
+
+R1, R2 = RequestId("request_0000000001"), RequestId("request_0000000002")
+
+
+def tp(partition: int) -> TopicPartition:
+    """Return a partition of the topic of these tests."""
+    return TopicPartition("t", partition)
+
+
+def replicas(*ids: int) -> Replicas:
+    """Return a replica list."""
+    return tuple(BrokerId(i) for i in ids)
+
+
+def a_view(*, queue: dict[TopicPartition, Replicas] | None = None) -> ClusterView:
+    """Build a view in a tenure of epoch 7."""
+    view = ClusterView(Options())
+    view.tenure = Tenure(ControllerEpoch(7), Instant(0.0))
+    if queue is not None:
+        view.queue = PlanNode(queue, ZkVersion(4), Zxid(9))
+    return view
+
+
+def batches(view: ClusterView, *changes: Iterable[Record]) -> list[Batch]:
+    """Batch changes of these records."""
+    return list(Batcher(view).batches([Change(tuple(records)) for records in changes]))
+
+
+def only(view: ClusterView, *changes: Iterable[Record]) -> list[Operation]:
+    """Return the operations of changes that fit into one multi."""
+    (batch,) = batches(view, *changes)
+    assert len(batch.owners) == len(batch.operations)
+    return batch.operations
+
+
+def accepted(partition: TopicPartition, request: RequestId = R1) -> list[Record]:
+    """Return what accepting an entry makes durable."""
+    entry = AcceptedEntry(partition, replicas(1, 2), replicas(2, 3))
+    goal = Goal(entry.target, entry.original, request, Route.REQUEST)
+    return [GoalRecord(partition, goal), AcceptedRecord(request, entry)]
+
+
+def refused(number: int, request: RequestId = R1, detail: str = "why") -> RefusalRecord:
+    """Return a refused entry."""
+    refusal = Refusal(request, f"entry {number}", RefusalReason.UNKNOWN_BROKER, detail)
+    return RefusalRecord((refusal,))
+
+
+def at(operations: list[Operation], path: str) -> Operation:
+    """Return the one operation on a path."""
+    (operation,) = [op for op in operations if op.path == path]
+    return operation
+
+
+def created(operations: list[Operation], path: str) -> bytes:
+    """Return what is created at a path."""
+    operation = at(operations, path)
+    assert isinstance(operation, Create)
+    return operation.data
+
+
+# --- shards --------------------------------------------------------------------------------------
+
+
+def test_accepted_entries_of_a_request_share_one_shard() -> None:
+    """Its name says how many there are; every change has a part in it."""
+    changes = [Change(tuple(accepted(tp(n))), partition=tp(n)) for n in range(5)]
+    (batch,) = Batcher(a_view()).batches(changes)
+    data = created(batch.operations, f"{paths.OUTCOMES}/{R1}/accepted-7-0-5")
+    read = decode_accepted(data)
+    assert isinstance(read, tuple)
+    assert [entry.partition for entry in read] == [tp(n) for n in range(5)]
+    assert batch.owners[-1] == tuple(changes)
+    assert len(batch.operations) == 6
+    assert batch.shards == 1
+
+
+def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
+    """Refusals and endings stand together, apart from what was accepted."""
+    ending = Ending(R1, tp(9), Fate.CANCELLED, "told so")
+    operations = only(
+        a_view(),
+        accepted(tp(0)),
+        accepted(tp(1), R2),
+        [refused(1), EndingRecord(ending)],
+        [refused(2)],
+    )
+    assert created(operations, f"{paths.OUTCOMES}/{R1}/accepted-7-0-1")
+    assert created(operations, f"{paths.OUTCOMES}/{R2}/accepted-7-1-1")
+    read = decode_ended(R1, created(operations, f"{paths.OUTCOMES}/{R1}/ended-7-2-3"))
+    assert isinstance(read, tuple)
+    assert [r.entry for r in read[0]] == ["entry 1", "entry 2"]
+    assert read[1] == (ending,)
+
+
+def test_numbers_go_on_where_the_view_and_the_batch_before_stopped() -> None:
+    """A name is never used twice in a tenure."""
+    view = a_view()
+    view.shards = 5
+    many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
+    first, second = batches(view, *many)
+    assert first.operations[-1].path.endswith(f"accepted-7-5-{MAX_OPERATIONS}")
+    assert second.operations[-1].path.endswith("accepted-7-6-1")
+    assert (first.shards, second.shards) == (6, 7)
+
+
+def test_outside_a_tenure_the_epoch_is_0() -> None:
+    """A request can be refused by whoever leads."""
+    view = a_view()
+    view.tenure = None
+    assert only(view, [refused(1)])[0].path.endswith("/ended-0-0-1")
+
+
+def test_a_shard_stays_below_what_a_znode_may_hold() -> None:
+    """What does not fit goes into the next, and all of it within the size of a multi."""
+    details = "x" * 1000
+    found = batches(a_view(), *[[refused(n, detail=details)] for n in range(1000)])
+    shards = [op for batch in found for op in batch.operations]
+    assert len({op.path for op in shards}) == len(shards) > 3
+    rows = 0
+    for op in shards:
+        assert isinstance(op, Create)
+        assert len(op.data) <= SHARD_BYTES + 100
+        read = decode_ended(R1, op.data)
+        assert isinstance(read, tuple)
+        rows += len(read[0])
+    assert rows == 1000
+    for batch in found:
+        assert sum(len(getattr(op, "data", b"")) for op in batch.operations) <= MAX_BYTES
+
+
+def test_a_refused_shard_concerns_those_who_share_it() -> None:
+    """And nobody else in the multi."""
+    one = Change(tuple(accepted(tp(0))))
+    other = Change((CancellationEndedRecord(ZkVersion(0)),))
+    (batch,) = Batcher(a_view()).batches([one, other])
+    owners = dict(zip((op.path for op in batch.operations), batch.owners, strict=True))
+    assert owners[paths.CANCEL] == (other,)
+    assert owners[f"{paths.OUTCOMES}/{R1}/accepted-7-0-1"] == (one,)
+
+
+# --- the queue -----------------------------------------------------------------------------------
+
+
+def test_entries_leave_the_queue_in_one_write() -> None:
+    """The next multi expects the version this one leaves."""
+    view = a_view(queue={tp(n): replicas(1) for n in range(MAX_OPERATIONS + 2)})
+    many = [[*accepted(tp(n)), QueueEntryEndedRecord(tp(n))] for n in range(MAX_OPERATIONS + 1)]
+    first, second = batches(view, *many)
+    assert first.queue
+    assert second.queue
+    write, next_write = at(first.operations, paths.QUEUE), at(second.operations, paths.QUEUE)
+    assert isinstance(write, SetData)
+    assert isinstance(next_write, SetData)
+    assert (write.version, next_write.version) == (4, 5)
+    left = decode_legacy_plan(next_write.data, ZkVersion(0), Zxid(0))
+    assert left.entries == {tp(MAX_OPERATIONS + 1): replicas(1)}
+
+
+def test_a_queue_that_is_gone_is_not_written() -> None:
+    """An operator deleted it: there is nothing left that an entry could leave."""
+    (batch,) = batches(a_view(), [QueueEntryEndedRecord(tp(0))])
+    assert (batch.operations, batch.queue) == ([], False)
+
+
+# --- other records -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "path", "version"),
+    [
+        (SubmissionEndedRecord("request_0000000001", ZkVersion(0)), f"{paths.REQUESTS}/{R1}", 0),
+        (CancellationEndedRecord(ZkVersion(3)), paths.CANCEL, 3),
+        (QueueEndedRecord(ZkVersion(4)), paths.QUEUE, 4),
+    ],
+)
+def test_what_operators_wrote_is_deleted_at_its_version(
+    record: Record, path: str, version: int
+) -> None:
+    """What was added to it meanwhile is not lost."""
+    assert only(a_view(), [record]) == [Delete(path, ZkVersion(version))]
+
+
+def test_a_request_is_kept_from_its_part_to_its_summary() -> None:
+    """Each in a znode of its own."""
+    part = Part("request_0000000001", 3, 1000)
+    summary = Summary(request=R1, kind="request", total=3, done=3)
+    operations = only(a_view(), [PartRecord(R1, part)], [OutcomeRecord(summary)])
+    assert created(operations, f"{paths.OUTCOMES}/{R1}/part-request_0000000001")
+    assert created(operations, f"{paths.OUTCOMES}/{R1}/summary")
+
+
+def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
+    """Children before their parent."""
+    record = OutcomeForgottenRecord(R1, ("summary", "accepted-7-0-5"))
+    assert [(type(op), op.path) for op in only(a_view(), [record])] == [
+        (Delete, f"{paths.OUTCOMES}/{R1}/summary"),
+        (Delete, f"{paths.OUTCOMES}/{R1}/accepted-7-0-5"),
+        (Delete, f"{paths.OUTCOMES}/{R1}"),
+    ]
+
+
+def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:
+    """Brokers read settings only when they are told to."""
+    entity = topic_entity("t")
+    lease = Lease(entity, {"a": "1"}, {"a": None})
+    values = (("a", "1"), ("b", "2"))
+    assert only(a_view(), [LeaseRecord(lease, values, ZkVersion(6))]) == [
+        Create(
+            "/reassigner/throttles/topics:t", b'{"version":1,"ours":{"a":"1"},"before":{"a":null}}'
+        ),
+        SetData("/config/topics/t", b'{"version":1,"config":{"a":"1","b":"2"}}', ZkVersion(6)),
+        CreateSequential(
+            "/config/changes/config_change_", b'{"version":2,"entity_path":"topics/t"}'
+        ),
+    ]
+
+
+def test_a_throttle_that_changes_replaces_its_record() -> None:
+    """And makes the settings of an entity that had none."""
+    entity = broker_entity(BrokerId(5))
+    lease = Lease(entity, {"a": "1"}, {"a": None}, ZkVersion(2))
+    kept, configured, _ = only(a_view(), [LeaseRecord(lease, (("a", "1"),), None)])
+    assert isinstance(kept, SetData)
+    assert (kept.path, kept.version) == ("/reassigner/throttles/brokers:5", 2)
+    assert isinstance(configured, Create)
+    assert configured.path == "/config/brokers/5"
+
+
+def test_a_lifted_throttle_restores_the_settings() -> None:
+    """Unless nothing of ours stands there any more: then only the record goes."""
+    entity = topic_entity("t")
+    lifted = Delete("/reassigner/throttles/topics:t", ZkVersion(1))
+    assert only(a_view(), [LeaseEndedRecord(entity, ZkVersion(1), None, None)]) == [lifted]
+    operations = only(a_view(), [LeaseEndedRecord(entity, ZkVersion(1), (), ZkVersion(7))])
+    assert operations[:2] == [
+        lifted,
+        SetData("/config/topics/t", b'{"version":1,"config":{}}', ZkVersion(7)),
+    ]
+    assert isinstance(operations[2], CreateSequential)

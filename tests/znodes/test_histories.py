@@ -1,0 +1,82 @@
+"""What is kept of a request beside its summary."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.histories import Part
+from controller.core.model import AcceptedEntry, Ending, Fate, Refusal, RefusalReason, RequestId
+from controller.znodes.histories import (
+    decode_accepted,
+    decode_ended,
+    decode_part,
+    encode_accepted,
+    encode_ended,
+    encode_part,
+)
+from tests.znodes.strategies import ANY_BYTES, OPTIONS, PARTITIONS, REPLICAS, WORDS, document
+
+R = RequestId("request_0000000001")
+PARTS = st.builds(
+    Part,
+    st.from_regex(r"request_[0-9]{10}", fullmatch=True),
+    st.integers(0, 2**31),
+    st.integers(0, 2**63 - 1),
+    OPTIONS,
+)
+ACCEPTED = st.builds(AcceptedEntry, PARTITIONS, st.none() | REPLICAS, REPLICAS)
+REFUSALS = st.builds(
+    Refusal, st.just(R), WORDS, st.sampled_from(RefusalReason), WORDS, st.none() | PARTITIONS
+)
+ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS)
+
+
+@given(PARTS)
+def test_a_part_comes_back_as_it_was_written(part: Part) -> None:
+    """Path and content together say everything."""
+    assert decode_part(f"part-{part.name}", encode_part(part)) == part
+
+
+@given(st.lists(ACCEPTED, max_size=5))
+def test_accepted_entries_come_back_in_their_order(entries: list[AcceptedEntry]) -> None:
+    """A round trip loses nothing; unknown originals stay unknown."""
+    assert decode_accepted(encode_accepted(entries)) == tuple(entries)
+
+
+@given(st.lists(REFUSALS, max_size=4), st.lists(ENDINGS, max_size=4))
+def test_exceptions_come_back_as_they_were_written(
+    refusals: list[Refusal], endings: list[Ending]
+) -> None:
+    """A round trip loses nothing."""
+    assert decode_ended(R, encode_ended(refusals, endings)) == (tuple(refusals), tuple(endings))
+
+
+@given(st.text(max_size=30), ANY_BYTES)
+def test_any_bytes_give_a_value_or_a_reason(name: str, data: bytes) -> None:
+    """No bytes whatever raise."""
+    assert isinstance(decode_part(name, data), str | Part)
+    assert isinstance(decode_part(f"part-{R}", data), str | Part)
+    assert isinstance(decode_accepted(data), str | tuple)
+    assert isinstance(decode_ended(R, data), str | tuple)
+
+
+@pytest.mark.parametrize("name", ["part-", "part-x", "part-../x", "request_0000000001", "summary"])
+def test_what_is_not_named_like_a_part_is_none(name: str) -> None:
+    """Nothing is made up for it."""
+    assert isinstance(decode_part(name, document(version=1, total=1, created_ms=0)), str)
+
+
+@pytest.mark.parametrize(
+    "row", [["t", 0, [1]], ["t", 0, None, None], ["a/b", 0, [1], [1]], ["t", True, [1], [1]], "t"]
+)
+def test_a_bad_row_refuses_the_shard(row: object) -> None:
+    """A partition is never led back to replicas that are half right."""
+    assert isinstance(decode_accepted(document(version=1, accepted=[row])), str)
+
+
+def test_an_unknown_fate_is_refused() -> None:
+    """Written by a version of the future."""
+    data = document(version=1, refused=[], ended=[["t", 0, "later", ""]])
+    assert isinstance(decode_ended(R, data), str)
