@@ -57,6 +57,12 @@ class Due:
     """Whether a request may have ended."""
     throttles: bool = False
     """Whether throttles may have to be set, changed or lifted."""
+    sizes: bool = False
+    """Whether sizes may have to be asked for."""
+    health: bool = False
+    """Whether settings of partitions out of sync may have to be asked for."""
+    pace: bool = False
+    """Whether an interval of the adaptive pace is over."""
     order: bool = False
     """Whether those that wait have to be put in order anew."""
 

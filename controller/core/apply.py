@@ -15,6 +15,7 @@ from controller.core.effects import (
     ClaimController,
     DescribeTopicConfigs,
     Effect,
+    MeasureSizes,
     ReadAccepted,
     ReadEntityConfigs,
     ReadPurpose,
@@ -23,6 +24,13 @@ from controller.core.effects import (
     ReadTopics,
     ResignController,
     SendStopReplica,
+)
+from controller.core.health import judge, note_isr
+from controller.core.lease_books import (
+    lease_doubted,
+    lease_ended,
+    lease_set,
+    throttles_settled,
 )
 from controller.core.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.model import (
@@ -34,6 +42,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.orders import sort_lines
+from controller.core.paces import pace_set
 from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
@@ -44,6 +53,8 @@ from controller.core.records import (
     GoalRecord,
     IdleRecord,
     LeaderMovedRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
     NotificationsDeletedRecord,
@@ -58,8 +69,10 @@ from controller.core.records import (
     Record,
     StateCreatedRecord,
     StateRecord,
+    ThrottlesSettledRecord,
     YieldedRecord,
 )
+from controller.core.sizes import sizes_asked
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment, Request
 from controller.errors import ensure
@@ -76,7 +89,9 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
     match record:
         case AssignmentRecord(partition=partition, assignment=assignment):
             view.topics[partition.topic].partitions[partition.partition] = assignment
+            judge(view, partition)
         case StateRecord():
+            before = view.states.get(record.partition)
             view.states[record.partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
@@ -85,6 +100,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 version=ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
+            note_isr(view, record.partition, before, view.states[record.partition], now)
+            judge(view, record.partition)
             view.due.add((record.partition,))
         case StateCreatedRecord(partition=partition):
             view.stateless.discard(partition)
@@ -95,6 +112,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 controller_epoch=record.controller_epoch,
                 version=ZkVersion(0),
             )
+            judge(view, partition)
             view.due.add((partition,))
         case GoalRecord():
             view.doubtful_goals.discard(record.partition)
@@ -109,6 +127,12 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 view.legacy_ended = view.legacy.czxid
             view.legacy = None
             view.due.tenure = True
+        case LeaseRecord():
+            lease_set(view, record)
+        case LeaseEndedRecord():
+            lease_ended(view, record)
+        case ThrottlesSettledRecord():
+            throttles_settled(view, record)
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.orphans_tried.discard(orphan)
@@ -131,8 +155,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
-                before = reassignment.blocked
-                if blocked is None or before is None or before.by is not blocked.by:
+                noted = reassignment.blocked
+                if blocked is None or noted is None or noted.by is not blocked.by:
                     reassignment.blocked_since = record.at if blocked else None
                 reassignment.blocked = blocked
         case PreferredTriedRecord(partitions=partitions, at=at):
@@ -160,7 +184,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case OrderedRecord():
             sort_lines(view)
         case PaceRecord():
-            pass
+            pace_set(view, record)
         case _:
             keep_books(view, record, now)
 
@@ -298,7 +322,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
     view.due.partitions[record.partition] = None
 
 
-def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901 - one arm per effect
+def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
@@ -315,7 +339,9 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
         case ReadAccepted(request=request):
             view.asked_accepted.add(request)
         case ReadEntityConfigs(entities=entities):
-            view.asked_entities.update(entities)
+            view.asked_entities.update(dict.fromkeys(entities, now))
+        case MeasureSizes():
+            sizes_asked(view, effect, now)
         case ClaimController():
             view.claiming = True
         case ResignController():
@@ -340,6 +366,7 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
+    effects: list[Effect] = []
     for record in change.records:
         match record:
             case AssignmentRecord(partition=partition):
@@ -351,9 +378,10 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 states[partition] = None
             case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
                 view.doubtful_goals.add(partition)
+            case LeaseRecord() | LeaseEndedRecord():
+                effects.append(lease_doubted(view, record))
             case _:
                 pass
-    effects: list[Effect] = []
     if topics:
         effects.append(ReadTopics(tuple(topics)))
     if states:

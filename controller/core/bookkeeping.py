@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.histories import EndedHistory, Summary
-from controller.core.leases import EntityConfig
-from controller.core.model import Ending, Instant, Refusal, RequestId, Route, ZkVersion, Zxid
+from controller.core.model import Ending, Instant, Refusal, RequestId, Route, Zxid
 from controller.core.records import (
     AcceptedRecord,
     CancellationEndedRecord,
     EndingRecord,
     JudgedRecord,
-    LeaseEndedRecord,
-    LeaseRecord,
     OutcomeForgottenRecord,
     OutcomeRecord,
     PartRecord,
@@ -43,8 +40,6 @@ RequestRecord = (
     | QueueEndedRecord
     | OutcomeRecord
     | OutcomeForgottenRecord
-    | LeaseRecord
-    | LeaseEndedRecord
     | JudgedRecord
 )
 
@@ -115,8 +110,6 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             _concluded(view, summary, now)
         case OutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)
-        case LeaseRecord() | LeaseEndedRecord():
-            _lease(view, record)
         case JudgedRecord(name=name, count=count):
             view.judged[name] = count
             view.due.submissions = True
@@ -166,19 +159,3 @@ def _forget_old_requests(view: ClusterView) -> None:
     over = [name for name, request in view.requests.items() if request.has_ended]
     for name in over[: len(view.requests) - REQUESTS_KEPT]:
         del view.requests[name]
-
-
-def _lease(view: ClusterView, record: LeaseRecord | LeaseEndedRecord) -> None:
-    if isinstance(record, LeaseRecord):
-        entity, before = record.lease.entity, record.lease.version
-        version = ZkVersion(0) if before is None else ZkVersion(before + 1)
-        view.leases[entity] = record.lease.written_at(version)
-        expected = record.expected_version
-        moved = ZkVersion(0) if expected is None else ZkVersion(expected + 1)
-        view.entity_configs[entity] = EntityConfig(dict(record.values), moved)
-    else:
-        view.leases.pop(record.entity, None)
-        # The settings are read anew before they are touched again.
-        view.entity_configs.pop(record.entity, None)
-        view.asked_entities.discard(record.entity)
-    view.due.throttles = view.due.capacity = view.due.tenure = True

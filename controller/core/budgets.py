@@ -32,8 +32,23 @@ from controller.core.works import Reassignment
 class Budget:
     """What may still begin in this turn."""
 
-    def __init__(self, view: ClusterView, now: Instant, hold: Blocked | None = None) -> None:
-        """Take the present counts of the view; ``hold`` forbids every new step."""
+    def __init__(
+        self,
+        view: ClusterView,
+        now: Instant,
+        hold: Blocked | None = None,
+        health: Blocked | None = None,
+    ) -> None:
+        """
+        Take the present counts of the view.
+
+        Args:
+            view: Everything known.
+            now: The present instant.
+            hold: Forbids every new step.
+            health: Forbids new steps that copy, but for those that lead back.
+
+        """
         self._view = view
         self._now = now
         self._in_flight = view.in_flight
@@ -44,6 +59,7 @@ class Budget:
         self._bytes = view.bytes_in_flight
         self._moves: dict[BrokerId, int] = {}
         self._hold = hold
+        self._health = health
         self.refused_leader_moves = False
         """Whether a leadership has to wait for the next second."""
 
@@ -66,6 +82,8 @@ class Budget:
         held = step_hold(self._view, reassignment, brokers, self._now)
         if held is not None:
             return held
+        if self._health is not None and adding and not reassignment.goal.rolls_back:
+            return self._health
         request = reassignment.goal.request
         if self._in_flight >= self._in_flight_max:
             return _limit(f"{self._in_flight_max} partitions are in flight")

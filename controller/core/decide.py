@@ -22,6 +22,7 @@ from controller.core.cancelling import follow_cancellation, needs_the_role
 from controller.core.conclusions import conclude
 from controller.core.duties import introduce, repair
 from controller.core.effects import Effect, SetTimer
+from controller.core.health import health_gate, topics_in_question
 from controller.core.holds import request_hold
 from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
@@ -37,6 +38,7 @@ from controller.core.model import (
 )
 from controller.core.native import STOP_TIMER, advance
 from controller.core.orders import put_in_order
+from controller.core.paces import follow_pace
 from controller.core.phases import Stopping
 from controller.core.queues import drain_queue
 from controller.core.records import (
@@ -49,8 +51,10 @@ from controller.core.records import (
 )
 from controller.core.requests import accept_submissions, learn_submissions, refuse_disabled
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
+from controller.core.sizes import follow_sizes
 from controller.core.tenures import consider_tenure, hold_of
-from controller.core.topic_configs import ask_ahead, ask_for_stranded
+from controller.core.throttles import follow_throttles
+from controller.core.topic_configs import ask_ahead, ask_for_unwell
 from controller.core.view import ClusterView
 
 SCAN_MAX = 2000
@@ -76,6 +80,7 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
     parts = [learn_topics(view, due), learn_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
+    parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
     if view.tenure is None and view.leading and view.legacy is not None:
         parts.append(ask_ahead(view, view.legacy, now))
     if view.tenure is not None and not view.resigning and view.fenced is None:
@@ -97,7 +102,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         pass_on(view, due),
         welcome(view, due),
         partitions,
-        ask_for_stranded(view, due, now),
+        ask_for_unwell(view, due, now, topics_in_question(view, due)),
         follow_watches(view, due),
     ]
     if due.plan:
@@ -109,6 +114,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if due.elections:
         parts.append(hold_elections(view, now))
     parts += [follow_notifications(view, due), bury_orphans(view, due)]
+    parts.append(follow_pace(view, due, now))
     if due.timer or due.claimed:
         parts.append(_deadlines(view, now))
     return parts
@@ -163,7 +169,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
 
 def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
     """Repair first, then advance; then give free slots to what waits."""
-    budget = Budget(view, now, hold_of(view))
+    budget = Budget(view, now, hold_of(view), health_gate(view))
     changes: list[Change] = []
     for partition in due.partitions:
         if partition.topic not in view.topics:

@@ -298,6 +298,8 @@ class LeaderAndIsrAnswered:
     error: int
     results: tuple[LeaderAndIsrResult, ...]
     resent: bool
+    took_s: float = 0.0
+    """From the last sending to the answer."""
 
 
 class StopReplicaResult(NamedTuple):
@@ -318,6 +320,7 @@ class StopReplicaAnswered:
     error: int
     results: tuple[StopReplicaResult, ...]
     resent: bool
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +330,7 @@ class UpdateMetadataAnswered:
     broker: BrokerId
     broker_epoch: BrokerEpoch
     error: int
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import Final
 
 from controller.core.apply import take_up
 from controller.core.events import ControllerClaimed
+from controller.core.health import forget_all_health
+from controller.core.lease_books import leases_unknown
 from controller.core.loads import drop
 from controller.core.model import Instant, Route
 from controller.core.phases import Pending
@@ -26,6 +28,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    forget_all_health(view)
+    view.pace = None
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -66,10 +70,13 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     view.tenure = None
     view.claiming = view.resigning = False
-    view.goals_read = view.orphans_read = view.history_read = view.leases_read = False
+    view.goals_read = view.orphans_read = view.history_read = False
+    leases_unknown(view)
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    forget_all_health(view)
+    view.pace = None
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()

@@ -14,17 +14,15 @@ from controller.core.events import (
     AcceptedRead,
     CancellationRead,
     ControlsRead,
-    EntityConfigsRead,
     HistoryRead,
     KillSwitchRead,
-    LeasesRead,
     QueueRead,
-    SizesRead,
     SubmissionsListed,
     SubmissionsRead,
     WallClockRead,
 )
 from controller.core.histories import OpenHistory
+from controller.core.lease_books import throttles_doubted
 from controller.core.model import Instant, LegacyPlan, RequestId
 from controller.core.view import ClusterView, PlanNode
 
@@ -37,14 +35,11 @@ Intake = (
     | ControlsRead
     | HistoryRead
     | AcceptedRead
-    | LeasesRead
-    | EntityConfigsRead
-    | SizesRead
     | WallClockRead
 )
 
 
-def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
+def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
     """Fold one event into the view."""
     match event:
         case SubmissionsListed(names=names):
@@ -79,24 +74,13 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.controls_read = True
             view.controls = controls
             view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
-            view.due.throttles = True
+            throttles_doubted(view)
         case HistoryRead():
             _history(view, event, now)
         case AcceptedRead(request=request, entries=entries):
             if request in view.asked_accepted:
                 view.accepted[request] = entries
             view.due.cancel = True
-        case LeasesRead(leases=leases):
-            view.leases_read = True
-            view.leases = dict(leases)
-            view.due.throttles = view.due.tenure = True
-        case EntityConfigsRead(configs=configs):
-            view.entity_configs.update(configs)
-            view.asked_entities -= configs.keys()
-            view.due.throttles = view.due.capacity = True
-        case SizesRead(sizes=sizes):
-            view.sizes.update(sizes)
-            view.due.order = view.due.throttles = True
         case WallClockRead(unix_s=unix_s):
             view.wall = (now, unix_s)
             view.due.capacity = view.due.tenure = True

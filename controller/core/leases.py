@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NewType
 
-from controller.core.model import BrokerId, ZkVersion
+from controller.core.model import BrokerId, Instant, ZkVersion
 
 Entity = NewType("Entity", str)
 """``topics/<name>`` or ``brokers/<id>``: the path below ``/config``."""
@@ -44,6 +44,14 @@ class Lease:
     def written_at(self, version: ZkVersion) -> Lease:
         """Return the lease with the version its znode has now."""
         return replace(self, version=version)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRefusal:
+    """A lease that could not be written, since when, and why: permissions, sizes."""
+
+    why: str
+    at: Instant
 
 
 def topic_entity(topic: str) -> Entity:

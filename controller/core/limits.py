@@ -64,10 +64,16 @@ def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:
     return tuple(w for w in (own, view.controls.limits.window) if w is not None)
 
 
-def in_flight_max(view: ClusterView) -> int:
-    """Return how many partitions may have a step under way."""
+def in_flight_limit(view: ClusterView) -> int:
+    """Return how many partitions may have a step under way at most."""
     turned = view.controls.limits.max_partitions_in_flight
     return view.options.max_partitions_in_flight if turned is None else turned
+
+
+def in_flight_max(view: ClusterView) -> int:
+    """Return how many partitions may be in flight now: the adaptive pace may allow fewer."""
+    limit = in_flight_limit(view)
+    return limit if view.pace is None else max(1, min(limit, view.pace))
 
 
 def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:

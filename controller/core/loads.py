@@ -7,6 +7,7 @@ The one place where the counts behind the limits change; each is what a recount 
 from __future__ import annotations
 
 from controller.core.bookkeeping import request_of
+from controller.core.consequences import goal_held, goal_let_go
 from controller.core.model import BrokerId, Goal, Instant, Route, TopicPartition
 from controller.core.view import ClusterView
 from controller.core.works import Load, Reassignment
@@ -24,6 +25,7 @@ def begin(
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
     view.reassignments[partition] = reassignment
+    goal_held(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
     elif reassignment.goal.rolls_back:
@@ -50,6 +52,7 @@ def hand_on(
         later.settled.add(partition)
         view.due.endings = True
     reassignment.goal = goal
+    goal_held(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
     elif goal.rolls_back:
@@ -81,6 +84,7 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     request = view.requests.get(reassignment.goal.request)
     if request is not None:
         request.open -= 1
+    goal_let_go(view, partition)
 
 
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:

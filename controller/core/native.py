@@ -57,6 +57,7 @@ from controller.core.records import (
     Record,
 )
 from controller.core.steps import Step, next_step
+from controller.core.throttles import throttle_gate
 from controller.core.view import ClusterView
 from controller.core.waits import leader_missing, state_unknown
 from controller.core.works import Reassignment
@@ -115,6 +116,8 @@ class NativeTurn(OpeningTurn):
             blocked = self.bound(current, step)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
+        if blocked is None and step.adding:
+            blocked = throttle_gate(self.view, self.partition, self.goal)
         if blocked is not None:
             return blocked
         if not step.adding and not step.dropping:

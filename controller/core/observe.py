@@ -18,6 +18,7 @@ from controller.core.events import (
     ControllerClaimed,
     DeletionsRead,
     Deposed,
+    EntityConfigsRead,
     Event,
     GoalsRead,
     GuardsRead,
@@ -25,11 +26,13 @@ from controller.core.events import (
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
+    LeasesRead,
     LegacyPlanRead,
     LogDirEventsRead,
     OrphansRead,
     PreferredElectionRead,
     ShutdownRequested,
+    SizesRead,
     StateChanged,
     StatesRead,
     StopReplicaAnswered,
@@ -40,7 +43,14 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.handovers import begin_tenure, end_tenure, forget_reads
+from controller.core.health import forget_health, judge, judge_topic, note_isr
 from controller.core.intakes import take_in
+from controller.core.lease_books import (
+    entity_configs_read,
+    leases_read,
+    leases_unknown,
+)
+from controller.core.leases import broker_entity
 from controller.core.loads import begin, drop, hand_on
 from controller.core.model import (
     NO_LEADER,
@@ -52,7 +62,9 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
+from controller.core.paces import note_answer
 from controller.core.phases import Stopping
+from controller.core.sizes import sizes_read
 from controller.core.view import ClusterView, PlanNode, Topic
 from controller.core.works import START, Reassignment
 
@@ -67,7 +79,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case TopicsRead():
             _topics(view, event)
         case StatesRead():
-            _states(view, event)
+            _states(view, event, now)
         case StateChanged():
             view.due.changed.add(event.partition)
         case LegacyPlanRead():
@@ -94,11 +106,18 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case GuardsRead():
             view.guards = event
             view.due.tenure = True
+        case LeasesRead():
+            leases_read(view, event)
+        case EntityConfigsRead():
+            entity_configs_read(view, event, now)
+        case SizesRead():
+            sizes_read(view, event, now)
         case LeadershipGained():
             view.leading = True
             # Another daemon led meanwhile: what it recorded has to be read first.
             view.goals_read = view.orphans_read = False
-            view.history_read = view.leases_read = False
+            view.history_read = False
+            leases_unknown(view)
             view.due.tenure = True
         case LeadershipLost():
             view.leading = False
@@ -116,10 +135,13 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.stopping = True
             view.due.tenure = True
         case LeaderAndIsrAnswered():
+            note_answer(view, event.broker, event.took_s, now)
             leader_and_isr_answered(view, event)
         case StopReplicaAnswered():
+            note_answer(view, event.broker, event.took_s, now)
             stop_replica_answered(view, event)
         case UpdateMetadataAnswered():
+            note_answer(view, event.broker, event.took_s, now)
             is_refused(view, event.error, event.broker)
         case TopicConfigsRead():
             _configs(view, event, now)
@@ -145,6 +167,9 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     # A broker that left and came back before anybody looked is both.
     view.due.bounced |= bounced | (view.due.left & joined)
     view.due.joined = (view.due.joined | joined) - left
+    for broker in joined:
+        # Its throttle was not set while it was dead.
+        view.stakes.note(broker_entity(broker))
     gone = left | bounced
     if gone:
         view.orphans_tried = {o for o in view.orphans_tried if o.broker not in gone}
@@ -202,6 +227,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         view.unseeded.pop(partition, None)
         view.acked.pop(partition, None)
         view.preferred.pop(partition, None)
+        forget_health(view, partition)
         if partition in view.reassignments:
             view.due.add((partition,))
 
@@ -246,12 +272,23 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
+    _reconsider(view, partitions, is_new=known is None)
     if known is not None and known.stale:
         # While it was in doubt nothing could be decided or was told rightly.
         view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
 
 
-def _states(view: ClusterView, event: StatesRead) -> None:
+def _reconsider(view: ClusterView, partitions: list[TopicPartition], *, is_new: bool) -> None:
+    """Judge by the replicas as read; a reassignment read before its topic has a stake only now."""
+    for partition in partitions:
+        reassignment = view.reassignments.get(partition) if is_new else None
+        if reassignment is not None:
+            view.stakes.put(partition, reassignment.goal, view.assignment(partition))
+        if partition in view.states:
+            judge(view, partition)
+
+
+def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:
     if view.tenure is None:
         return
     for partition, read in event.states.items():
@@ -271,9 +308,12 @@ def _states(view: ClusterView, event: StatesRead) -> None:
             if known is not None and read.version < known.version:
                 continue
             view.states[partition] = read
+            note_isr(view, partition, known, read, now)
+            judge(view, partition)
         elif read is None:
             view.stateless.add(partition)
             view.states.pop(partition, None)
+            forget_health(view, partition)
         else:
             continue
         view.due.partitions[partition] = None
@@ -354,10 +394,12 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
                 view.config_errors[topic] = read
                 view.due.capacity = True
                 view.due.add(p for p in view.reassignments if p.topic == topic)
+            judge_topic(view, topic)
             continue
         view.config_errors.pop(topic, None)
         if view.configs.get(topic) != read:
             view.configs[topic] = read
+            judge_topic(view, topic)
             view.due.plan = view.due.capacity = True
             view.due.submissions = view.due.queue = True
             if topic in view.topics and view.tenure is not None:

@@ -25,6 +25,14 @@ class LegacyMode(StrEnum):
     """Every unfinished entry."""
 
 
+class UnderMinIsr(StrEnum):
+    """What partitions we do not move, and that are below min.insync.replicas, do to new steps."""
+
+    WAIT = "wait"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How reassignments are paced and when the role is held."""
@@ -47,6 +55,12 @@ class Options:
     """Whether ``original_replicas`` is written into the legacy znode (KIP-236)."""
     outcomes_kept: int = 200
     """Ended requests whose outcome is kept."""
+    under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
+    adaptive: bool = False
+    """Whether ``max_partitions_in_flight`` is approached and left as the cluster bears it."""
+    slow_answer_s: float = 5.0
+    """A broker that takes longer to answer a request of the controller is under strain."""
+    size_refresh_s: float = 60.0
     stop_replica_timeout_s: float = 60.0
     config_refresh_s: float = 60.0
     preferred_election: bool = True

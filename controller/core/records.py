@@ -203,6 +203,23 @@ class LeaseEndedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """A topic or a broker whose throttle is right, as of a note in ``view.stakes``."""
+
+    entity: Entity
+    note: int
+    kept: tuple[str, ...] = ()
+    """What somebody else set, and we leave, as ``key=value``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottlesSettledRecord:
+    """Volatile: the throttles of these stand, or nobody wants any."""
+
+    settled: tuple[Settled, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OrphanRecord:
     """A replica that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``."""
 
@@ -309,6 +326,8 @@ class LeaderMovedRecord:
 class PaceRecord:
     """Volatile: how many partitions may be in flight now, and the evidence for it."""
 
+    before: int | None
+    """None: the first of a tenure."""
     in_flight_max: int
     evidence: str
     at: Instant
@@ -337,6 +356,7 @@ Record = (
     | JudgedRecord
     | LeaderMovedRecord
     | OrderedRecord
+    | ThrottlesSettledRecord
     | PaceRecord
     | OrphanRecord
     | OrphanEndedRecord

@@ -2,7 +2,8 @@
 Which topics' settings have to be known, and when they are asked for again.
 
 ``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
-where only a replica out of sync could lead. Of all other topics no settings are read.
+where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
+other topics no settings are read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from controller.core.records import Decision
 from controller.core.view import ClusterView, PlanNode
 
 CONFIG_TIMER = "topic_configs"
-STRANDED_TIMER = "stranded_topic_configs"
+UNWELL_TIMER = "unwell_topic_configs"
 CONFIG_RETRY_S = 5.0
 
 
@@ -45,14 +46,23 @@ def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     return Decision(effects=tuple(ask(view, unknown, now)))
 
 
-def ask_for_stranded(view: ClusterView, due: Due, now: Instant) -> Decision:
+def ask_for_unwell(
+    view: ClusterView, due: Due, now: Instant, in_question: Collection[str]
+) -> Decision:
     """
-    Ask whether a replica out of sync may lead, where no other is left.
+    Ask whether a replica out of sync may lead, where no other is left, and what is under min ISR.
 
     Again from time to time: an operator who gives records up says so when the partition is offline.
+
+    Args:
+        view: Everything known.
+        due: What changed since the last turn.
+        now: The time of this turn.
+        in_question: Topics of which the cluster's health has to be judged.
+
     """
-    topics = {p.topic for p in due.partitions if _is_stranded(view, p)}
-    return Decision(effects=tuple(ask(view, topics, now, STRANDED_TIMER)))
+    topics = {p.topic for p in due.partitions if _is_stranded(view, p)} | set(in_question)
+    return Decision(effects=tuple(ask(view, topics, now, UNWELL_TIMER)))
 
 
 def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:

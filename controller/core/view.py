@@ -10,14 +10,16 @@ The view has no memory of its own worth saving: after a restart the same events 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.core.agendas import Due
 from controller.core.controls import Controls
 from controller.core.events import GuardsRead, Orphan
+from controller.core.evidence import EVIDENCE_KEPT, IsrLoss, SlowAnswer
 from controller.core.histories import EndedHistory
-from controller.core.leases import Entity, EntityConfig, Lease
+from controller.core.leases import Entity, EntityConfig, Lease, LeaseRefusal
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -37,6 +39,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Shrinking, Starting, Stopping
+from controller.core.stakes import Stakes
 from controller.core.submissions import Cancellation, Submission
 from controller.core.waiting import WaitingList
 from controller.core.works import START, Reassignment, Request
@@ -190,9 +193,37 @@ class ClusterView:
     leases_read: bool = False
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
-    asked_entities: set[Entity] = field(default_factory=set)
+    asked_entities: dict[Entity, Instant] = field(default_factory=dict)
+    """When dynamic settings were last asked for."""
+    doubtful_leases: set[Entity] = field(default_factory=set)
+    """Leases a write of ours was refused for: the next read says whether they exist."""
+    lease_refusals: dict[Entity, LeaseRefusal] = field(default_factory=dict)
+    kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)
+    """Settings of somebody else that stand where a throttle of ours is wanted."""
+    stakes: Stakes = field(default_factory=Stakes)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     """Bytes on disk, as far as brokers told."""
+    measured: dict[TopicPartition, tuple[Instant, int]] = field(default_factory=dict)
+    """The size from which growth is counted, and when it was told."""
+    growth: dict[TopicPartition, float] = field(default_factory=dict)
+    """Bytes per second by which a partition grew between two sizes: what producers send."""
+    unmeasured: dict[TopicPartition, None] = field(default_factory=dict)
+    """Reassignments whose size was never asked for."""
+    unmeasured_since: Instant = START
+    measure_at: Instant = START
+    """When all sizes are to be asked for again."""
+    shrunk: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions we do not move whose ISR is smaller than their replica set."""
+    under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)
+    """Those of them known to be below ``min.insync.replicas``, or without a leader."""
+    unjudged_topics: set[str] = field(default_factory=set)
+    """Topics of shrunk partitions whose settings are not known yet."""
+    isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    pace: int | None = None
+    """How many partitions may be in flight by the adaptive pace; None: as many as the limit."""
+    pace_since: Instant = START
+    """When the interval began that is judged next."""
     wall: tuple[Instant, float] | None = None
     """An instant and what the wall clock said then, in seconds since 1970."""
     due: Due = field(default_factory=Due)

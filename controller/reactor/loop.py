@@ -52,6 +52,7 @@ from controller.core.events import (
     TimerFired,
     UpdateMetadataAnswered,
 )
+from controller.core.lease_books import leases_refused
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.records import Change
@@ -312,6 +313,8 @@ class Reactor:
             # Trying again at once would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
+            for change in guilty:
+                leases_refused(self.view, change, result.error.value, now)
         for change in guilty:
             self._observer.on_rejected(change, result.error, self.view)
             for effect in invalidate(self.view, change) if is_race else ():

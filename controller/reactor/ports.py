@@ -83,6 +83,8 @@ class WriteError(StrEnum):
     NO_NODE = "no_node"
     NODE_EXISTS = "node_exists"
     NOT_EMPTY = "not_empty"
+    NO_AUTH = "no_auth"
+    """ZooKeeper's permissions forbid it."""
     TOO_LARGE = "too_large"
     OTHER = "other"
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -51,6 +52,7 @@ _ANY_VERSION: Final = -1
 
 _ERRORS: Final = (
     (BadVersionError, WriteError.BAD_VERSION),
+    (NoAuthError, WriteError.NO_AUTH),
     (NoNodeError, WriteError.NO_NODE),
     (NodeExistsError, WriteError.NODE_EXISTS),
     (NotEmptyError, WriteError.NOT_EMPTY),
@@ -69,7 +71,7 @@ class Refused(Exception):  # noqa: N818 - a multi's outcome, not a fault
     @property
     def is_race(self) -> bool:
         """Whether somebody else was faster, so that it may be tried again."""
-        return self.error is not WriteError.OTHER
+        return self.error not in (WriteError.OTHER, WriteError.NO_AUTH)
 
 
 class Fence:

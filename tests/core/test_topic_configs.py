@@ -6,7 +6,7 @@ from controller.core.effects import DescribeTopicConfigs
 from controller.core.events import BrokersRead, TimerFired, TopicConfigsRead
 from controller.core.model import NO_LEADER, BrokerId, Instant, TopicConfig
 from controller.core.options import Options, TenurePolicy
-from controller.core.topic_configs import STRANDED_TIMER
+from controller.core.topic_configs import UNWELL_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 
 
@@ -54,7 +54,7 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
     driver.observe(settings(unclean=False))
     assert driver.view.states[tp()].leader == NO_LEADER
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(TimerFired(STRANDED_TIMER))
+    driver.observe(TimerFired(UNWELL_TIMER))
     assert asked(driver) == 2
     driver.observe(settings(unclean=True))
     assert driver.view.states[tp()].leader == 2

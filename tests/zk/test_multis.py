@@ -59,7 +59,7 @@ def test_every_multi_is_led_by_the_fence() -> None:
         (NoNodeError(), WriteError.NO_NODE),
         (NodeExistsError(), WriteError.NODE_EXISTS),
         (NotEmptyError(), WriteError.NOT_EMPTY),
-        (NoAuthError(), WriteError.OTHER),
+        (NoAuthError(), WriteError.NO_AUTH),
     ],
 )
 def test_the_culprit_is_counted_without_the_fence(error: Exception, meaning: WriteError) -> None:

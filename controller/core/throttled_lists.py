@@ -1,0 +1,122 @@
+"""
+What is to stand in a throttle's settings, next to what others set there, and what is left of it.
+
+Pure text work on one setting at a time. Somebody else's value is never replaced: a rate that is not
+ours stays, ``*`` stays, a list gets our entries added and at the end only those taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core.leases import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    EntityConfig,
+    Lease,
+)
+
+LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+EVERY_REPLICA: Final = "*"
+LIST_BYTES_MAX: Final = 300_000
+"""A longer list becomes ``*``: ZooKeeper takes 1 MB, and every broker reads it all."""
+
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as it is to stand: the whole value, our part of it, and what is others'."""
+
+    value: str
+    ours: str
+    before: str | None
+
+
+def entries(text: str | None) -> tuple[str, ...]:
+    """Split a list of throttled replicas."""
+    return tuple(e for part in (text or "").split(",") if (e := part.strip()))
+
+
+def merged(
+    wanted: Iterable[str], have: str | None, ours: str | None, before: str | None
+) -> Setting | None:
+    """
+    Return a list with the wanted entries in it.
+
+    Args:
+        wanted: What has to be listed, in order.
+        have: What stands there.
+        ours: What of it we added; None: nothing.
+        before: What stood there before we did.
+
+    Returns:
+        None: nothing is to be changed, as every wanted entry stands there or ``*`` does.
+
+    """
+    present = entries(have)
+    missing = set(wanted).difference(present)
+    if EVERY_REPLICA in present or not missing:
+        return None
+    mine = set(entries(ours))
+    theirs = tuple(e for e in present if e not in mine)
+    added = tuple(e for e in wanted if e not in set(theirs))
+    had = have if ours is None else before
+    kept = ",".join(theirs) if theirs else None if had is None else ""
+    value = ",".join(theirs + added)
+    if len(value) > LIST_BYTES_MAX:
+        return Setting(EVERY_REPLICA, EVERY_REPLICA, kept)
+    return Setting(value, ",".join(added), kept)
+
+
+def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
+    """
+    Return a rate; None: it stands there already, or somebody else's does.
+
+    A rate of ours that somebody took away is set again: the copies still run.
+    """
+    text = str(wanted)
+    if have not in (None, ours) or have == text:
+        return None
+    return Setting(text, text, None)
+
+
+def restored(lease: Lease, config: EntityConfig) -> Settings | None:
+    """
+    Return an entity's settings without what we set; None: nothing of ours stands there any more.
+
+    What somebody changed since is left as it is.
+    """
+    values = dict(config.values)
+    for key, ours in lease.ours.items():
+        rest = _rest(key, values.get(key), ours, lease.before.get(key))
+        if rest is None:
+            values.pop(key, None)
+        else:
+            values[key] = rest
+    if config.version is None or values == dict(config.values):
+        return None
+    return as_settings(values)
+
+
+def _rest(key: str, have: str | None, ours: str, before: str | None) -> str | None:
+    if have is None:
+        return None
+    if key in RATES or ours == EVERY_REPLICA or have.strip() == EVERY_REPLICA:
+        return before if have == ours else have
+    mine = set(entries(ours))
+    present = entries(have)
+    theirs = tuple(e for e in present if e not in mine)
+    if len(theirs) == len(present):
+        return have
+    return ",".join(theirs) if theirs or before is not None else None
+
+
+def as_settings(values: Mapping[str, str]) -> Settings:
+    """Return settings in the form in which they are written."""
+    return tuple(sorted(values.items()))

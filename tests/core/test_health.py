@@ -1,0 +1,202 @@
+"""New steps wait while partitions that we do not move are below min.insync.replicas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.agendas import Due
+from controller.core.apply import apply
+from controller.core.budgets import Budget
+from controller.core.events import Deposed
+from controller.core.health import (
+    NAMED_MAX,
+    health_gate,
+    judge,
+    topics_in_question,
+    under_min_isr_sentence,
+)
+from controller.core.model import BlockedBy, BrokerId, RequestId
+from controller.core.observe import observe
+from controller.core.options import Options, UnderMinIsr
+from controller.core.records import GoalEndedRecord
+from controller.core.view import ClusterView
+from tests.core.builders import replicas, tp
+from tests.core.well_views import NOW, a_tenure, isr, leaderless, reassign, settings
+
+TIMER = Due(timer=True)
+
+
+def a_view(mode: UnderMinIsr = UnderMinIsr.WAIT) -> ClusterView:
+    """Return a cluster of a topic to be moved and one that is not."""
+    return a_tenure({"t": [(1, 2, 3)], "u": [(4, 5, 6)] * 8}, Options(under_min_isr=mode))
+
+
+def test_partition_below_min_isr_elsewhere_holds_new_steps() -> None:
+    """Copies would take from it what it needs to recover."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    blocked = health_gate(view)
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CLUSTER_HEALTH
+    assert "u-0" in blocked.detail
+
+
+def test_partition_that_recovers_lets_steps_begin_and_has_them_looked_at() -> None:
+    """Nobody else would look at what waits."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    view.due.capacity = False
+    isr(view, tp(0, "u"), 4, 5)
+    assert health_gate(view) is None
+    assert view.due.capacity
+
+
+def test_shrunk_partition_that_still_has_min_isr_holds_nobody() -> None:
+    """It is not healthy, but nothing is refused to its producers."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4, 5)
+    assert tp(0, "u") in view.shrunk
+    assert health_gate(view) is None
+
+
+def test_partition_without_a_leader_counts_whatever_its_isr_says() -> None:
+    """The last member of an ISR stays in it when it dies."""
+    view = a_view()
+    settings(view, u=1)
+    leaderless(view, tp(0, "u"), 4)
+    assert health_gate(view) is not None
+
+
+def test_topic_with_fewer_replicas_than_min_isr_holds_nobody_while_all_are_in_sync() -> None:
+    """It never was better, and would hold the work for ever."""
+    view = a_tenure({"u": [(4, 5)]}, Options())
+    settings(view, u=3)
+    isr(view, tp(0, "u"), 4, 5)
+    assert health_gate(view) is None
+
+
+def test_settings_are_asked_for_only_where_the_isr_has_shrunk() -> None:
+    """A cluster has very many topics."""
+    view = a_view()
+    isr(view, tp(), 1, 2, 3)
+    assert topics_in_question(view, TIMER) == set()
+    isr(view, tp(0, "u"), 4, 5)
+    assert view.due.health
+    assert topics_in_question(view, view.due) == {"u"}
+    settings(view, u=1)
+    assert topics_in_question(view, TIMER) == set()
+
+
+def test_settings_of_what_holds_the_work_are_read_again() -> None:
+    """An operator may lower min.insync.replicas to let it go on."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    assert topics_in_question(view, TIMER) == {"u"}
+    settings(view, u=1)
+    assert health_gate(view) is None
+
+
+def test_unknown_settings_hold_steps_only_while_they_are_being_read() -> None:
+    """A topic nobody can tell anything about must not hold the cluster's work for ever."""
+    view = a_view()
+    isr(view, tp(0, "u"), 4)
+    blocked = health_gate(view)
+    assert blocked is not None
+    assert "u" in blocked.detail
+    settings(view, u="no broker answers")
+    assert health_gate(view) is None
+    settings(view, u=2)
+    assert health_gate(view) is not None
+
+
+def test_partition_of_ours_holds_nobody() -> None:
+    """Moving it may be its cure: the dead replica is what the plan replaces."""
+    view = a_view()
+    settings(view, t=2, u=2)
+    isr(view, tp(), 1)
+    assert health_gate(view) is not None
+    reassign(view, tp(), 1, 2, 7)
+    assert health_gate(view) is None
+    apply(view, GoalEndedRecord(tp(), None, RequestId("r"), "cancelled"), NOW)
+    assert health_gate(view) is not None
+
+
+@pytest.mark.parametrize("mode", [UnderMinIsr.WARN, UnderMinIsr.IGNORE])
+def test_operator_may_have_steps_begin_all_the_same(mode: UnderMinIsr) -> None:
+    """He may know better."""
+    view = a_view(mode)
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    assert health_gate(view) is None
+    assert bool(topics_in_question(view, TIMER)) is (mode is UnderMinIsr.WARN)
+    assert "u-0" in under_min_isr_sentence(view)
+
+
+def test_names_are_bounded_and_the_number_is_told() -> None:
+    """A dead broker leaves thousands."""
+    view = a_view()
+    settings(view, u=2)
+    for number in range(8):
+        isr(view, tp(number, "u"), 4)
+    sentence = under_min_isr_sentence(view)
+    assert "8 partitions" in sentence
+    assert sentence.count("u-") == NAMED_MAX
+    assert sentence.endswith("...")
+
+
+def test_nothing_is_known_after_the_tenure() -> None:
+    """States are read in a tenure only."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    observe(view, Deposed("over"), NOW)
+    assert view.shrunk == view.under_min_isr == {}
+
+
+def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> None:
+    """What only takes away helps, and what was asked back goes back."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    reassign(view, tp(), 1, 2, 7)
+    moved = view.reassignments[tp()]
+    budget = Budget(view, NOW, None, health_gate(view))
+    assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) == health_gate(view)
+    assert budget.gate(tp(), moved, (), BrokerId(1)) is None
+    moved.goal = replace(moved.goal, cancelled_by=RequestId("cancel-1"))
+    assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) is None
+
+
+STATES = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([(4, 5, 6), (4, 5), (4,)]), st.booleans()),
+    max_size=20,
+)
+
+
+@given(STATES, st.integers(1, 3))
+def test_lists_kept_as_states_come_equal_those_made_at_once(
+    changes: list[tuple[int, tuple[int, ...], bool]], least: int
+) -> None:
+    """Whatever order states, settings and reassignments came in."""
+    view = a_view()
+    for index, (number, members, ours) in enumerate(changes):
+        isr(view, tp(number, "u"), *members)
+        if ours:
+            reassign(view, tp(number, "u"), 1, 2, 3)
+        if index == len(changes) // 2:
+            settings(view, u=least)
+    kept = (set(view.shrunk), set(view.under_min_isr), set(view.unjudged_topics))
+    view.shrunk.clear()
+    view.under_min_isr.clear()
+    view.unjudged_topics.clear()
+    for partition in view.partitions():
+        judge(view, partition)
+    assert (set(view.shrunk), set(view.under_min_isr), set(view.unjudged_topics)) == kept

@@ -1,0 +1,156 @@
+"""Sizes are asked for where there is work, and tell what producers send meanwhile."""
+
+from __future__ import annotations
+
+from controller.core.agendas import Due
+from controller.core.apply import apply, issued
+from controller.core.effects import MeasureSizes, SetTimer
+from controller.core.events import SizesRead
+from controller.core.leases import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    Entity,
+    EntityConfig,
+    Lease,
+)
+from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, ZkVersion
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import GoalEndedRecord
+from controller.core.sizes import GROWTH_AFTER_S, SOON_S, follow_sizes, slow_throttles
+from controller.core.view import ClusterView
+from controller.core.works import Load
+from tests.core.builders import replicas, tp
+from tests.core.well_views import NOW, a_tenure, reassign
+
+
+def a_view() -> ClusterView:
+    """Return a cluster with one topic of four partitions."""
+    return a_tenure({"t": [(1, 2, 3)] * 4}, Options())
+
+
+def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
+    """Return what is asked for so long after the begin, and note that it was."""
+    at = Instant(NOW + seconds)
+    partitions: tuple[TopicPartition, ...] = ()
+    for effect in follow_sizes(view, Due(timer=True), at).effects:
+        issued(view, effect, at)
+        if isinstance(effect, MeasureSizes):
+            partitions += effect.partitions
+    return partitions
+
+
+def told(view: ClusterView, seconds: float, **sizes: int) -> None:
+    """Let sizes be told so long after the begin; ``p0`` is partition 0."""
+    read = {tp(int(name[1:])): size for name, size in sizes.items()}
+    observe(view, SizesRead(read), Instant(NOW + seconds))
+
+
+def test_nothing_is_asked_without_work() -> None:
+    """Brokers answer for partitions they are about to copy, not for a cluster at rest."""
+    assert asked(a_view(), 0) == ()
+
+
+def test_sizes_of_what_is_in_work_are_asked_for_from_time_to_time() -> None:
+    """All together, once per interval."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    assert asked(view, 0) == (tp(0),)
+    assert asked(view, 59) == ()
+    assert asked(view, 60) == (tp(0),)
+
+
+def test_new_reassignments_are_asked_for_soon_and_together() -> None:
+    """A limit on bytes and an order by size need them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    asked(view, 0)
+    view.due.sizes = False
+    reassign(view, tp(1), 1, 2, 4)
+    reassign(view, tp(2), 1, 2, 4)
+    assert view.due.sizes
+    view.unmeasured_since = Instant(NOW + 10)
+    assert asked(view, 10) == ()
+    timers = follow_sizes(view, view.due, Instant(NOW + 10)).effects
+    assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
+    assert asked(view, 10 + SOON_S) == (tp(1), tp(2))
+    assert asked(view, 12) == ()
+
+
+def test_daemon_that_does_not_lead_asks_nothing() -> None:
+    """The leading one does."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    view.leading = False
+    assert asked(view, 0) == ()
+
+
+def test_growth_is_what_was_added_per_second() -> None:
+    """Two sizes make a rate; less than before is no growth."""
+    view = a_view()
+    for number in range(2):
+        reassign(view, tp(number), 1, 2, 4)
+    told(view, 0, p0=1000, p1=1000)
+    assert view.growth == {}
+    told(view, 60, p0=7000, p1=400)
+    assert view.growth == {tp(0): 100.0, tp(1): 0.0}
+
+
+def test_sizes_that_follow_closely_make_no_rate() -> None:
+    """A segment is counted when it is flushed; a second is too short for that."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    told(view, 0, p0=1000)
+    told(view, GROWTH_AFTER_S / 2, p0=99_000)
+    assert view.growth == {}
+    assert view.sizes == {tp(0): 99_000}
+    told(view, 10, p0=2000)
+    assert view.growth == {tp(0): 100.0}
+
+
+def test_sizes_of_what_is_done_are_forgotten() -> None:
+    """And an answer that comes late does not bring them back."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    told(view, 0, p0=1000)
+    apply(view, GoalEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
+    told(view, 60, p0=7000)
+    assert view.sizes == view.growth == {}
+
+
+def copying(rate: str) -> ClusterView:
+    """Return a view in which partitions 0 and 1 grow by 100 bytes/s each while 4 copies from 1."""
+    view = a_view()
+    for number in range(2):
+        reassign(view, tp(number), 1, 2, 4)
+        view.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
+    told(view, 0, p0=0, p1=0)
+    told(view, 60, p0=6000, p1=6000)
+    for broker_id in (1, 4):
+        entity = Entity(f"brokers/{broker_id}")
+        values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
+        view.leases[entity] = Lease(entity, values, {}, ZkVersion(0))
+        view.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
+    return view
+
+
+def test_throttle_below_the_produce_rate_is_told_for_both_ends() -> None:
+    """The copies would never be in sync."""
+    slow = slow_throttles(copying("150"))
+    assert [(s.broker, s.receives, s.rate, s.growth) for s in slow] == [
+        (1, False, 150, 200.0),
+        (4, True, 150, 200.0),
+    ]
+    assert "broker 4 receives copies at 150 bytes/s" in str(slow[1])
+
+
+def test_throttle_above_the_produce_rate_is_not_told() -> None:
+    """It only takes longer."""
+    assert slow_throttles(copying("201")) == ()
+
+
+def test_partitions_that_wait_do_not_count() -> None:
+    """Only what is copied just now shares the throttle."""
+    view = copying("150")
+    view.reassignments[tp(1)].load = None
+    assert slow_throttles(view) == ()

@@ -1,0 +1,94 @@
+"""Which topics and brokers are concerned follows the reassignments as they come and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.leases import Entity
+from controller.core.model import BrokerId, Goal, PartitionAssignment, RequestId, Route
+from controller.core.stakes import Stakes, stake_of
+from tests.core.builders import replicas, tp
+
+GOAL = Goal(replicas(4, 2, 5), replicas(1, 2, 3), RequestId("r1"), Route.REQUEST)
+
+
+def test_stake_is_the_same_from_the_first_step_to_the_last() -> None:
+    """Else each step would rewrite the lists."""
+    first = stake_of(GOAL, PartitionAssignment(replicas(1, 2, 3)))
+    during = stake_of(GOAL, PartitionAssignment(replicas(1, 2, 3, 4), replicas(4)))
+    between = stake_of(GOAL, PartitionAssignment(replicas(2, 3, 4)))
+    assert first == during == between
+    assert first.sources == replicas(1, 2, 3)
+    assert first.receivers == replicas(4, 5)
+
+
+def test_dropped_original_receives_on_the_way_back() -> None:
+    """It is copied again; what is still in place is not."""
+    back = replace(GOAL, target=replicas(1, 2, 3), abandoned=frozenset(replicas(4, 5)))
+    stake = stake_of(back, PartitionAssignment(replicas(2, 3, 4)))
+    assert stake.receivers == replicas(1)
+    assert set(stake.sources) == set(replicas(1, 2, 3, 4, 5))
+
+
+def test_unknown_originals_are_those_that_are_not_being_added() -> None:
+    """Somebody else began it before we were told."""
+    goal = replace(GOAL, original=None)
+    stake = stake_of(goal, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
+    assert stake.sources == replicas(1, 2)
+    assert stake.receivers == replicas(4, 5)
+
+
+GOALS = st.builds(
+    lambda target, request: replace(
+        GOAL, target=tuple(BrokerId(b) for b in target), request=RequestId(request)
+    ),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True),
+    st.sampled_from(["r1", "r2"]),
+)
+MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | GOALS), max_size=30)
+
+
+@given(MOVES)
+def test_counts_equal_those_of_what_is_open(moves: list[tuple[int, Goal | None]]) -> None:
+    """However reassignments came, changed and went."""
+    stakes, open_goals = Stakes(), dict[int, Goal]()
+    for number, goal in moves:
+        if goal is None:
+            stakes.drop(tp(number))
+            open_goals.pop(number, None)
+        else:
+            stakes.put(tp(number), goal, None)
+            open_goals[number] = goal
+    fresh = Stakes()
+    for number, goal in open_goals.items():
+        fresh.put(tp(number), goal, None)
+    assert stakes.requests == fresh.requests
+    assert stakes.topics == fresh.topics
+
+
+def test_end_of_one_of_many_concerns_nobody() -> None:
+    """Only the last of its request changes what has to stand."""
+    stakes = Stakes()
+    for number in range(3):
+        stakes.put(tp(number), GOAL, None)
+    stakes.unsettled.clear()
+    stakes.drop(tp(0))
+    stakes.drop(tp(1))
+    assert stakes.unsettled == {}
+    stakes.drop(tp(2))
+    assert set(stakes.unsettled) == {Entity("topics/t")} | {
+        Entity(f"brokers/{n}") for n in range(1, 6)
+    }
+
+
+def test_newer_note_is_not_settled_by_an_older_look() -> None:
+    """What was decided on may be of yesterday."""
+    stakes = Stakes()
+    stakes.note(Entity("topics/t"))
+    seen = stakes.unsettled[Entity("topics/t")]
+    stakes.note(Entity("topics/t"))
+    assert not stakes.settle(Entity("topics/t"), seen)
+    assert Entity("topics/t") in stakes.unsettled

@@ -1,0 +1,397 @@
+"""Throttles are set before the first copy, stand as long as they are needed, and leave no trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.core.controls import Controls, Limits, RequestLimits
+from controller.core.effects import ReadEntityConfigs
+from controller.core.events import BrokersRead, GuardsRead
+from controller.core.leases import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Entity,
+    EntityConfig,
+    Lease,
+)
+from controller.core.model import BlockedBy, BrokerId, RequestId, Route, TopicPartition, ZkVersion
+from controller.core.observe import observe
+from controller.core.records import GoalRecord, LeaseEndedRecord, LeaseRecord
+from controller.core.throttles import CHANGES_MAX, follow_throttles
+from tests.core.builders import broker, replicas, tp
+from tests.core.throttle_rigs import REQUEST, ThrottleRig
+
+OTHER = RequestId("request_0000000002")
+ORDERS = "topics/orders"
+GUARDS = GuardsRead(
+    controller_broker=BrokerId(1),
+    controller_is_ephemeral=True,
+    kraft_controller_epoch=-1,
+    feature_enabled=False,
+    migration=None,
+)
+
+
+def orders(partition: int = 0) -> TopicPartition:
+    """Return a partition of the topic."""
+    return tp(partition, "orders")
+
+
+def rig(**settings: dict[str, str]) -> ThrottleRig:
+    """Return a rig that is warm, with these settings of ``topics/orders`` and of brokers."""
+    made = ThrottleRig()
+    for name, values in settings.items():
+        entity = ORDERS if name == "orders" else f"brokers/{name.removeprefix('broker')}"
+        made.settings[Entity(entity)] = EntityConfig(values, ZkVersion(3))
+    made.begin()
+    return made
+
+
+def rates(text: str) -> dict[str, str]:
+    """Return both rates of a broker."""
+    return {LEADER_RATE: text, FOLLOWER_RATE: text}
+
+
+def test_lists_and_rates_are_set_for_sources_and_targets() -> None:
+    """Leaders list every replica from before, followers only what has to be copied."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4), orders(2): (5, 3, 2)}, throttle=1000)
+    assert made.values(ORDERS) == {
+        LEADER_REPLICAS: "0:1,0:2,0:3,2:1,2:2,2:3",
+        FOLLOWER_REPLICAS: "0:4,2:5",
+    }
+    for broker_id in range(1, 6):
+        assert made.values(f"brokers/{broker_id}") == rates("1000")
+    assert made.values("brokers/6") == {}
+    assert made.gate(orders(0)) is None
+
+
+def test_no_step_begins_before_its_throttle_stands() -> None:
+    """Once copies run, a throttle comes too late."""
+    made = rig()
+    made.forbidden.add(Entity(ORDERS))
+    made.ask_for({orders(): (1, 2, 4)})
+    blocked = made.gate(orders())
+    assert blocked is not None
+    assert blocked.by is BlockedBy.THROTTLE
+    assert "topics/orders" in blocked.detail
+    assert "no_auth" in blocked.detail
+    made.forbidden.clear()
+    made.refresh(6.0)
+    assert made.gate(orders()) is None
+
+
+def test_write_that_is_forbidden_is_not_tried_again_at_once() -> None:
+    """Permissions do not change within milliseconds."""
+    made = rig()
+    made.forbidden.add(Entity(ORDERS))
+    made.ask_for({orders(): (1, 2, 4)})
+    made.refresh(1.0)
+    assert sum(isinstance(w, LeaseRecord) and w.lease.entity == ORDERS for w in made.writes) == 1
+
+
+def test_settings_that_cannot_be_read_hold_the_step_with_their_reason() -> None:
+    """Full speed is no answer to garbage."""
+    made = ThrottleRig()
+    made.settings[Entity(ORDERS)] = "not JSON"
+    made.begin()
+    made.ask_for({orders(): (1, 2, 4)})
+    blocked = made.gate(orders())
+    assert blocked is not None
+    assert "not JSON" in blocked.detail
+    made.settings[Entity(ORDERS)] = EntityConfig({}, ZkVersion(9))
+    made.refresh(6.0)
+    assert made.gate(orders()) is None
+
+
+def test_request_without_throttle_waits_for_nothing_and_reads_nothing() -> None:
+    """Most requests have none."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)}, throttle=None)
+    assert made.gate(orders()) is None
+    assert made.reads == []
+    assert made.writes == []
+
+
+def test_nothing_is_rewritten_when_a_partition_ends_before_the_others() -> None:
+    """A plan of thousands of partitions would else rewrite its topics thousands of times."""
+    made = rig()
+    made.ask_for({orders(n): (1, 2, 4) for n in range(4)})
+    written = len(made.writes)
+    made.end(orders(0), orders(1), orders(2))
+    assert len(made.writes) == written
+    assert "0:4" in made.values(ORDERS)[FOLLOWER_REPLICAS]
+
+
+def test_everything_is_as_before_when_the_last_partition_ended() -> None:
+    """Settings nobody else touched are gone, and so are the leases."""
+    made = rig(orders={"retention.ms": "1000"})
+    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
+    made.end(orders(0), orders(1))
+    assert made.values(ORDERS) == {"retention.ms": "1000"}
+    assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
+    assert made.view.leases == {}
+    assert made.view.entity_configs == {}
+
+
+def test_topic_without_open_partitions_is_lifted_while_the_request_goes_on() -> None:
+    """A lease lasts as long as the topic needs it, not as the request lasts."""
+    made = ThrottleRig(topics={"orders": 1, "payments": 1})
+    made.begin()
+    made.ask_for({orders(): (1, 2, 4), tp(0, "payments"): (1, 2, 5)})
+    made.end(orders())
+    assert made.values(ORDERS) == {}
+    assert made.values("topics/payments") != {}
+    assert made.values("brokers/4") == {}
+    assert made.values("brokers/1") == rates("1000000")
+
+
+def test_rate_of_a_broker_is_the_lowest_of_the_requests_that_concern_it() -> None:
+    """Its setting cannot tell requests apart."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
+    made.ask_for({orders(1): (1, 2, 5)}, throttle=700, request=OTHER)
+    assert made.values("brokers/1") == rates("700")
+    assert made.values("brokers/4") == rates("5000")
+    made.end(orders(1))
+    assert made.values("brokers/1") == rates("5000")
+
+
+def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
+    """Lists do not depend on it."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
+    made.writes.clear()
+    limits = Limits(requests={REQUEST: RequestLimits(throttle=9000)})
+    made.view.controls = Controls(limits=limits)
+    made.change_controls()
+    assert made.values("brokers/4") == rates("9000")
+    written = [w.lease.entity for w in made.writes if isinstance(w, LeaseRecord)]
+    assert sorted(written) == [f"brokers/{n}" for n in range(1, 5)]
+    made.end(orders(0))
+    assert made.values("brokers/4") == {}
+
+
+def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
+    """``reassigner throttle`` sets it; the request's own goes first."""
+    made = rig()
+    made.view.controls = Controls(throttle=300)
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
+    made.ask_for({orders(1): (1, 2, 5)}, throttle=800, request=OTHER)
+    assert made.values("brokers/4") == rates("300")
+    assert made.values("brokers/5") == rates("800")
+    made.view.controls = Controls()
+    made.change_controls()
+    assert made.values("brokers/4") == {}
+    assert made.values("brokers/5") == rates("800")
+
+
+def test_rate_of_the_operator_stays_and_is_told() -> None:
+    """It was there first; what he wants is not ours to know."""
+    made = rig(broker4={LEADER_RATE: "77"})
+    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    assert made.values("brokers/4") == {LEADER_RATE: "77", FOLLOWER_RATE: "1000"}
+    assert made.view.kept_throttles == {Entity("brokers/4"): (f"{LEADER_RATE}=77",)}
+    assert made.gate(orders()) is None
+    made.end(orders())
+    assert made.values("brokers/4") == {LEADER_RATE: "77"}
+
+
+def test_every_replica_of_the_operator_stays() -> None:
+    """A list that names all needs nothing added, and nothing taken out at the end."""
+    made = rig(orders={FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"})
+    made.ask_for({orders(): (1, 2, 4)})
+    assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
+    assert Entity(ORDERS) not in made.view.leases
+    assert made.gate(orders()) is None
+    made.end(orders())
+    assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
+
+
+def test_list_of_the_operator_is_added_to_and_given_back_in_his_order() -> None:
+    """What was there comes first and stays as it was."""
+    made = rig(orders={FOLLOWER_REPLICAS: "3:7,0:4"})
+    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
+    assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "3:7,0:4,1:5"
+    made.end(orders(0), orders(1))
+    assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "3:7,0:4"}
+
+
+def test_what_others_add_meanwhile_stays() -> None:
+    """Only what we added is taken out."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: "0:4,3:6", "retention.ms": "5"})
+    made.end(orders())
+    assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "3:6", "retention.ms": "5"}
+
+
+def test_rate_changed_by_somebody_else_is_left_alone_at_the_end() -> None:
+    """It is his now."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.operator_sets("brokers/4", **{FOLLOWER_RATE: "5"})
+    made.end(orders())
+    assert made.values("brokers/4") == {FOLLOWER_RATE: "5"}
+    assert Entity("brokers/4") not in made.view.leases
+
+
+def test_throttle_somebody_cleared_is_set_again() -> None:
+    """The stock tool's ``--verify`` clears those of all brokers when it sees nothing moving."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.operator_sets("brokers/4", **{FOLLOWER_RATE: None, LEADER_RATE: None})
+    made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: None})
+    made.refresh(made.view.options.config_refresh_s)
+    assert made.values("brokers/4") == rates("1000")
+    assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "0:4"
+
+
+def test_rejected_write_is_decided_anew_on_what_stands_there() -> None:
+    """Somebody else's change between our read and our write is kept."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)})
+    made.operator_sets(ORDERS, **{"retention.ms": "5"})
+    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    assert made.values(ORDERS)["retention.ms"] == "5"
+    assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "0:4,1:5"
+
+
+def test_dead_broker_gets_its_rate_when_it_is_back() -> None:
+    """It copies nothing before, and nothing waits for it."""
+    made = rig()
+    alive = {BrokerId(n): broker(n) for n in range(1, 8)}
+    observe(made.view, BrokersRead({b: r for b, r in alive.items() if b != 3}), made.now)
+    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    assert made.gate(orders()) is None
+    assert made.values("brokers/3") == {}
+    observe(made.view, BrokersRead(alive), made.now)
+    assert made.gate(orders()) is not None
+    made.settle()
+    assert made.values("brokers/3") == rates("1000")
+    made.end(orders())
+    assert made.values("brokers/3") == {}
+
+
+def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
+    """Nobody needs them any more; it takes no controller to clean up."""
+    made = ThrottleRig()
+    made.settings[Entity("brokers/5")] = EntityConfig({**rates("9"), "x": "y"}, ZkVersion(4))
+    made.leases = {
+        Entity("brokers/5"): Lease(
+            Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0)
+        )
+    }
+    made.view.tenure = None
+    made.view.listed = frozenset()
+    assert not made.view.is_warm
+    made.begin()
+    assert made.values("brokers/5") != {"x": "y"}
+    warm = made.view
+    warm.listed = frozenset(warm.topics)
+    warm.legacy_read = warm.orphans_read = warm.cancellation_read = warm.queue_read = True
+    warm.kill_switch = False
+    warm.deletions = warm.submissions_listed = frozenset()
+    warm.guards = GUARDS
+    assert warm.is_warm
+    made.change_controls()
+    assert made.values("brokers/5") == {"x": "y"}
+    assert warm.leases == {}
+
+
+def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
+    """After a restart nothing seems to need them; that is only because nothing was read."""
+    made = ThrottleRig()
+    made.settings[Entity("brokers/5")] = EntityConfig(rates("9"), ZkVersion(4))
+    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
+    made.leases = {Entity("brokers/5"): lease}
+    made.view.goals_read = False
+    made.begin()
+    assert made.writes == []
+
+
+def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
+    """Writing them would bring settings of a topic to life that is gone."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    del made.settings[Entity(ORDERS)]
+    made.end(orders())
+    assert Entity(ORDERS) not in made.settings
+    assert Entity(ORDERS) not in made.view.leases
+    ended = [w for w in made.writes if isinstance(w, LeaseEndedRecord) and w.entity == ORDERS]
+    assert ended[-1].values is None
+
+
+def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() -> None:
+    """A rollback copies too, in the other direction."""
+    made = rig()
+    made.ask_for({orders(): (4, 5, 3)})
+    moved = replace(made.view.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
+    made.view.topics["orders"].partitions[0] = moved
+    goal = made.view.reassignments[orders()].goal
+    back = replace(
+        goal,
+        target=replicas(1, 2, 3),
+        cancelled_by=RequestId("cancel-1"),
+        abandoned=frozenset(replicas(4, 5)),
+    )
+    made.apply(GoalRecord(orders(), back))
+    assert made.gate(orders()) is not None
+    made.settle()
+    assert made.gate(orders()) is None
+    assert "0:1" in made.values(ORDERS)[FOLLOWER_REPLICAS]
+    assert "0:4" in made.values(ORDERS)[LEADER_REPLICAS]
+    made.end(orders())
+    assert made.values(ORDERS) == {}
+
+
+def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> None:
+    """The list was right for what was known when it was looked at."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)})
+    made.view.stakes.note(Entity(ORDERS))
+    decision = follow_throttles(made.view, made.view.take_due(), made.now)
+    goal = replace(made.view.reassignments[orders(0)].goal, target=replicas(1, 2, 6), version=None)
+    made.apply(GoalRecord(orders(1), goal))
+    for change in decision.changes:
+        made.commit(change)
+    assert made.gate(orders(1)) is not None
+    made.settle()
+    assert made.gate(orders(1)) is None
+    assert "1:6" in made.values(ORDERS)[FOLLOWER_REPLICAS]
+
+
+def test_many_topics_are_set_in_several_turns() -> None:
+    """A turn must not last longer than the claim does without us."""
+    made = ThrottleRig(topics={f"t{n}": 1 for n in range(CHANGES_MAX * 2)})
+    made.begin()
+    made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)})
+    assert all(made.values(f"topics/t{n}") for n in range(CHANGES_MAX * 2))
+    made.end(*list(made.view.reassignments))
+    made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)}, request=OTHER)
+    assert all(made.gate(p) is None for p in made.view.reassignments)
+
+
+def test_reassignment_that_others_began_is_not_throttled() -> None:
+    """Whoever began it set what he wanted."""
+    made = rig()
+    made.view.controls = Controls(throttle=300)
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
+    goal = replace(made.view.reassignments[orders(0)].goal, route=Route.FOREIGN, version=None)
+    made.apply(GoalRecord(orders(1), goal))
+    made.settle()
+    assert made.gate(orders(1)) is None
+    assert "1:4" not in made.values(ORDERS)[FOLLOWER_REPLICAS]
+
+
+def test_every_read_is_asked_for_once() -> None:
+    """What is being read is not asked for in each turn again."""
+    made = rig()
+    made.view.controls = Controls(throttle=300)
+    made.ask_for({orders(0): (1, 2, 4)})
+    assert len(made.reads) == len(set(made.reads))
+    made.view.stakes.note(Entity("brokers/7"))
+    effects = follow_throttles(made.view, made.view.take_due(), made.now).effects
+    assert not any(isinstance(e, ReadEntityConfigs) for e in effects)

@@ -1,0 +1,191 @@
+"""
+A view with throttled work, and the dynamic settings it meets: commits are compare-and-sets.
+
+``ThrottleRig`` plays ZooKeeper for ``throttles``: it answers reads, refuses a write whose version
+is not the one that stands there, and lets operators change settings behind our back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controller.core.agendas import Due
+from controller.core.apply import apply, invalidate, issued
+from controller.core.effects import Effect, ReadEntityConfigs
+from controller.core.events import EntityConfigsRead, LeasesRead
+from controller.core.lease_books import leases_refused, throttles_doubted
+from controller.core.leases import Entity, EntityConfig, Lease
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import (
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
+    Record,
+)
+from controller.core.submissions import RequestOptions
+from controller.core.throttles import follow_throttles, throttle_gate
+from controller.core.view import ClusterView, Tenure, Topic
+from controller.core.works import Request
+from tests.core.builders import broker, replicas
+
+REQUEST = RequestId("request_0000000001")
+CURRENT = (1, 2, 3)
+
+
+@dataclass
+class ThrottleRig:
+    """One view, the settings of its cluster, and every write that was made."""
+
+    topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 4})
+    """Partitions per topic, all on brokers 1, 2, 3 of 1 to 7."""
+    settings: dict[Entity, EntityConfig | str] = field(default_factory=dict)
+    leases: dict[Entity, Lease] = field(default_factory=dict)
+    forbidden: set[Entity] = field(default_factory=set)
+    """Settings that may not be written."""
+
+    def __post_init__(self) -> None:
+        """Know a cluster with nothing to do."""
+        view = self.view = ClusterView(Options())
+        self.now = Instant(1000.0)
+        self.writes: list[Record] = []
+        self.reads: list[Entity] = []
+        view.leading = True
+        view.tenure = Tenure(ControllerEpoch(7), self.now)
+        view.goals_read = view.history_read = view.controls_read = True
+        view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
+        for name, count in self.topics.items():
+            assignments = {n: PartitionAssignment(replicas(*CURRENT)) for n in range(count)}
+            view.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+            self.settings.setdefault(Entity(f"topics/{name}"), EntityConfig({}, ZkVersion(0)))
+
+    def begin(self) -> None:
+        """Read what is leased, and settle."""
+        observe(self.view, LeasesRead(dict(self.leases)), self.now)
+        self.settle()
+
+    def ask_for(
+        self,
+        partitions: Mapping[TopicPartition, Sequence[int]],
+        *,
+        throttle: int | None = 1_000_000,
+        request: RequestId = REQUEST,
+    ) -> None:
+        """Accept a request with these targets, all in one turn."""
+        self.view.requests[request] = Request(
+            Route.REQUEST, self.now, options=RequestOptions(throttle=throttle)
+        )
+        for partition, target in partitions.items():
+            goal = Goal(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
+            self.apply(GoalRecord(partition, goal))
+        self.settle()
+
+    def end(self, *partitions: TopicPartition) -> None:
+        """Let reassignments end."""
+        for partition in partitions:
+            goal = self.view.reassignments[partition].goal
+            self.apply(GoalEndedRecord(partition, goal.version, goal.request, "cancelled"))
+        self.settle()
+
+    def operator_sets(self, entity: str, **values: str | None) -> None:
+        """Change settings behind our back; underscores stand for dots, None takes one out."""
+        known = self.settings.get(Entity(entity))
+        config = known if isinstance(known, EntityConfig) else EntityConfig({}, None)
+        merged = dict(config.values)
+        for name, value in values.items():
+            key = name.replace("_", ".")
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = value
+        version = ZkVersion(0) if config.version is None else ZkVersion(config.version + 1)
+        self.settings[Entity(entity)] = EntityConfig(merged, version)
+
+    def values(self, entity: str) -> dict[str, str]:
+        """Return what stands in an entity's settings."""
+        config = self.settings.get(Entity(entity))
+        return dict(config.values) if isinstance(config, EntityConfig) else {}
+
+    def gate(self, partition: TopicPartition) -> Blocked | None:
+        """Return what keeps the partition's step from beginning."""
+        return throttle_gate(self.view, partition, self.view.reassignments[partition].goal)
+
+    def refresh(self, seconds: float) -> None:
+        """Let time pass and a timer fire."""
+        self.now = Instant(self.now + seconds)
+        self.view.due.timer = True
+        self.settle()
+
+    def change_controls(self) -> None:
+        """Have everything looked at, as a change of the controls does."""
+        throttles_doubted(self.view)
+        self.settle()
+
+    def apply(self, record: Record) -> None:
+        """Fold a record."""
+        apply(self.view, record, self.now)
+
+    def settle(self) -> None:
+        """Decide, commit and answer until nothing is due."""
+        for _ in range(100):
+            due = self.view.take_due()
+            if not due:
+                return
+            self.turn(due)
+        raise AssertionError("throttles do not come to rest")
+
+    def turn(self, due: Due | None = None) -> None:
+        """Decide, commit and answer once."""
+        decision = follow_throttles(self.view, due or Due(throttles=True), self.now)
+        effects: list[Effect] = list(decision.effects)
+        for change in decision.changes:
+            effects += self.commit(change)
+        for effect in effects:
+            issued(self.view, effect, self.now)
+            if isinstance(effect, ReadEntityConfigs):
+                self.reads += effect.entities
+                nothing = EntityConfig({}, None)
+                found = {e: self.settings.get(e, nothing) for e in effect.entities}
+                observe(self.view, EntityConfigsRead(found), self.now)
+
+    def commit(self, change: Change) -> list[Effect]:
+        """Write a change if every version is the one that stands there."""
+        for record in change.records:
+            if not isinstance(record, LeaseRecord | LeaseEndedRecord):
+                continue
+            self.writes.append(record)
+            entity = record.lease.entity if isinstance(record, LeaseRecord) else record.entity
+            if entity in self.forbidden:
+                leases_refused(self.view, change, "no_auth", self.now)
+                return []
+            if record.values is not None and not self.write(entity, record):
+                return invalidate(self.view, change)
+        for record in change.records:
+            self.apply(record)
+        return []
+
+    def write(self, entity: Entity, record: LeaseRecord | LeaseEndedRecord) -> bool:
+        """Compare and set one entity's settings."""
+        known = self.settings.get(entity)
+        version = known.version if isinstance(known, EntityConfig) else None
+        if version != record.expected_version:
+            return False
+        following = ZkVersion(0) if version is None else ZkVersion(version + 1)
+        self.settings[entity] = EntityConfig(dict(record.values or ()), following)
+        return True

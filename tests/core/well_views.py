@@ -1,0 +1,79 @@
+"""Views in the middle of a tenure, for what is decided about the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from controller.core.apply import apply
+from controller.core.events import StatesRead, TopicConfigsRead
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    PartitionState,
+    RequestId,
+    Route,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import GoalRecord
+from controller.core.view import ClusterView, Tenure, Topic
+from tests.core.builders import broker, replicas
+
+NOW = Instant(1000.0)
+
+
+def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) -> ClusterView:
+    """Return a view of topics, each with the replicas of its partitions, on brokers 1 to 7."""
+    view = ClusterView(options)
+    view.leading = True
+    view.tenure = Tenure(ControllerEpoch(7), NOW)
+    view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
+    for name, partitions in topics.items():
+        assignments = {n: PartitionAssignment(replicas(*ids)) for n, ids in enumerate(partitions)}
+        view.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+    return view
+
+
+def isr(view: ClusterView, partition: TopicPartition, *ids: int, leader: int | None = None) -> None:
+    """Let a partition have this ISR; its first member leads, or nobody where -1 is given."""
+    known = view.states.get(partition)
+    version = ZkVersion(0) if known is None else ZkVersion(known.version + 1)
+    state = PartitionState(
+        BrokerId(ids[0]) if leader is None else BrokerId(leader),
+        LeaderEpoch(1),
+        replicas(*ids),
+        ControllerEpoch(7),
+        version,
+    )
+    observe(view, StatesRead({partition: state}), NOW)
+
+
+def leaderless(view: ClusterView, partition: TopicPartition, *ids: int) -> None:
+    """Let a partition have this ISR and nobody that leads."""
+    isr(view, partition, *ids, leader=NO_LEADER)
+
+
+def settings(view: ClusterView, **min_isr: int | str) -> None:
+    """Let topics' settings be read; a text is why they are not known."""
+    read = {
+        name: least if isinstance(least, str) else TopicConfig(least, unclean_leader_election=False)
+        for name, least in min_isr.items()
+    }
+    observe(view, TopicConfigsRead(read), NOW)
+
+
+def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None:
+    """Have a partition reassigned by us."""
+    assignment = view.known_assignment(partition)
+    original = None if assignment is None else assignment.replicas
+    goal = Goal(replicas(*target), original, RequestId("r"), Route.REQUEST)
+    apply(view, GoalRecord(partition, goal), NOW)
