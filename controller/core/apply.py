@@ -281,6 +281,7 @@ def _want_preferred(
 def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
     if view.legacy is None:
         return
+    view.legacy.written = True
     if record.replicas is None:
         view.legacy.entries.pop(record.partition, None)
     else:

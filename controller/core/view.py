@@ -72,6 +72,8 @@ class PlanNode:
     unreadable: str | None = None
     raw: bytes = b""
     stale: bool = False
+    written: bool = False
+    """Whether we wrote it since it was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import Deposed, GoalsRead, Orphan, OrphansRead, TimerFired
+from controller.core.events import Deposed, Orphan, OrphansRead, TimerFired
 from controller.core.model import BrokerId, Instant, Zxid
 from controller.core.options import Options
 from controller.core.tenures import LINGER_TIMER
@@ -44,6 +44,7 @@ def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() 
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0))
     orphan = Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")
     driver.observe(OrphansRead(frozenset({orphan})))
-    driver.observe(Deposed("another one"), GoalsRead({}, {}), OrphansRead(frozenset({orphan})))
+    driver.observe(Deposed("another one"), *driver.own_records())
+    driver.observe(OrphansRead(frozenset({orphan})))
     run_timers(driver)
     assert isinstance(driver.sent[-1], ClaimController)
