@@ -109,8 +109,7 @@ def run(settings: Settings) -> int:
     """
     ambush = ambush_of(os.environ)
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
-    # The Kafka client reports every lost connection as an error; the channels tell it themselves.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    quiet_kafka()
     if settings.engine is Engine.DELEGATED:
         raise NativeRefusedError(
             "engine delegated is not available in this version; use native on inter-broker "
@@ -120,6 +119,11 @@ def run(settings: Settings) -> int:
         host = _build(settings, stack, ambush)
         host.run()
     return 0
+
+
+def quiet_kafka() -> None:
+    """Silence the Kafka client: it reports every lost connection, and we tell them ourselves."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:

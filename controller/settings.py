@@ -248,7 +248,7 @@ class Settings(BaseSettings):
         20, description="Most preferred elections in one second."
     )
     stalled_after_s: Seconds = Field(
-        300.0, description="A partition in flight without progress for so long counts as stalled."
+        300.0, description="A partition that does not come on for so long counts as stalled."
     )
 
     security_protocol: SecurityProtocol = Field(

@@ -20,6 +20,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from controller.cli.displays import DisplayOpener, bars, json_lines, lines, nothing
+from controller.cli.doctor import diagnose, take_snapshot
 from controller.cli.execute import Execution, Wishes
 from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
@@ -108,6 +109,7 @@ def build_app(around: Surroundings) -> typer.Typer:
     app.command("verify", short_help="Compare a plan with the cluster.")(verbs.verify)
     app.command("status", short_help="Print what the leading daemon does.")(verbs.status)
     app.command("explain", short_help="Explain where one partition stands.")(verbs.explain)
+    app.command("doctor", short_help="Look for what is wrong.")(verbs.doctor)
     app.command("watch", short_help="Show progress while it happens.")(verbs.watch)
     return app
 
@@ -267,6 +269,26 @@ class Verbs:
             size = settings.options().step_size
             ended = explain(self._around, inspector, named, step_size=size, as_json=as_json)
         raise typer.Exit(ended)
+
+    def doctor(
+        self,
+        *,
+        zookeeper: ZookeeperOption = None,
+        config: ConfigOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """
+        Look for what is wrong with the cluster and with our own znodes. Changes nothing.
+
+        Example: reassigner doctor --zookeeper zk1:2181/kafka
+
+        Reads ZooKeeper and asks the brokers for their log directories. Exit code: 0 nothing wrong,
+        1 error, 2 there are findings.
+        """
+        settings = self._around.settings({"zookeeper": zookeeper}, config)
+        with self._around.inspect(settings) as inspector:
+            snapshot = take_snapshot(self._around, inspector, settings)
+        raise typer.Exit(diagnose(snapshot, as_json=as_json))
 
     # --- shared --------------------------------------------------------------------------------
 

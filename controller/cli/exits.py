@@ -16,6 +16,8 @@ class Exit(IntEnum):
     """An error, or wrong usage."""
     IN_PROGRESS = 2
     """Something is under way, or not accepted yet."""
+    FINDINGS = 2
+    """``doctor`` found something that somebody should look at."""
     REFUSED = 3
     """At least a part of what was asked for will not be done."""
     CANCELLED = 4

@@ -11,7 +11,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from controller.core.model import (
     BrokerId,
     Goal,
     LegacyPlan,
+    LiveBroker,
     PartitionState,
     Replicas,
     RequestId,
@@ -30,6 +31,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
+from controller.doctor.snapshots import BrokerAnswers, Znodes
 from controller.errors import SessionSuspendedError, TransientError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
@@ -77,7 +79,7 @@ class OperatorPort(Protocol):
 
 
 class InspectorPort(OperatorPort, Protocol):
-    """ZooKeeper as ``explain`` reads it; ``zk.inspections.Inspector`` implements it."""
+    """ZooKeeper as ``explain`` and ``doctor`` read it; ``zk.surveys.Surveyor`` implements it."""
 
     def read_states(
         self, partitions: Iterable[TopicPartition]
@@ -97,8 +99,21 @@ class InspectorPort(OperatorPort, Protocol):
         """Return how the last requests ended, the newest first."""
         ...
 
+    def survey_topics(self) -> Mapping[str, TopicAssignment]:
+        """Return every topic that can be understood."""
+        ...
+
+    def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
+        """Return the registrations that can be understood."""
+        ...
+
+    def survey(self) -> Znodes:
+        """Read everything the checks look at."""
+        ...
+
 
 Connect = Callable[[Settings], AbstractContextManager[OperatorPort]]
+AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
 
 
 def fetch_status(address: str) -> Mapping[str, Any]:
@@ -154,9 +169,20 @@ def connect_operator(settings: Settings) -> AbstractContextManager[OperatorPort]
 
 def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPort]:
     """Connect to ZooKeeper to look around."""
-    from controller.zk.inspections import Inspector  # noqa: PLC0415 - as above
+    from controller.zk.surveys import Surveyor  # noqa: PLC0415 - as above
 
-    return Inspector(settings)
+    return Surveyor(settings)
+
+
+def ask_brokers(
+    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
+) -> BrokerAnswers:
+    """Ask the brokers what they hold."""
+    from controller.brokers.surveys import BrokerSurvey  # noqa: PLC0415 - as above
+    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+
+    quiet_kafka()
+    return BrokerSurvey(security_of(settings), listeners_of(settings)).ask(brokers, topics)
 
 
 def run_daemon(settings: Settings) -> int:
@@ -173,6 +199,7 @@ class Surroundings:
     environ: Mapping[str, str]
     connect: Connect = connect_operator
     inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
+    ask_brokers: AskBrokers = ask_brokers
     fetch: Callable[[str], Mapping[str, Any]] = fetch_status
     fetch_explanation: Callable[[str, TopicPartition], Mapping[str, Any]] = fetch_explanation
     run_daemon: Callable[[Settings], int] = run_daemon

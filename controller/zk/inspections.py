@@ -1,8 +1,7 @@
 """
-ZooKeeper as ``explain`` and ``doctor`` read it: everything, and nothing is written.
+ZooKeeper as ``explain`` reads it: a partition's state, its orphan records, how requests ended.
 
-Beyond what the other verbs read: states, orphan records, outcomes, and the whole of the cluster's
-znodes as one snapshot. What cannot be understood is returned with its reason, never raised.
+Nothing is written. What cannot be understood is returned with its reason, never raised.
 """
 
 from __future__ import annotations

@@ -164,18 +164,10 @@ class Levels:
         controller = self._reader.get_watched(paths.CONTROLLER, watcher)
         feature = self._reader.get_watched(paths.FEATURE, watcher)
         migration = self._reader.get_watched(paths.MIGRATION, watcher)
-        named = None if controller is None else decode_controller(controller.data)
-        if isinstance(named, str):
-            warn_unreadable(paths.CONTROLLER, named)
-            named = None
-        return GuardsRead(
-            controller_broker=None if named is None else named.broker_id,
-            controller_is_ephemeral=controller is not None and controller.owner != 0,
-            kraft_controller_epoch=NOT_KRAFT if named is None else named.kraft_controller_epoch,
-            # What cannot be understood counts as enabled: a wrong guess would freeze the ISR.
-            feature_enabled=feature is not None and decode_feature(feature.data) is not False,
-            migration=None if migration is None else decode_migration(migration.data),
-        )
+        guards, problem = guards_of(controller, feature, migration)
+        if problem is not None:
+            warn_unreadable(paths.CONTROLLER, problem)
+        return guards
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -207,3 +199,22 @@ class Levels:
                 _, child, grandchild = path.rsplit("/", 2)
                 rows.append((path, child, grandchild, znode))
         return rows
+
+
+def guards_of(
+    controller: ZnodeRead | None, feature: ZnodeRead | None, migration: ZnodeRead | None
+) -> tuple[GuardsRead, str | None]:
+    """Return what three znodes say about being the controller, and what is wrong with the first."""
+    named = None if controller is None else decode_controller(controller.data)
+    problem = named if isinstance(named, str) else None
+    if isinstance(named, str):
+        named = None
+    guards = GuardsRead(
+        controller_broker=None if named is None else named.broker_id,
+        controller_is_ephemeral=controller is not None and controller.owner != 0,
+        kraft_controller_epoch=NOT_KRAFT if named is None else named.kraft_controller_epoch,
+        # What cannot be understood counts as enabled: a wrong guess would freeze the ISR.
+        feature_enabled=feature is not None and decode_feature(feature.data) is not False,
+        migration=None if migration is None else decode_migration(migration.data),
+    )
+    return guards, problem

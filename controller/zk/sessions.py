@@ -195,7 +195,7 @@ class Session:
 
     def _cluster_acl(self) -> list[Any]:
         """Return the permissions the cluster gives its own znodes."""
-        for path in (paths.TOPICS, "/admin"):
+        for path in paths.KAFKA_ROOTS:
             try:
                 acls, _ = self.ask(self.client.get_acls_async(path))
             except NoNodeError:

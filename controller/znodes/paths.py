@@ -21,6 +21,8 @@ BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 FEATURE: Final = "/feature"
 MIGRATION: Final = "/migration"
+TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
 
 LEGACY_PLAN: Final = "/admin/reassign_partitions"
 REQUESTS: Final = "/admin/reassignment_requests"
@@ -45,6 +47,12 @@ THROTTLE: Final = "/reassigner/control/throttle"
 LEASES: Final = "/reassigner/throttles"
 CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
+
+KAFKA_ROOTS: Final = (TOPICS, "/admin")
+"""Whose permissions ours follow: the first of these that is not open to everybody."""
+
+OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, GOALS, LEGACY_PLAN)
+"""Znodes of ours that others live below, and the one that plans are written to."""
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {"isr_notifications": ISR_NOTIFICATIONS, "log_dir_events": LOG_DIR_EVENTS}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
 
@@ -39,6 +40,8 @@ REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     4: LeaderAndIsrRequest,
     5: StopReplicaRequest,
     6: UpdateMetadataRequest,
+    32: DescribeConfigsRequest,
+    35: DescribeLogDirsRequest,
 }
 
 

@@ -17,6 +17,7 @@ from controller.core.model import (
     BrokerId,
     Goal,
     LegacyPlan,
+    LiveBroker,
     PartitionAssignment,
     PartitionState,
     Replicas,
@@ -27,9 +28,11 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.doctor.snapshots import Snapshot, Znodes
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import Settings
 from tests.core.builders import replicas
+from tests.doctor.builders import SnapshotBuilder
 
 CZXID = Zxid(0x2A)
 REQUEST = RequestId("legacy-000000000000002a")
@@ -96,6 +99,8 @@ class FakeCluster:
     ended: tuple[Summary, ...] = ()
     """Newest first."""
     deletions: frozenset[str] = frozenset()
+    snapshot: Snapshot = field(default_factory=lambda: SnapshotBuilder(1).build())
+    """What `doctor` finds."""
     leader: str | None = "daemon:8095"
     explanations: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
     """What the daemon answers about partitions; it does not answer about others."""
@@ -170,6 +175,18 @@ class FakeCluster:
         """Return how requests ended."""
         return self.ended
 
+    def survey_topics(self) -> Mapping[str, TopicAssignment]:
+        """Return the topics of the snapshot."""
+        return self.snapshot.topics_before
+
+    def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
+        """Return the brokers of the snapshot."""
+        return self.snapshot.znodes.brokers
+
+    def survey(self) -> Znodes:
+        """Return the znodes of the snapshot."""
+        return self.snapshot.znodes
+
     # --- OperatorPort --------------------------------------------------------------------------
 
     def read_plan(self) -> LegacyPlan | None:
@@ -233,6 +250,7 @@ class Terminal:
             environ=self.environ,
             connect=self._connect,
             inspect=self._connect,
+            ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
             fetch=self._fetch,
             fetch_explanation=self._fetch_explanation,
             run_daemon=self._run_daemon,

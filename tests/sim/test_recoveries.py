@@ -68,7 +68,10 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
         case KafkasEnd.PLAN:
             assert cell.replicas() == cell.targets()
         case KafkasEnd.IN_FLIGHT:
-            assert cell.waiting() == ({2} if len(shape.targets) > 2 else set())
+            left = {2} if len(shape.targets) > 2 else set()
+            # The last sends of one move may wait for a broker's answer while the next begins.
+            may_have_begun = left if boundary is Boundary.B8_UPDATE_METADATA_SENT else set()
+            assert left - may_have_begun <= cell.waiting() <= left
         case KafkasEnd.NOTHING:
             assert cell.left == cell.targets()
 

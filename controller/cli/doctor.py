@@ -1,0 +1,79 @@
+"""``doctor``: take a snapshot of the cluster, run the checks, print what they find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+from controller.cli.exits import Exit
+from controller.cli.reports import say, say_json
+from controller.cli.surroundings import InspectorPort, Surroundings
+from controller.doctor.examinations import examine
+from controller.doctor.findings import Finding, Severity
+from controller.doctor.snapshots import Snapshot
+from controller.errors import TransientError
+from controller.settings import Settings
+
+EACH_MAX: Final = 10
+"""Findings of one check that are printed; --json prints them all."""
+
+
+def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Settings) -> Snapshot:
+    """Look at ZooKeeper, then at the brokers, then at ZooKeeper again (see ``Snapshot``)."""
+    topics = inspector.survey_topics()
+    brokers = inspector.survey_brokers()
+    answers = around.ask_brokers(settings, brokers.values(), topics)
+    return Snapshot(
+        znodes=inspector.survey(),
+        topics_before=topics,
+        brokers=answers,
+        controller_id=settings.controller_id,
+        daemon_problem=_daemon_problem(around, inspector),
+    )
+
+
+def _daemon_problem(around: Surroundings, inspector: InspectorPort) -> str | None:
+    address = inspector.leader_address()
+    if address is None:
+        return None
+    try:
+        around.fetch(address)
+    except TransientError as error:
+        return str(error)
+    return None
+
+
+def diagnose(snapshot: Snapshot, *, as_json: bool) -> Exit:
+    """Print what the checks find."""
+    findings = examine(snapshot)
+    if as_json:
+        say_json({"findings": [asdict(f) for f in findings], "counts": _counts(findings)})
+    else:
+        for line in _lines(findings):
+            say(line)
+    is_sound = all(f.severity is Severity.INFO for f in findings)
+    return Exit.DONE if is_sound else Exit.FINDINGS
+
+
+def _counts(findings: list[Finding]) -> dict[str, int]:
+    counted = Counter(f.severity for f in findings)
+    return {severity.value: counted[severity] for severity in Severity}
+
+
+def _lines(findings: list[Finding]) -> Iterator[str]:
+    of_check = Counter(f.check for f in findings)
+    printed: Counter[str] = Counter()
+    for finding in findings:
+        printed[finding.check] += 1
+        if printed[finding.check] <= EACH_MAX:
+            head = f"{finding.severity.value}: {finding.check}"
+            yield f"{head}: {finding.subject}: {finding.evidence}"
+        if printed[finding.check] == min(of_check[finding.check], EACH_MAX):
+            more = of_check[finding.check] - EACH_MAX
+            if more > 0:
+                yield f"  and {more} more like this (all with --json)"
+            yield f"  what to do: {finding.advice}"
+    counts = _counts(findings)
+    yield ", ".join(f"{number} {severity}" for severity, number in counts.items())

@@ -1,0 +1,256 @@
+"""
+ZooKeeper as ``doctor`` reads it: the whole of the cluster's znodes, as one value.
+
+Nothing is written. What cannot be understood is kept with its path and reason, never raised. Reads
+are pipelined, but a cluster of a hundred thousand partitions takes a while all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+from kazoo.security import Permissions
+
+from controller.core.events import Orphan
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    Goal,
+    LegacyPlan,
+    LiveBroker,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.doctor.snapshots import Znodes
+from controller.zk.inspections import Inspector
+from controller.zk.levels import guards_of
+from controller.zk.readers import Znode
+from controller.znodes import paths
+from controller.znodes.brokers import decode_broker
+from controller.znodes.goals import decode_goal
+from controller.znodes.leaders import decode_leader
+from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.orphans import decode_orphan
+from controller.znodes.throttles import decode_throttles
+from controller.znodes.topics import decode_topic
+
+
+class Surveyor(Inspector):
+    """A connection for one look at everything; use it as a context manager."""
+
+    def survey_brokers(self) -> dict[BrokerId, LiveBroker]:
+        """Return the registrations that can be understood."""
+        return self._survey_brokers({})
+
+    def survey_topics(self) -> dict[str, TopicAssignment]:
+        """Return every topic that can be understood."""
+        return self._survey_topics({}, {})
+
+    def survey(self) -> Znodes:
+        """Read everything the checks look at; a large cluster takes a while."""
+        unreadable: dict[str, str] = {}
+        sizes: dict[str, int] = {}
+        brokers = self._survey_brokers(unreadable)
+        topics = self._survey_topics(unreadable, sizes)
+        partitions = [TopicPartition(t, n) for t, a in topics.items() for n in a.partitions]
+        states: dict[TopicPartition, PartitionState] = {}
+        for partition, state in self.read_states(partitions).items():
+            if isinstance(state, str):
+                unreadable[paths.state_path(partition)] = state
+            elif state is not None:
+                states[partition] = state
+        guards, problem = guards_of(
+            *(self._znode(p) for p in (paths.CONTROLLER, paths.FEATURE, paths.MIGRATION))
+        )
+        if problem is not None:
+            unreadable[paths.CONTROLLER] = problem
+        return Znodes(
+            brokers=brokers,
+            topics=topics,
+            states=states,
+            goals=self._survey_goals(unreadable, sizes),
+            orphans=self._survey_orphans(unreadable),
+            legacy=self._survey_plan(sizes),
+            deletions=self.read_deletions(),
+            guards=guards,
+            daemons=self._survey_daemons(),
+            kill_switch=self._znode(paths.KILL_SWITCH) is not None,
+            notifications={
+                path: len(self._children(path)) for path in paths.NOTIFICATION_DIRECTORIES.values()
+            },
+            sizes=sizes,
+            acls=self._survey_acls(),
+            topic_throttles=self._survey_throttles(paths.TOPIC_CONFIGS, unreadable),
+            broker_throttles=self._survey_throttles(paths.BROKER_CONFIGS, unreadable),
+            unreadable=unreadable,
+        )
+
+    def _survey_brokers(self, unreadable: dict[str, str]) -> dict[BrokerId, LiveBroker]:
+        ids = [
+            BrokerId(n)
+            for c in self._children(paths.BROKER_IDS)
+            if (n := paths.parse_number(c)) is not None
+        ]
+        found = self._read(ids, paths.broker_path, lambda data, stat: (data, stat.czxid))
+        brokers: dict[BrokerId, LiveBroker] = {}
+        for broker, content in found.items():
+            if content is None:
+                continue
+            data, czxid = content
+            read = decode_broker(broker, data, czxid)
+            if isinstance(read, str):
+                unreadable[paths.broker_path(broker)] = read
+                # As the daemon takes it: alive, and of a protocol that nobody knows.
+                read = LiveBroker(broker, BrokerEpoch(czxid), (), has_features=True)
+            brokers[broker] = read
+        return brokers
+
+    def _survey_topics(
+        self, unreadable: dict[str, str], sizes: dict[str, int]
+    ) -> dict[str, TopicAssignment]:
+        names = sorted(n for n in self._children(paths.TOPICS) if paths.valid_topic(n))
+        sizes[paths.TOPICS] = _listing_bytes(names)
+        topics: dict[str, TopicAssignment] = {}
+        found = self._read(names, paths.topic_path, lambda data, stat: (data, stat))
+        for name, content in found.items():
+            if content is None:
+                continue
+            data, stat = content
+            sizes[paths.topic_path(name)] = len(data)
+            read = decode_topic(data, ZkVersion(stat.version), Zxid(stat.czxid))
+            if isinstance(read, str):
+                unreadable[paths.topic_path(name)] = read
+            else:
+                topics[name] = read
+        return topics
+
+    def _survey_goals(
+        self, unreadable: dict[str, str], sizes: dict[str, int]
+    ) -> dict[TopicPartition, Goal]:
+        goals: dict[TopicPartition, Goal] = {}
+        for path, topic, name, data, version in self._grandchildren(paths.GOALS, sizes):
+            partition = paths.parse_topic_partition(f"{topic}-{name}")
+            read = "not a partition" if partition is None else decode_goal(data, version)
+            if isinstance(read, str) or partition is None:
+                unreadable[path] = str(read)
+            else:
+                goals[partition] = read
+        return goals
+
+    def _survey_orphans(self, unreadable: dict[str, str]) -> frozenset[Orphan]:
+        orphans: set[Orphan] = set()
+        for path, broker, name, data, _ in self._grandchildren(paths.ORPHANS, {}):
+            read = decode_orphan(broker, name, data)
+            if isinstance(read, str):
+                unreadable[path] = read
+            else:
+                orphans.add(read)
+        return frozenset(orphans)
+
+    def _survey_plan(self, sizes: dict[str, int]) -> LegacyPlan | None:
+        znode = self._znode(paths.LEGACY_PLAN)
+        if znode is None:
+            return None
+        sizes[paths.LEGACY_PLAN] = len(znode.data)
+        return decode_legacy_plan(znode.data, znode.version, znode.czxid)
+
+    def _survey_daemons(self) -> tuple[str | None, ...]:
+        names = sorted(self._children(paths.LEADER), key=lambda n: n[-10:])
+        found = self._read(names, lambda n: f"{paths.LEADER}/{n}", lambda data, _: data)
+        return tuple(decode_leader(data) for data in found.values() if data is not None)
+
+    def _survey_throttles(
+        self, directory: str, unreadable: dict[str, str]
+    ) -> dict[str, dict[str, str]]:
+        throttles: dict[str, dict[str, str]] = {}
+        found = self._read(
+            sorted(self._children(directory)), lambda n: f"{directory}/{n}", lambda data, _: data
+        )
+        for name, data in found.items():
+            read = decode_throttles(data) if data else {}
+            if isinstance(read, str):
+                unreadable[f"{directory}/{name}"] = read
+            elif read:
+                throttles[name] = read
+        return throttles
+
+    def _survey_acls(self) -> dict[str, tuple[str, ...]]:
+        looked_at = (*paths.KAFKA_ROOTS, *paths.OUR_ROOTS)
+        found: dict[str, tuple[str, ...]] = {}
+        for path in looked_at:
+            with self._translated():
+                try:
+                    acls, _ = self._ask(self._client.get_acls_async(path))
+                except NoNodeError:
+                    continue
+            found[path] = tuple(sorted(map(_acl_text, acls)))
+        return found
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _znode(self, path: str) -> Znode | None:
+        return self._read(
+            [path],
+            str,
+            lambda data, stat: Znode(
+                data,
+                ZkVersion(stat.version),
+                Zxid(stat.czxid),
+                stat.ephemeralOwner,
+                stat.ctime,
+            ),
+        )[path]
+
+    def _grandchildren(
+        self, root: str, sizes: dict[str, int]
+    ) -> list[tuple[str, str, str, bytes, ZkVersion]]:
+        """Read a tree of two levels: path, child, grandchild, content and its version."""
+        children = sorted(self._children(root))
+        with self._translated():
+            pending = [
+                (child, self._client.get_children_async(f"{root}/{child}")) for child in children
+            ]
+            listed = [(child, self._listed(answer)) for child, answer in pending]
+        for child, names in listed:
+            sizes[f"{root}/{child}"] = _listing_bytes(names)
+        found = self._read(
+            [(child, name) for child, names in listed for name in names],
+            lambda pair: f"{root}/{pair[0]}/{pair[1]}",
+            lambda data, stat: (data, ZkVersion(stat.version)),
+        )
+        return [
+            (f"{root}/{child}/{name}", child, name, *content)
+            for (child, name), content in found.items()
+            if content is not None
+        ]
+
+    def _listed(self, answer: Any) -> list[str]:  # noqa: ANN401 - kazoo has no types
+        try:
+            return sorted(self._ask(answer))
+        except NoNodeError:
+            return []
+
+
+def _listing_bytes(names: Iterable[str]) -> int:
+    """Return how much a listing takes on the wire: a length and the name of each child."""
+    return sum(4 + len(name) for name in names)
+
+
+def _acl_text(acl: Any) -> str:  # noqa: ANN401 - kazoo has no types
+    letters = "".join(
+        letter
+        for letter, bit in (
+            ("c", Permissions.CREATE),
+            ("d", Permissions.DELETE),
+            ("r", Permissions.READ),
+            ("w", Permissions.WRITE),
+            ("a", Permissions.ADMIN),
+        )
+        if acl.perms & bit
+    )
+    return f"{acl.id.scheme}:{acl.id.id}:{letters}"

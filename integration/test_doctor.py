@@ -1,0 +1,125 @@
+"""``doctor`` on a real cluster: silent where nothing is wrong, and each main finding for real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from integration.cluster import Cluster, ClusterOptions
+from integration.daemon import run_reassigner
+from integration.servers import BrokerOptions
+from integration.waiting import eventually
+
+FINDINGS = 2
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Cluster]:
+    """Give a cluster of three brokers that these tests make ill, one after the other."""
+    options = ClusterOptions(brokers=3, broker=BrokerOptions(internal_replication_factor=2))
+    with Cluster.running(options) as cluster:
+        yield cluster
+
+
+def diagnose(cluster: Cluster) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code and the findings."""
+    result = run_reassigner("doctor", "--zookeeper", cluster.zookeeper_connect, "--json")
+    assert result.code in (0, FINDINGS), result.stdout
+    document = json.loads(result.stdout)
+    assert sum(document["counts"].values()) == len(document["findings"])
+    return result.code, document["findings"]
+
+
+def subjects(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Return what was found about what."""
+    return {(f["check"], f["subject"]) for f in findings}
+
+
+def put(cluster: Cluster, path: str, content: object) -> None:
+    """Create a znode with its parents, or write it."""
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    cluster.zk.ensure_path(path)
+    cluster.zk.set(path, data)
+
+
+def test_a_sound_cluster_has_no_findings(hospital: Cluster) -> None:
+    """But for the remark that no daemon runs; exit code 0."""
+    hospital.create_topic("sound", {0: (1, 2), 1: (2, 3)}, {"min.insync.replicas": "2"})
+    code, findings = diagnose(hospital)
+    assert [(f["check"], f["severity"]) for f in findings] == [("no_daemon", "info")]
+    assert code == 0
+
+
+def test_each_main_finding_is_made(hospital: Cluster) -> None:
+    """What tools, dead daemons and dead brokers leave behind is listed, and not touched."""
+    hospital.create_topic("ill", {0: (1, 2), 1: (1, 2)}, {"min.insync.replicas": "2"})
+    hospital.create_topic("thin", {0: (1,)}, {"min.insync.replicas": "2"})
+    hospital.create_topic("alone", {0: (3,)})
+    _leave_a_directory(hospital, 2, "thin-0")
+    _leave_a_directory(hospital, 1, "ghost-0")
+    _leave_a_directory(hospital, 1, "orphaned-4")
+    put(
+        hospital,
+        "/brokers/topics/ill",
+        {
+            "version": 2,
+            "partitions": {"0": [1, 2, 3], "1": [1, 2]},
+            "adding_replicas": {"0": [3]},
+            "removing_replicas": {},
+        },
+    )
+    record = {"version": 1, "topic_czxid": 7, "reason": "not live"}
+    put(hospital, "/reassigner/orphans/1/orphaned-4", record)
+    put(hospital, "/admin/reassignments/ill/9", _goal([1, 2]))
+    put(hospital, "/admin/reassignments/ill/1", b"nonsense")
+    put(hospital, "/admin/reassign_cancel", b"")
+    throttle = {"leader.replication.throttled.replicas": "1:1"}
+    config = {**throttle, "min.insync.replicas": "2"}
+    put(hospital, "/config/topics/ill", {"version": 1, "config": config})
+    hospital.brokers[3].kill()
+    eventually(lambda: hospital.leader("alone", 0) is None, within_s=20)
+    before = {n: hospital.replica_directories(n) for n in hospital.brokers}
+    code, findings = diagnose(hospital)
+    assert code == FINDINGS
+    assert {
+        ("dead_broker", "broker 3"),
+        ("foreign_reassignment", "ill-0"),
+        ("idle_topic_throttle", "ill"),
+        ("kill_switch", "/admin/reassign_cancel"),
+        ("lost_record", "/admin/reassignments/ill/9"),
+        ("no_daemon", "/reassigner/leader"),
+        ("no_leader", "alone-0"),
+        ("orphan", "orphaned-4 on broker 1"),
+        ("stray_log", "ghost-0 on broker 1"),
+        ("stray_log", "thin-0 on broker 2"),
+        ("under_min_isr", "thin-0"),
+        ("unreadable", "/admin/reassignments/ill/1"),
+    } <= subjects(findings)
+    assert ("stray_log", "orphaned-4 on broker 1") not in subjects(findings)
+    assert {f["subject"] for f in findings if f["check"] == "stray_log"} == {
+        "ghost-0 on broker 1",
+        "thin-0 on broker 2",
+    }
+    assert {n: hospital.replica_directories(n) for n in hospital.brokers} == before
+
+
+def _goal(target: list[int]) -> dict[str, object]:
+    return {
+        "version": 1,
+        "original": None,
+        "target": target,
+        "request": "legacy-0000000000000001",
+        "route": "legacy",
+    }
+
+
+def _leave_a_directory(cluster: Cluster, broker_id: int, name: str) -> None:
+    """Let a broker find a replica directory on its disk when it starts."""
+    broker = cluster.brokers[broker_id]
+    broker.stop()
+    (broker.log_dirs[0] / name).mkdir()
+    cluster.start_brokers(broker_id)
+    cluster.heal()

@@ -1,0 +1,95 @@
+"""One look at brokers' disks and topics' settings, over real sockets."""
+
+from __future__ import annotations
+
+import threading
+
+from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsResponse
+
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.surveys import SILENT, BrokerSurvey, disks_of
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.doctor.snapshots import Disks
+from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
+from tests.core.builders import tp
+
+UNDERSTOOD = {18: (0, 3), 32: (0, 2), 35: (0, 1)}
+ONE, TWO = BrokerId(1), BrokerId(2)
+
+
+def answered(received: Received) -> Reaction:
+    """Answer as a broker with one good and one failed log directory."""
+    if received.api_key == 35:
+        rows = [
+            (0, "/data/a", [("t", [(0, 100, 0, False), (1, 100, 0, True)]), ("u", [])]),
+            (56, "/data/b", []),
+        ]
+        return Answer(
+            DescribeLogDirsResponse(version=received.version, throttle_time_ms=0, results=rows)
+        )
+    config: list[tuple[object, ...]] = [
+        ("min.insync.replicas", "2", False, 5, False, []),
+        ("unclean.leader.election.enable", "false", False, 5, False, []),
+    ]
+    results = [(0, None, 2, "t", config), (29, "not allowed", 2, "closed", [])]
+    return Answer(
+        DescribeConfigsResponse(version=received.version, throttle_time_ms=0, results=results)
+    )
+
+
+def survey() -> BrokerSurvey:
+    """Return a survey that speaks plain TCP."""
+    return BrokerSurvey(Security(), ListenerChoice(control_plane_listener="CONTROLLER"))
+
+
+def test_disks_and_settings_are_told() -> None:
+    """A copy on its way to another disk is none; the control plane's listener is not asked."""
+    with FakeBroker(1, answered, UNDERSTOOD) as broker:
+        answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
+    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",))}
+    assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
+
+
+def test_a_broker_that_fails_holds_up_nobody() -> None:
+    """Each is told with its reason; the settings come from the next one that answers."""
+    nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
+    dead = LiveBroker(BrokerId(0), BrokerEpoch(1), (nowhere,))
+    with (
+        FakeBroker(1, answered, UNDERSTOOD) as good,
+        FakeBroker(2, lambda _: Drop(), UNDERSTOOD) as dropping,
+    ):
+        asked = [dead, good.registration(), dropping.registration()]
+        answers = survey().ask(asked, ["t"], within_s=10)
+    assert isinstance(answers.disks[ONE], Disks)
+    assert isinstance(answers.disks[TWO], str)
+    assert isinstance(answers.disks[BrokerId(0)], str)
+    assert answers.min_insync_replicas == {"t": 2}
+
+
+def test_garbage_is_told() -> None:
+    """And not taken for an empty disk."""
+    with FakeBroker(1, lambda _: Garbage(b"\xff"), UNDERSTOOD) as broker:
+        answers = survey().ask([broker.registration()], [], within_s=10)
+    assert isinstance(answers.disks[ONE], str)
+    assert answers.min_insync_replicas == {}
+
+
+def test_a_silent_broker_ends_the_wait_in_time() -> None:
+    """What is not known by then is told as such."""
+    released = threading.Event()
+
+    def holding(received: Received) -> Reaction:
+        reaction = answered(received)
+        return Hold(released, reaction) if isinstance(reaction, Answer) else reaction
+
+    with FakeBroker(1, holding, UNDERSTOOD) as broker:
+        answers = survey().ask([broker.registration()], ["t"], within_s=1.0)
+        released.set()
+    assert answers.disks == {ONE: SILENT}
+    assert answers.min_insync_replicas == {"t": SILENT}
+
+
+def test_no_log_directory_means_no_permission() -> None:
+    """A broker always has one; version 1 has no other way to refuse."""
+    answer = DescribeLogDirsResponse(version=1, throttle_time_ms=0, results=[])
+    assert "not allowed" in str(disks_of(answer))

@@ -1,0 +1,45 @@
+"""Tests of ``controller.doctor.assignments``."""
+
+from __future__ import annotations
+
+from controller.doctor.assignments import dead_brokers, foreign_reassignments, unexplained_replicas
+from tests.core.builders import tp
+from tests.doctor.builders import SnapshotBuilder, found, subjects
+
+
+def test_a_reassignment_without_a_record_of_ours_is_foreign() -> None:
+    """Ours, and what is at rest, are not."""
+    built = SnapshotBuilder(1, 2, 3).partition(tp(0), (1, 2))
+    built.partition(tp(1), (1, 2, 3), adding=(3,), removing=(1,)).goal(tp(1), (2, 3))
+    assert found(foreign_reassignments, built) == []
+    built.partition(tp(2), (1, 2, 3), adding=(3,), removing=(1,))
+    ((subject, evidence),) = found(foreign_reassignments, built)
+    assert subject == "t-2"
+    assert evidence.startswith("adding 3, removing 1 of 1,2,3")
+
+
+def test_a_dead_broker_is_one_finding_however_many_replicas_it_has() -> None:
+    """With their number and one of them by name."""
+    built = SnapshotBuilder(1).partition(tp(0), (1,))
+    assert found(dead_brokers, built) == []
+    built.partition(tp(1), (1, 2)).partition(tp(2), (1, 2))
+    assert found(dead_brokers, built) == [
+        ("broker 2", "not registered, and a replica of 2 partitions, such as t-1")
+    ]
+
+
+def test_more_replicas_than_the_topics_others_want_an_explanation() -> None:
+    """A reassignment under way or a record of ours is one."""
+    built = SnapshotBuilder(1, 2, 3)
+    for number in range(3):
+        built.partition(tp(number), (1, 2))
+    assert found(unexplained_replicas, built) == []
+    built.partition(tp(3), (1, 2, 3)).partition(tp(4), (1, 2, 3), adding=(3,))
+    built.partition(tp(5), (1, 2, 3)).goal(tp(5), (1, 2))
+    assert subjects(unexplained_replicas, built) == ["t-3"]
+
+
+def test_of_two_replication_factors_that_tie_the_smaller_is_usual() -> None:
+    """An expansion is found even in a topic of two partitions."""
+    built = SnapshotBuilder(1, 2, 3).partition(tp(0), (1, 2)).partition(tp(1), (1, 2, 3))
+    assert subjects(unexplained_replicas, built) == ["t-1"]

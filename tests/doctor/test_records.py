@@ -1,0 +1,65 @@
+"""Tests of ``controller.doctor.records``."""
+
+from __future__ import annotations
+
+from controller.core.model import LegacyPlan, ZkVersion, Zxid
+from controller.doctor.records import (
+    dead_targets,
+    kill_switch,
+    legacy_plan,
+    lost_records,
+    unreadable_znodes,
+)
+from tests.core.builders import replicas, tp
+from tests.doctor.builders import SnapshotBuilder, found, subjects
+
+PLAN = LegacyPlan({tp(): replicas(1)}, ZkVersion(0), Zxid(3))
+
+
+def test_a_record_of_a_partition_that_does_not_exist_is_lost() -> None:
+    """One of a partition that does is not."""
+    built = SnapshotBuilder(1).partition(tp(0), (1,)).goal(tp(0), (1,))
+    assert found(lost_records, built) == []
+    built.goal(tp(1), (1, 2))
+    assert found(lost_records, built) == [
+        ("/admin/reassignments/t/1", "to 1,2 by legacy-1, but there is no such partition")
+    ]
+
+
+def test_a_recorded_target_that_is_dead_is_found() -> None:
+    """It would be waited for."""
+    built = SnapshotBuilder(1).goal(tp(0), (1,))
+    assert found(dead_targets, built) == []
+    built.goal(tp(1), (1, 2))
+    assert subjects(dead_targets, built) == ["t-1"]
+
+
+def test_what_cannot_be_understood_is_found_with_its_reason() -> None:
+    """By its path."""
+    built = SnapshotBuilder(1)
+    assert found(unreadable_znodes, built) == []
+    built.with_znodes(unreadable={"/brokers/ids/2": "not JSON"})
+    assert found(unreadable_znodes, built) == [("/brokers/ids/2", "not JSON")]
+
+
+def test_a_plan_is_found_where_nobody_carries_it_out() -> None:
+    """With a daemon that leads it is as it should be."""
+    built = SnapshotBuilder(1)
+    assert found(legacy_plan, built) == []
+    assert found(legacy_plan, built.with_znodes(legacy=PLAN)) == []
+    (finding,) = legacy_plan(built.with_znodes(daemons=()).build())
+    assert finding.check == "legacy_plan_left"
+
+
+def test_a_plan_that_cannot_be_understood_is_found() -> None:
+    """Daemon or not."""
+    plan = LegacyPlan({}, ZkVersion(0), Zxid(3), unreadable="not JSON")
+    (finding,) = legacy_plan(SnapshotBuilder(1).with_znodes(legacy=plan).build())
+    assert (finding.check, finding.evidence) == ("legacy_plan_unreadable", "not JSON")
+
+
+def test_the_kill_switch_is_found() -> None:
+    """Somebody may have forgotten it."""
+    built = SnapshotBuilder(1)
+    assert found(kill_switch, built) == []
+    assert subjects(kill_switch, built.with_znodes(kill_switch=True)) == ["/admin/reassign_cancel"]

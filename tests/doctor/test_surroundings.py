@@ -1,0 +1,113 @@
+"""Tests of ``controller.doctor.surroundings``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.model import BrokerId
+from controller.doctor.findings import Severity
+from controller.doctor.surroundings import (
+    NOTIFICATIONS_MAX,
+    OPEN_ACL,
+    SIZE_MAX,
+    daemons,
+    eligibility,
+    large_znodes,
+    mixed_protocols,
+    notifications,
+    permissions,
+)
+from tests.core.builders import broker, replicas, tp
+from tests.doctor.builders import SnapshotBuilder, found, subjects
+
+TOPICS, ADMIN, ROOT = "/brokers/topics", "/admin", "/reassigner"
+CLOSED = ("sasl:kafka:cdrwa", "world:anyone:r")
+
+
+def modern(*ids: int) -> dict[BrokerId, object]:
+    """Return brokers 1 and 2, these of them with features."""
+    return {BrokerId(b): replace(broker(b), has_features=b in ids) for b in (1, 2)}
+
+
+def test_what_forbids_being_the_controller_is_found() -> None:
+    """The same rules as the daemon's, with its id."""
+    assert found(eligibility, SnapshotBuilder(1)) == []
+    (finding,) = eligibility(SnapshotBuilder(1).with_znodes(brokers=modern(2)).build())
+    assert "2.7 or later" in finding.evidence
+    assert finding.severity is Severity.CRITICAL
+    (finding,) = eligibility(SnapshotBuilder(7).with_parts(controller_id=7).build())
+    assert "is the id of a broker" in finding.evidence
+
+
+@pytest.mark.parametrize(("ids", "expected"), [((), []), ((1,), ["broker 1"]), ((1, 2), [])])
+def test_an_upgrade_half_done_is_found(ids: tuple[int, ...], expected: list[str]) -> None:
+    """Where all brokers are alike there is none."""
+    built = SnapshotBuilder().with_znodes(brokers=modern(*ids))
+    assert subjects(mixed_protocols, built) == expected
+
+
+def test_no_daemon_is_critical_only_where_there_is_work() -> None:
+    """Else it is a remark."""
+    built = SnapshotBuilder(1)
+    assert found(daemons, built) == []
+    built.with_znodes(daemons=())
+    assert [f.severity for f in daemons(built.build())] == [Severity.INFO]
+    built.goal(tp(), (1,))
+    assert [f.severity for f in daemons(built.build())] == [Severity.CRITICAL]
+
+
+def test_a_leader_that_does_not_answer_is_found() -> None:
+    """With what happened when it was asked."""
+    built = SnapshotBuilder(1).with_parts(daemon_problem="refused")
+    assert found(daemons, built) == [("daemon:8095", "the leading daemon does not answer: refused")]
+
+
+def test_several_daemons_are_a_remark_and_a_shared_address_is_not() -> None:
+    """A standby is as it should be; two that answer at one place are set up wrongly."""
+    built = SnapshotBuilder(1).with_znodes(daemons=("a:1", "b:2"))
+    assert [(f.check, f.severity) for f in daemons(built.build())] == [
+        ("several_daemons", Severity.INFO)
+    ]
+    built.with_znodes(daemons=("a:1", "a:1"))
+    assert [f.check for f in daemons(built.build())] == ["several_daemons", "shared_address"]
+
+
+def test_notifications_that_pile_up_are_found() -> None:
+    """A few are on their way."""
+    counts = {"/isr_change_notification": NOTIFICATIONS_MAX}
+    assert found(notifications, SnapshotBuilder(1).with_znodes(notifications=counts)) == []
+    counts = {"/isr_change_notification": NOTIFICATIONS_MAX + 1}
+    built = SnapshotBuilder(1).with_znodes(notifications=counts)
+    assert subjects(notifications, built) == ["/isr_change_notification"]
+
+
+def test_znodes_near_the_limit_are_found() -> None:
+    """Before ZooKeeper refuses them."""
+    sizes = {"/brokers/topics/a": SIZE_MAX, "/brokers/topics/b": SIZE_MAX + 1}
+    built = SnapshotBuilder(1).with_znodes(sizes=sizes)
+    assert subjects(large_znodes, built) == ["/brokers/topics/b"]
+
+
+@pytest.mark.parametrize(
+    ("acls", "expected"),
+    [
+        ({TOPICS: OPEN_ACL, ADMIN: OPEN_ACL, ROOT: OPEN_ACL}, []),
+        ({TOPICS: CLOSED, ADMIN: CLOSED, ROOT: CLOSED}, []),
+        ({TOPICS: CLOSED, ADMIN: CLOSED, ROOT: OPEN_ACL}, [ROOT]),
+        ({TOPICS: OPEN_ACL, ADMIN: OPEN_ACL, ROOT: CLOSED}, [ROOT]),
+        ({TOPICS: OPEN_ACL, ADMIN: CLOSED, ROOT: CLOSED}, []),
+    ],
+)
+def test_permissions_that_differ_from_kafkas_are_found(
+    acls: dict[str, tuple[str, ...]], expected: list[str]
+) -> None:
+    """Open where Kafka's are closed, or closed where brokers have to get in."""
+    assert subjects(permissions, SnapshotBuilder(1).with_znodes(acls=acls)) == expected
+
+
+def test_replicas_of_the_builders_are_sound() -> None:
+    """The cluster the tests spoil has nothing wrong with it."""
+    built = SnapshotBuilder(1, 2).partition(tp(), (1, 2))
+    assert built.build().znodes.topics["t"].partitions[0].replicas == replicas(1, 2)

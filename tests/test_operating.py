@@ -1,0 +1,43 @@
+"""``docs/operating.md`` describes every reason to wait and every finding, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from controller.core.model import BlockedBy
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "operating.md").read_text()
+
+
+def described(section: str) -> list[str]:
+    """Return the first column of a section's table."""
+    text = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)
+
+
+def checks() -> set[str]:
+    """Return the name of every finding that the checks make."""
+    calls = (
+        node
+        for module in (ROOT / "controller" / "doctor").glob("*.py")
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Finding"
+    )
+    return {str(ast.literal_eval(call.args[0])) for call in calls}
+
+
+def test_every_reason_to_wait_is_described_once() -> None:
+    """An operator who reads it in the status finds it there."""
+    found = described("What a reassignment waits for")
+    assert sorted(found) == sorted(by.value for by in BlockedBy)
+
+
+def test_every_finding_is_described_once() -> None:
+    """By the name that scripts see."""
+    found = described("What `reassigner doctor` finds")
+    assert sorted(found) == sorted(checks())
