@@ -3,7 +3,8 @@ Every write that ZooKeeper ever took, in order, read from its transaction log on
 
 A watch shows the latest value only; this shows each value that ever stood, and which session wrote
 it, so a test can say "never" and "exactly". Only creations, changes and deletions of znodes are
-read, also from within multis (ZooKeeper logs a multi that failed as an error, without its parts).
+read, also from within multis. A multi that failed changed nothing, but ZooKeeper logs it with the
+parts before the one that failed (``PrepRequestProcessor``); it is known by its parts that are errors.
 
 The format is that of ``FileTxnLog``: a header of 16 bytes, then for each transaction a checksum, a
 length, the transaction in ZooKeeper's own serialisation (``zookeeper.jute``) and the byte ``B``.
@@ -21,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from integration.cluster import Cluster
 
 _FILE_HEADER_BYTES: Final = 16
-_CREATE, _DELETE, _SET_DATA, _MULTI = 1, 2, 5, 14
+_CREATE, _DELETE, _SET_DATA, _MULTI, _ERROR = 1, 2, 5, 14, -1
 _CREATIONS: Final = frozenset({_CREATE, 15, 19, 21})
 """create, create2, createContainer, createTTL: all begin with path and data."""
 _DELETIONS: Final = frozenset({_DELETE, 20})
@@ -114,6 +115,8 @@ def _transaction(jute: _Jute) -> Iterator[Write]:
     if kind == _MULTI:
         (count,) = jute.unpack(">i")
         parts = [(jute.unpack(">i")[0], _Jute(jute.buffer())) for _ in range(count)]
+    if any(part == _ERROR for part, _body in parts):
+        return
     for part, body in parts:
         if part in _CREATIONS or part == _SET_DATA:
             yield Write(zxid, session, at_ms, body.buffer().decode(), body.buffer())
