@@ -4,7 +4,7 @@ Every write that ZooKeeper ever took, in order, read from its transaction log on
 A watch shows the latest value only; this shows each value that ever stood, and which session wrote
 it, so a test can say "never" and "exactly". Only creations, changes and deletions of znodes are
 read, also from within multis. A multi that failed changed nothing, but ZooKeeper logs it with the
-parts before the one that failed (``PrepRequestProcessor``); it is known by its parts that are errors.
+parts before the one that failed (``PrepRequestProcessor``): the others are errors.
 
 The format is that of ``FileTxnLog``: a header of 16 bytes, then for each transaction a checksum, a
 length, the transaction in ZooKeeper's own serialisation (``zookeeper.jute``) and the byte ``B``.
