@@ -43,7 +43,8 @@ OPTIONS: Final = (
     "2",
 )
 DIES_WITHIN_S: Final = 60.0
-ENDS_WITHIN_S: Final = 90.0
+ENDS_WITHIN_S: Final = 150.0
+"""More than the minute after a tenure in which orphans are no reason for the next one."""
 
 
 class Hand(StrEnum):
@@ -219,6 +220,19 @@ def judge_kafkas_end(cluster: Cluster, topic: str, left: Left) -> None:
 def options_of(shape: Shape) -> tuple[str, ...]:
     """Return the options of the daemons that carry out the shape's plan."""
     return (*OPTIONS, *shape.options)
+
+
+def holds_the_role(shape: Shape, boundary: Boundary) -> bool:
+    """
+    Return whether the daemon that dies has to be the controller before the plan is there.
+
+    A broker in charge may begin an entry, all replicas at once, before the claim. Where the claim
+    itself is tried, or the hand-back to a deletion, that has to be.
+    """
+    return shape is not YIELDING and boundary not in (
+        Boundary.CLAIMED,
+        Boundary.LIVE_BROKERS_TOLD,
+    )
 
 
 def targets_of(shape: Shape, topic: str) -> Targets:

@@ -17,7 +17,15 @@ from controller.reactor.boundaries import Boundary
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
-from integration.plans import LEGACY_PLAN, Daemons, await_end, goals, plan_of, submit
+from integration.plans import (
+    LEGACY_PLAN,
+    Daemons,
+    await_end,
+    await_tenure,
+    goals,
+    plan_of,
+    submit,
+)
 from integration.recoveries import (
     AT_ONCE,
     DIES_WITHIN_S,
@@ -31,6 +39,7 @@ from integration.recoveries import (
     Left,
     Shape,
     await_death,
+    holds_the_role,
     judge_kafkas_end,
     nothing_lost,
     options_of,
@@ -69,10 +78,10 @@ class Scene:
         self._cluster, self._make_topic, self._daemons = cluster, make_topic, daemons
         self._shape = shape
 
-    def start(self, boundary: Boundary | None = None) -> Daemon:
+    def start(self, boundary: Boundary | None = None, *options: str) -> Daemon:
         """Start a daemon, to die at a boundary or to live."""
         ambush = None if boundary is None else ("die", boundary)
-        return self._daemons.start(*options_of(self._shape), ambush=ambush)
+        return self._daemons.start(*options_of(self._shape), *options, ambush=ambush)
 
     def die_at(self, boundary: Boundary, hand: Hand) -> None:
         """Submit the plan and let a daemon die; a standby, if that is the hand, is running then."""
@@ -80,12 +89,18 @@ class Scene:
         if self._shape is ORPHANING:
             strike(self._cluster, 2, 3)
             eventually(lambda: self._cluster.isr(self.topic, 0) == {1}, within_s=20)
-        if self._shape in (YIELDING, RESUMING):
-            self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
-        first = self.start(Boundary.A1_WRITTEN) if self._shape is RESUMING else None
-        doomed = self.start(boundary)
+        is_first = holds_the_role(self._shape, boundary)
+        options = ("--tenure", "permanent") if is_first else ()
+        first = self.start(Boundary.A1_WRITTEN, *options) if self._shape is RESUMING else None
+        if first is not None:
+            await_tenure(first)
+        doomed = self.start(boundary, *options)
+        if is_first and first is None:
+            await_tenure(doomed)
         if hand is Hand.STANDBY:
             self.start()
+        if self._shape in (YIELDING, RESUMING):
+            self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
         submit(self._cluster, plan_of(self.targets))
         if first is not None:
             await_death(first)
@@ -96,6 +111,11 @@ class Scene:
             self._cluster.start_brokers(2, 3)
         await_death(doomed)
         self._cluster.brokers[5].thaw()
+
+    def start_dead(self) -> None:
+        """Start the brokers that were killed for the shape."""
+        brokers = self._cluster.brokers
+        self._cluster.start_brokers(*(n for n, b in brokers.items() if not b.is_alive))
 
     def _delete(self, topic: str) -> None:
         """Queue a topic for deletion while the first step waits for its copy; then let that go."""
@@ -124,9 +144,10 @@ def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # no
         scene.die_at(boundary, hand)
         if hand is Hand.KAFKA:
             judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
+            scene.start_dead()
         if hand is not Hand.STANDBY:
             scene.start()
-        cluster.start_brokers(*(n for n, b in cluster.brokers.items() if not b.is_alive))
+        scene.start_dead()
         await_end(cluster, scene.targets, within_s=ENDS_WITHIN_S, any_leader=True)
 
 

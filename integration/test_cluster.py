@@ -16,6 +16,7 @@ from integration.processes import ChildProcess
 from integration.servers import BrokerOptions
 from integration.tools import TOPICS
 from integration.traffic import Traffic, audit, read_everything
+from integration.transactions import writes
 from integration.waiting import GaveUpError, eventually
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -178,6 +179,21 @@ def test_nothing_is_left_of_a_closed_cluster() -> None:
         assert all(pid is not None and _is_running(pid) for pid in pids)
     assert not any(pid is not None and _is_running(pid) for pid in pids)
     assert not cluster.directory.exists()
+
+
+def test_the_transaction_log_has_no_multi_that_failed(cluster: Cluster) -> None:
+    """ZooKeeper logs the parts before the one that failed, though nothing of them happened."""
+    cluster.zk.create("/multis", b"first")
+    failing = cluster.zk.transaction()
+    failing.set_data("/multis", b"never")
+    failing.delete("/multis", version=7)
+    failing.commit()
+    passing = cluster.zk.transaction()
+    passing.set_data("/multis", b"second")
+    passing.delete("/multis")
+    passing.commit()
+    seen = [write.data for write in writes(cluster) if write.path == "/multis"]
+    assert seen == [b"first", b"second", None]
 
 
 def test_a_wait_that_runs_out_says_what_it_saw() -> None:
