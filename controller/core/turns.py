@@ -145,7 +145,9 @@ class Turn:
             return ()
         known = {*self.goal.target, *self.reassignment.deleted, *recorded}
         return self.orphan_records(
-            (b, "ended by another controller") for b in self.goal.original or () if b not in known
+            (b, "ended by another controller")
+            for b in self.goal.original or ()
+            if b not in known and (b, self.partition) not in self.view.orphans
         )
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
@@ -158,6 +160,7 @@ class Turn:
                     partition=self.partition,
                     topic_czxid=topic.czxid,
                     reason=reason,
+                    failed_in=self.view.failed_in(broker, self.partition),
                 )
             )
             for broker, reason in left
