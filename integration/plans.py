@@ -96,9 +96,9 @@ def is_reassigning(cluster: Cluster, topic: str) -> bool:
     return bool(content.get("adding_replicas") or content.get("removing_replicas"))
 
 
-def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
+def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = False) -> list[str]:
     """Return in words what distinguishes the cluster from one where the plan is carried out."""
-    missing = list(_wrong_partitions(cluster, targets))
+    missing = list(_wrong_partitions(cluster, targets, any_leader=any_leader))
     missing += [
         f"{topic} still names adding or removing replicas"
         for topic in {topic for topic, _ in targets}
@@ -111,25 +111,40 @@ def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
     return missing
 
 
-def await_end(cluster: Cluster, targets: Targets, *, within_s: float) -> None:
-    """Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records."""
+def await_end(
+    cluster: Cluster, targets: Targets, *, within_s: float, any_leader: bool = False
+) -> None:
+    """
+    Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records.
+
+    Args:
+        cluster: Where.
+        targets: What the plan says.
+        within_s: How long to wait.
+        any_leader: Take any of the replicas for the leader, not the first alone: what a broker led
+            that dies when its partitions have ended does not come back to it by itself.
+    """
+
+    def missing() -> list[str]:
+        return what_is_missing(cluster, targets, any_leader=any_leader)
+
     eventually(
-        lambda: not what_is_missing(cluster, targets),
+        lambda: not missing(),
         within_s=within_s,
         every_s=0.2,
-        what=lambda: "the plan is carried out; " + "; ".join(what_is_missing(cluster, targets)),
+        what=lambda: "the plan is carried out; " + "; ".join(missing()),
         tolerating=(KazooException,),
     )
 
 
-def _wrong_partitions(cluster: Cluster, targets: Targets) -> Iterator[str]:
+def _wrong_partitions(cluster: Cluster, targets: Targets, *, any_leader: bool) -> Iterator[str]:
     for (topic, partition), replicas in targets.items():
         name, state = f"{topic}-{partition}", cluster.state(topic, partition)
         if cluster.replicas(topic, partition) != list(replicas):
             yield f"{name} has replicas {cluster.replicas(topic, partition)}"
         elif state is None or set(state["isr"]) != set(replicas):
             yield f"{name} has state {state}"
-        elif state["leader"] != replicas[0]:
+        elif state["leader"] not in (replicas if any_leader else replicas[:1]):
             yield f"{name} is led by {state['leader']}"
         elif holders(cluster, topic, partition) != set(replicas):
             yield f"{name} is on the disks of {holders(cluster, topic, partition)}"
