@@ -265,14 +265,9 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
 
 
 def keep_logs(cluster: Cluster, seed: int) -> Path:
-    """Copy every log and ZooKeeper's data out of a directory that is about to go."""
+    """Copy everything that was written out of a directory that is about to go."""
     kept = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
-    shutil.copytree(
-        cluster.directory,
-        kept,
-        dirs_exist_ok=True,
-        ignore=shutil.ignore_patterns("data-*"),
-    )
+    shutil.copytree(cluster.directory, kept, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     return kept
 
 

@@ -131,8 +131,10 @@ class ClusterFaults:
     def _ensemble_restarted(self) -> Fault:
         for server in self._cluster.zookeepers:
             server.kill()
-        told = "every ZooKeeper is killed"
-        return Fault("zookeeper restarted", told, 0.0, self._cluster.start_zookeepers)
+        # At once: nothing that asks ZooKeeper, such as the campaign itself, gets an answer before.
+        self._cluster.start_zookeepers()
+        told = "every ZooKeeper is killed and started"
+        return Fault("zookeeper restarted", told, 0.0, _nothing)
 
     def _start(self, broker: Broker) -> Callable[[], None]:
         def mend() -> None:

@@ -119,15 +119,25 @@ def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = Fa
 def await_end(
     cluster: Cluster, targets: Targets, *, within_s: float, any_leader: bool = False
 ) -> None:
-    """Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records."""
+    """
+    Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records.
+
+    Args:
+        cluster: Where.
+        targets: What the plan says.
+        within_s: How long to wait.
+        any_leader: Take any of the replicas for the leader, not the first alone: what a broker led
+            that dies when its partitions have ended does not come back to it by itself.
+    """
+
+    def missing() -> list[str]:
+        return what_is_missing(cluster, targets, any_leader=any_leader)
+
     eventually(
-        lambda: not what_is_missing(cluster, targets, any_leader=any_leader),
+        lambda: not missing(),
         within_s=within_s,
         every_s=0.2,
-        what=lambda: (
-            "the plan is carried out; "
-            + "; ".join(what_is_missing(cluster, targets, any_leader=any_leader))
-        ),
+        what=lambda: "the plan is carried out; " + "; ".join(missing()),
         tolerating=(KazooException,),
     )
 
@@ -139,7 +149,7 @@ def _wrong_partitions(cluster: Cluster, targets: Targets, *, any_leader: bool) -
             yield f"{name} has replicas {cluster.replicas(topic, partition)}"
         elif state is None or set(state["isr"]) != set(replicas):
             yield f"{name} has state {state}"
-        elif state["leader"] != replicas[0] and not any_leader:
+        elif state["leader"] not in (replicas if any_leader else replicas[:1]):
             yield f"{name} is led by {state['leader']}"
         elif holders(cluster, topic, partition) != set(replicas):
             yield f"{name} is on the disks of {holders(cluster, topic, partition)}"

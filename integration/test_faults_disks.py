@@ -8,7 +8,7 @@ import pytest
 
 from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_tenure, orphans
+from integration.plans import Daemons, await_tenure, holders, orphans
 from integration.servers import BrokerOptions
 from integration.trials import STEPS, a_plan, adding, in_flight, in_the_middle
 from integration.waiting import eventually
@@ -31,6 +31,11 @@ def test_a_failed_disk_holds_up_only_the_copies_it_received(
     with in_the_middle(cluster, topic, targets, in_flight=6) as trial:
         receiving = min(adding(cluster, topic).values())[0]
         copies = {n for n, replicas in adding(cluster, topic).items() if receiving in replicas}
+        eventually(
+            lambda: all(receiving in holders(cluster, topic, n) for n in copies),
+            within_s=10,
+            what=f"broker {receiving} receives {copies}",
+        )
         lost = fail_the_disk_of(cluster, receiving, topic, min(copies)) & copies
         eventually(
             lambda: all("not live" in blocked(daemon.status(), n) for n in lost),
@@ -91,11 +96,16 @@ def test_a_leader_whose_disk_fails_is_replaced(
 def fail_the_disk_of(cluster: Cluster, broker: int, topic: str, partition: int) -> set[int]:
     """Make the disk fail where a broker has a partition; return the topic's partitions there."""
     process = cluster.brokers[broker]
-    number = next(
-        n
-        for n, log_dir in enumerate(process.log_dirs)
-        if (log_dir / f"{topic}-{partition}").is_dir()
+    having: list[int] = eventually(
+        lambda: [
+            n
+            for n, log_dir in enumerate(process.log_dirs)
+            if (log_dir / f"{topic}-{partition}").is_dir()
+        ],
+        within_s=10,
+        what=f"broker {broker} has {topic}-{partition}",
     )
+    number = having[0]
     there = {entry.name for entry in process.log_dirs[number].iterdir()}
     process.fail_disk(number)
     return {n for n in range(6) if f"{topic}-{n}" in there}

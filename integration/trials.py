@@ -84,7 +84,7 @@ def in_the_middle(
             except BaseException:
                 cluster.heal()  # or nothing could be cleaned up
                 raise
-        await_end(cluster, targets, within_s=_ENDS_WITHIN_S)
+        await_end(cluster, targets, within_s=_ENDS_WITHIN_S, any_leader=True)
         trial.flows()
         traffic.stop()
     assert traffic.failed == {}

@@ -87,11 +87,11 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
             continue
         orphan = view.orphans.get((event.broker, partition))
         if orphan is not None and orphan in view.orphans_tried:
-            if error == NONE:
-                view.due.buried.add(orphan)
-            else:
+            if error != NONE:
                 view.orphans_failed.add(orphan)
                 view.due.tenure = True
+            elif not view.is_undeletable(orphan):
+                view.due.buried.add(orphan)
         if reassignment is None or not isinstance(reassignment.phase, Stopping):
             continue
         phase = reassignment.phase
@@ -99,6 +99,8 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
             continue
         if error == NONE:
             reassignment.deleted.add(event.broker)
+        else:
+            view.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
         view.due.add((partition,))

@@ -126,6 +126,13 @@ class Orphan:
     partition: TopicPartition
     topic_czxid: Zxid
     reason: str
+    failed_in: BrokerEpoch | None = None
+    """
+    The registration in which the broker's disk failed under the deletion, None if it did not.
+
+    The broker forgets such a replica at once, and answers NONE when asked again though the
+    directory is still there: only in another registration its answer means something.
+    """
 
 
 @dataclass(frozen=True, slots=True)

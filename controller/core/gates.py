@@ -61,7 +61,13 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
     for broker in step.adding:
-        if view.orphans.get((broker, partition)) in view.orphans_tried:
+        orphan = view.orphans.get((broker, partition))
+        if orphan is not None and view.is_undeletable(orphan):
+            # A second copy on another disk would keep the broker from starting once both are there.
+            return Blocked(
+                BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
+            )
+        if orphan in view.orphans_tried:
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )

@@ -80,7 +80,7 @@ def bury_orphans(view: ClusterView, due: Due) -> Decision:
             if _is_obsolete(view, orphan):
                 ended.add(orphan)
                 continue
-            if orphan in view.orphans_tried or orphan in view.orphans_failed:
+            if orphan in view.orphans_tried or view.is_undeletable(orphan):
                 continue
             if orphan.broker in view.brokers and _is_nobodys(view, orphan):
                 epoch = view.states[orphan.partition].leader_epoch

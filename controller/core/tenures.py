@@ -85,7 +85,7 @@ def has_orphans(view: ClusterView, now: Instant) -> bool:
     return any(
         orphan.broker in view.brokers
         and orphan not in view.orphans_tried
-        and orphan not in view.orphans_failed
+        and not view.is_undeletable(orphan)
         for orphan in view.orphans.values()
     )
 

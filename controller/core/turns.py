@@ -155,7 +155,9 @@ class Turn:
         known = {*self.goal.target, *self.reassignment.deleted, *recorded}
         left = (*(self.goal.original or ()), *sorted(self.goal.abandoned))
         return self.orphan_records(
-            (b, "ended by another controller") for b in dict.fromkeys(left) if b not in known
+            (b, "ended by another controller")
+            for b in dict.fromkeys(left)
+            if b not in known and (b, self.partition) not in self.view.orphans
         )
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
@@ -168,6 +170,7 @@ class Turn:
                     partition=self.partition,
                     topic_czxid=topic.czxid,
                     reason=reason,
+                    failed_in=self.view.failed_in(broker, self.partition),
                 )
             )
             for broker, reason in left

@@ -22,6 +22,7 @@ from controller.core.histories import EndedHistory
 from controller.core.leases import Entity, EntityConfig, Lease, LeaseRefusal
 from controller.core.model import (
     AcceptedEntry,
+    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -268,6 +269,19 @@ class ClusterView:
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Whether the broker is registered and its copy of the partition not on a failed disk."""
         return broker in self.brokers and (broker, partition) not in self.offline
+
+    def failed_in(self, broker: BrokerId, partition: TopicPartition) -> BrokerEpoch | None:
+        """Return the broker's registration if the replica's disk failed in it."""
+        if broker not in self.brokers or (broker, partition) not in self.offline:
+            return None
+        return self.brokers[broker].epoch
+
+    def is_undeletable(self, orphan: Orphan) -> bool:
+        """Whether it is on a disk that failed, and its broker has not registered anew since."""
+        if orphan in self.orphans_failed:
+            return True
+        broker = self.brokers.get(orphan.broker)
+        return broker is not None and broker.epoch == orphan.failed_in
 
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
         """Return the members that are live, in order."""

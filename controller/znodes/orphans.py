@@ -7,7 +7,7 @@ Broker and partition are the path; the content says which topic of that name it 
 from __future__ import annotations
 
 from controller.core.events import Orphan
-from controller.core.model import BrokerId, Zxid
+from controller.core.model import BrokerEpoch, BrokerId, Zxid
 from controller.znodes.documents import (
     LONG_MAX,
     excerpt,
@@ -34,15 +34,25 @@ def decode_orphan(broker: str, name: str, data: bytes) -> Orphan | str:  # noqa:
     if problem is not None:
         return problem
     czxid, reason = document.get("topic_czxid"), document.get("reason")
+    failed_in = document.get("failed_in")
     if not is_int(czxid, high=LONG_MAX):
         return f"topic_czxid is not a zxid but {excerpt(czxid)}"
     if not is_text(reason):
         return f"reason is not a text but {excerpt(reason)}"
-    return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason)
+    if failed_in is None:
+        return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason)
+    if not is_int(failed_in, high=LONG_MAX):
+        return f"failed_in is not a broker epoch but {excerpt(failed_in)}"
+    return Orphan(BrokerId(broker_id), partition, Zxid(czxid), reason, BrokerEpoch(failed_in))
 
 
 def encode_orphan(orphan: Orphan) -> bytes:
     """Encode what the path does not say."""
-    return write_document(
-        {"version": 1, "topic_czxid": orphan.topic_czxid, "reason": orphan.reason}
-    )
+    document: dict[str, object] = {
+        "version": 1,
+        "topic_czxid": orphan.topic_czxid,
+        "reason": orphan.reason,
+    }
+    if orphan.failed_in is not None:
+        document["failed_in"] = orphan.failed_in
+    return write_document(document)

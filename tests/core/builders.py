@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.core.answers import KAFKA_STORAGE_ERROR
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.controls import Controls
 from controller.core.decide import decide
@@ -112,6 +113,8 @@ class Driver:
     options: Options = field(default_factory=Options)
     min_isr: int = 1
     acknowledges: bool = True
+    failing: set[BrokerId] = field(default_factory=set)
+    """Brokers whose disk fails under the next deletion; they forget the replica with it."""
     answers_topics: bool = True
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -244,7 +247,10 @@ class Driver:
                 self.acknowledge(partition, brokers)
             case SendStopReplica(partition=partition, broker=to, leader_epoch=epoch, delete=delete):
                 if self.acknowledges:
-                    result = StopReplicaResult(partition, epoch, delete, 0)
+                    error = KAFKA_STORAGE_ERROR if delete and to in self.failing else 0
+                    if error:
+                        self.failing.remove(to)
+                    result = StopReplicaResult(partition, epoch, delete, error)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
             case ReadTopics(topics=topics) if self.answers_topics:
                 found = {t: self.view.topics[t] for t in topics if t in self.view.topics}
