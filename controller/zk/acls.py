@@ -34,6 +34,9 @@ def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
             continue
         except NoAuthError as error:
             raise PlanInvalidError(_stranger(path)) from error
+        if any(_is_masked(acl) for acl in acls):
+            # Written as read it would name somebody who does not exist.
+            raise PlanInvalidError(_stranger(path))
         if not any(_is_open(acl) for acl in acls):
             return acls
     return list(OPEN_ACL_UNSAFE)
@@ -44,6 +47,11 @@ def _stranger(path: str) -> str:
         f"ZooKeeper does not let us read the permissions of {path}: authenticate as the brokers do "
         "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
     )
+
+
+def _is_masked(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
+    """Whether ZooKeeper hides a digest, as it does from whoever may not administer the znode."""
+    return bool(acl.id.scheme == "digest" and acl.id.id.endswith(":x"))
 
 
 def _is_open(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
