@@ -40,6 +40,7 @@ from integration.zk_rigs import Chroot, rigs_in
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 PLAN = {ONE: (BrokerId(1), BrokerId(2))}
+GOAL = Goal((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
 MORE = {TWO: (BrokerId(2), BrokerId(3))}
 
 
@@ -160,8 +161,7 @@ def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) 
     }
     assert isinstance(topics["broken"], str)
     assert topics["none"] is None
-    goal = Goal((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
-    place.put(paths.goal_path(ONE), encode_goal(goal))
+    place.put(paths.goal_path(ONE), encode_goal(GOAL))
     goals = operator.read_goals([ONE, TWO])
     assert isinstance(goals[ONE], Goal)
     assert goals[TWO] is None

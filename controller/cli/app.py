@@ -9,51 +9,28 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
-from controller.cli.displays import DisplayOpener, bars, json_lines, lines, nothing
+from controller.cli.control_verbs import ControlVerbs
+from controller.cli.displays import json_lines
 from controller.cli.doctor import diagnose, take_snapshot
-from controller.cli.execute import Execution, Wishes
 from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
 from controller.cli.facts import named_partition
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
-from controller.cli.plans import read_plan_file
+from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
-from controller.cli.surroundings import OperatorPort, Surroundings
-from controller.cli.verify import verify_plan
-from controller.cli.watch import LeaderStatus, print_status, watch_leader
-from controller.errors import ControllerError, PlanInvalidError
-from controller.settings import parse_address
+from controller.cli.request_verbs import RequestVerbs
+from controller.cli.surroundings import Surroundings
+from controller.cli.verbs import HttpOption, Verbs
+from controller.cli.watch import print_status, watch_leader
+from controller.errors import ControllerError
 
 DISTRIBUTION: Final = "kafka-reassigner"
-
-PlanArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PLAN.json",
-        help='A plan as Kafka\'s own tool takes it: {"version":1,"partitions":[{"topic":"t",'
-        '"partition":0,"replicas":[1,2,3]}]}',
-        show_default=False,
-    ),
-]
-HttpOption = Annotated[
-    str | None,
-    typer.Option(
-        "--http",
-        metavar="HOST:PORT",
-        help="Ask this daemon instead of the leader that ZooKeeper names.",
-        show_default=False,
-    ),
-]
 
 
 class OneLineGroup(TyperGroup):
@@ -90,7 +67,8 @@ def build_app(around: Surroundings) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    verbs = Verbs(around)
+    daemon, requests = DaemonVerbs(around), RequestVerbs(around)
+    controls = ControlVerbs(around)
 
     @app.callback(invoke_without_command=True)
     def root(
@@ -104,22 +82,28 @@ def build_app(around: Surroundings) -> typer.Typer:
             tell(context.get_help())
             raise typer.Exit(Exit.ERROR)
 
-    app.command("run", short_help="Run the daemon.")(verbs.run_command())
-    app.command("execute", short_help="Submit a plan.")(verbs.execute)
-    app.command("verify", short_help="Compare a plan with the cluster.")(verbs.verify)
-    app.command("status", short_help="Print what the leading daemon does.")(verbs.status)
-    app.command("explain", short_help="Explain where one partition stands.")(verbs.explain)
-    app.command("doctor", short_help="Look for what is wrong.")(verbs.doctor)
-    app.command("watch", short_help="Show progress while it happens.")(verbs.watch)
+    command = app.command
+    command("run", short_help="Run the daemon.")(daemon.run_command())
+    command("execute", short_help="Submit a plan.")(requests.execute)
+    command("verify", short_help="Compare a plan or request with the cluster.")(requests.verify)
+    command("cancel", short_help="Call reassignments off and undo them.")(requests.cancel)
+    command("list", short_help="List requests, open or ended.")(requests.list_requests)
+    command("status", short_help="Print what the leading daemon does.")(daemon.status)
+    command("explain", short_help="Explain where one partition stands.")(daemon.explain)
+    command("doctor", short_help="Look for what is wrong.")(daemon.doctor)
+    command("watch", short_help="Show progress while it happens.")(daemon.watch)
+    command("pause", short_help="Let no new step begin.")(controls.pause)
+    command("resume", short_help="Let steps begin again.")(controls.resume)
+    command("limits", short_help="Show or change how much goes on at once.")(controls.limits)
+    command("throttle", short_help="Show or change the rate of copying.")(controls.throttle)
+    command("disable", short_help="Refuse new reassignments.")(controls.disable)
+    command("enable", short_help="Take new reassignments again.")(controls.enable)
+    app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
     return app
 
 
-class Verbs:
-    """The verbs, within their surroundings."""
-
-    def __init__(self, around: Surroundings) -> None:
-        """Act in these surroundings."""
-        self._around = around
+class DaemonVerbs(Verbs):
+    """The daemon, and what it says of itself."""
 
     def run_command(self) -> Any:  # noqa: ANN401 - a function whose signature is made from the settings
         """Return the verb that runs the daemon, with an option for every setting."""
@@ -141,65 +125,6 @@ class Verbs:
         run.__signature__ = signature  # type: ignore[attr-defined] # functions take any attribute
         run.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         return run
-
-    def execute(  # noqa: PLR0913 - the options of the verb
-        self,
-        plan: PlanArgument,
-        *,
-        zookeeper: ZookeeperOption = None,
-        config: ConfigOption = None,
-        additional: Annotated[
-            bool, typer.Option("--additional", help="Add to the plan that is being carried out.")
-        ] = False,
-        wait: Annotated[
-            bool, typer.Option("--wait", help="Follow to the end instead of to the acceptance.")
-        ] = False,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Show what would change and write nothing.")
-        ] = False,
-        timeout: Annotated[
-            float,
-            typer.Option(
-                "--timeout", metavar="SECONDS", min=0, help="How long to wait for the acceptance."
-            ),
-        ] = 60.0,
-        as_json: JsonOption = False,
-    ) -> None:
-        """
-        Submit a plan and wait until the daemon has accepted it.
-
-        Example: reassigner execute plan.json --zookeeper zk1:2181/kafka --wait
-
-        Ctrl-C leaves the reassignment running. Exit code: 0 accepted (with --wait: done), 1 error,
-        2 not accepted yet or interrupted, 3 refused.
-        """
-        entries = read_plan_file(plan)
-        wishes = Wishes(
-            additional=additional, wait=wait, dry_run=dry_run, as_json=as_json, timeout_s=timeout
-        )
-        with self._connected(zookeeper, config) as operator:
-            display = nothing if as_json else self._display()
-            execution = Execution(self._around, operator, entries, wishes, display)
-            raise typer.Exit(execution.run())
-
-    def verify(
-        self,
-        plan: PlanArgument,
-        *,
-        zookeeper: ZookeeperOption = None,
-        config: ConfigOption = None,
-        as_json: JsonOption = False,
-    ) -> None:
-        """
-        Compare a plan with the cluster's assignment.
-
-        Example: reassigner verify plan.json --zookeeper zk1:2181/kafka
-
-        Exit code: 0 all done, 1 something is neither done nor under way, 2 in progress.
-        """
-        entries = read_plan_file(plan)
-        with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(verify_plan(operator, entries, as_json=as_json))
 
     def status(
         self,
@@ -289,35 +214,6 @@ class Verbs:
         with self._around.inspect(settings) as inspector:
             snapshot = take_snapshot(self._around, inspector, settings)
         raise typer.Exit(diagnose(snapshot, as_json=as_json))
-
-    # --- shared --------------------------------------------------------------------------------
-
-    def _connected(
-        self, zookeeper: str | None, config: Path | None
-    ) -> AbstractContextManager[OperatorPort]:
-        return self._around.connect(self._around.settings({"zookeeper": zookeeper}, config))
-
-    @contextmanager
-    def _leader(
-        self, zookeeper: str | None, config: Path | None, http: str | None
-    ) -> Iterator[LeaderStatus]:
-        if http is not None:
-            yield LeaderStatus(self._around, None, _address(http))
-            return
-        with self._connected(zookeeper, config) as operator:
-            yield LeaderStatus(self._around, operator, None)
-
-    def _display(self) -> DisplayOpener:
-        if self._around.is_terminal():
-            return lambda: bars(Console())
-        return lambda: lines(say)
-
-
-def _address(text: str) -> str:
-    try:
-        return str(parse_address(text))
-    except ValueError as error:
-        raise PlanInvalidError(f"--http: {error}, not {text!r}") from error
 
 
 def installed_version() -> str:

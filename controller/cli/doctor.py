@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Final
 
 from controller.cli.exits import Exit
+from controller.cli.ports import InspectorPort
 from controller.cli.reports import say, say_json
-from controller.cli.surroundings import InspectorPort, Surroundings
+from controller.cli.surroundings import Surroundings
 from controller.doctor.examinations import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Snapshot

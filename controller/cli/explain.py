@@ -13,8 +13,9 @@ from typing import Any
 from controller.cli.advice import advice_for
 from controller.cli.exits import Exit
 from controller.cli.facts import Facts, Standing, gather
+from controller.cli.ports import InspectorPort
 from controller.cli.reports import ids, say, say_json, tell, wait_words
-from controller.cli.surroundings import InspectorPort, Surroundings
+from controller.cli.surroundings import Surroundings
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
 from controller.core.model import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.cli.surroundings import InspectorPort
+from controller.cli.ports import InspectorPort
 from controller.core.acceptance import entry_text
 from controller.core.events import Orphan
 from controller.core.model import (

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from controller.cli.surroundings import OperatorPort
+from controller.cli.ports import OperatorPort
 from controller.core.model import (
+    Fate,
     Goal,
-    LegacyPlan,
     PartitionAssignment,
     Replicas,
     TopicAssignment,
@@ -71,19 +72,44 @@ class Standing(StrEnum):
     """How far one entry has come."""
 
     SUBMITTED = "submitted"
-    """In the legacy znode; the daemon has not judged it yet."""
+    """In a znode of a plan, a request or the queue; the daemon has not judged it yet."""
     ACCEPTED = "accepted"
     """The daemon has a durable record of it; it waits for its turn."""
     MOVING = "moving"
     """The topic znode names replicas that are added or removed."""
+    ROLLING_BACK = "rolling_back"
+    """It was cancelled and is on its way to where it was."""
     DONE = "done"
     REFUSED = "refused"
     """It is neither at its target nor recorded anywhere: it was turned down."""
+    CANCELLED = "cancelled"
+    """It was cancelled before it began."""
+    ROLLED_BACK = "rolled_back"
+    SUPERSEDED = "superseded"
+    """A later request took the partition over."""
 
     @property
     def is_open(self) -> bool:
         """Whether it will change yet."""
-        return self in (Standing.SUBMITTED, Standing.ACCEPTED, Standing.MOVING)
+        return self in _OPEN
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody called it off, and that has ended."""
+        return self in (Standing.CANCELLED, Standing.ROLLED_BACK)
+
+
+_OPEN: Final = frozenset(
+    {Standing.SUBMITTED, Standing.ACCEPTED, Standing.MOVING, Standing.ROLLING_BACK}
+)
+STANDING_OF: Final[Mapping[Fate, Standing]] = MappingProxyType(
+    {
+        Fate.CANCELLED: Standing.CANCELLED,
+        Fate.ROLLED_BACK: Standing.ROLLED_BACK,
+        Fate.SUPERSEDED: Standing.SUPERSEDED,
+    }
+)
+"""An entry whose cancellation was skipped goes on: it stands where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +137,34 @@ def look(operator: OperatorPort, plan: Plan) -> list[Entry]:
     """
     Read where each entry stands.
 
-    The order of the reads matters: an entry leaves the legacy znode only after its record exists,
-    and the record goes only with the last write of the topic znode. Read in this order nothing
-    falls between.
+    The order of the reads matters: an entry leaves the znode it was submitted in only after its
+    record exists, and the record goes only with the last write of the topic znode. Read in this
+    order nothing falls between.
     """
-    legacy = operator.read_plan()
+    submitted = _submitted(operator)
     goals = operator.read_goals(plan)
     topics = operator.read_topics(p.topic for p in plan)
     return [
-        _entry(p, target, legacy, goals.get(p), topics.get(p.topic)) for p, target in plan.items()
+        _entry(p, target, target in submitted.get(p, ()), goals.get(p), topics.get(p.topic))
+        for p, target in plan.items()
     ]
+
+
+def _submitted(operator: OperatorPort) -> Mapping[TopicPartition, list[Replicas]]:
+    """Return what was submitted, by whatever route, and has not been judged yet."""
+    found: dict[TopicPartition, list[Replicas]] = {}
+    plans = [operator.read_queue(), operator.read_plan()]
+    requests = operator.read_submissions(operator.submission_names())
+    for submitted in (*plans, *requests.values()):
+        for partition, replicas in (submitted.entries if submitted else {}).items():
+            found.setdefault(partition, []).append(replicas)
+    return found
 
 
 def _entry(
     partition: TopicPartition,
     target: Replicas,
-    legacy: LegacyPlan | None,
+    is_submitted: bool,  # noqa: FBT001 - one of many facts
     goal: Goal | str | None,
     topic: TopicAssignment | str | None,
 ) -> Entry:
@@ -134,22 +172,28 @@ def _entry(
         topic.partitions.get(partition.partition) if isinstance(topic, TopicAssignment) else None
     )
     known = goal if isinstance(goal, Goal) else None
-    standing = _standing(partition, target, legacy, known, found)
+    standing = (
+        _recorded(known, target, found)
+        or (Standing.SUBMITTED if is_submitted else None)
+        or _unrecorded(target, found)
+    )
     return Entry(partition, target, standing, found, known)
 
 
-def _standing(
-    partition: TopicPartition,
-    target: Replicas,
-    legacy: LegacyPlan | None,
-    goal: Goal | None,
-    assignment: PartitionAssignment | None,
-) -> Standing:
+def _recorded(
+    goal: Goal | None, target: Replicas, assignment: PartitionAssignment | None
+) -> Standing | None:
+    """Return where an entry stands that the daemon has a record of, None where it has none."""
     if goal is not None and goal.target == target:
         moving = assignment is not None and assignment.is_reassigning
         return Standing.MOVING if moving else Standing.ACCEPTED
-    if legacy is not None and legacy.entries.get(partition) == target:
-        return Standing.SUBMITTED
+    if goal is not None and goal.rolls_back:
+        return Standing.ROLLING_BACK
+    return None
+
+
+def _unrecorded(target: Replicas, assignment: PartitionAssignment | None) -> Standing:
+    """Return where an entry stands by the topic znode alone."""
     if assignment is None:
         return Standing.REFUSED
     if assignment.is_reassigning:

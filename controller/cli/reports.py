@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from controller.cli.plans import Entry, Standing
+from controller.core.model import Refusal, RequestId
 
 NAMES_MAX: Final = 10
 
@@ -34,8 +35,13 @@ def ids(replicas: Iterable[int]) -> str:
 
 
 def names(entries: Iterable[Entry]) -> str:
-    """List partitions, the first few by name."""
-    found = [str(e.partition) for e in entries]
+    """List the partitions of entries, the first few by name."""
+    return listed(e.partition for e in entries)
+
+
+def listed(partitions: Iterable[object]) -> str:
+    """List partitions or whatever else has a name, the first few."""
+    found = [str(p) for p in partitions]
     more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
     return ", ".join(found[:NAMES_MAX]) + more
 
@@ -56,8 +62,12 @@ def counts_sentence(total: int, counts: Mapping[Standing, int]) -> str:
     for number, word in (
         (counts[Standing.MOVING], "moving"),
         (waiting, "waiting"),
+        (counts[Standing.ROLLING_BACK], "going back"),
         (counts[Standing.SUBMITTED], "not accepted yet"),
         (counts[Standing.REFUSED], "refused"),
+        (counts[Standing.CANCELLED], "cancelled"),
+        (counts[Standing.ROLLED_BACK], "rolled back"),
+        (counts[Standing.SUPERSEDED], "superseded"),
     ):
         if number:
             parts.append(f"{number} {word}")
@@ -76,6 +86,11 @@ def entry_document(entry: Entry) -> dict[str, Any]:
         "adding_replicas": [] if assignment is None else list(assignment.adding_replicas),
         "removing_replicas": [] if assignment is None else list(assignment.removing_replicas),
     }
+
+
+def refusal_document(refusal: Refusal) -> dict[str, Any]:
+    """Return a refusal for a program."""
+    return {"entry": refusal.entry, "reason": refusal.reason.value, "detail": refusal.detail}
 
 
 # --- the daemon's status -----------------------------------------------------------------------
@@ -140,6 +155,16 @@ def partition_line(partition: Mapping[str, Any]) -> str:
         f"{ids(partition['target_replicas'])}, isr {ids(partition['isr'])}, leader "
         f"{partition['leader']}{waits}{stalled}"
     )
+
+
+def status_about(
+    status: Mapping[str, Any] | None, request: RequestId | None
+) -> Mapping[str, Any] | None:
+    """Return the partitions in flight of one request, from a status."""
+    if status is None:
+        return None
+    in_flight = [p for p in status["in_flight"] if p.get("request") == request]
+    return {**status, "requests": [], "in_flight": in_flight}
 
 
 def waiting_line(partition: Mapping[str, Any]) -> str:

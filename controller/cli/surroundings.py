@@ -7,110 +7,28 @@ environment, a clock or a connection by itself.
 
 from __future__ import annotations
 
+import getpass
 import json
+import secrets
+import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from controller.core.events import Orphan
-from controller.core.histories import Summary
-from controller.core.model import (
-    BrokerId,
-    Goal,
-    LegacyPlan,
-    LiveBroker,
-    PartitionState,
-    Replicas,
-    RequestId,
-    TopicAssignment,
-    TopicPartition,
-    Zxid,
-)
-from controller.doctor.snapshots import BrokerAnswers, Znodes
+from controller.cli.ports import InspectorPort, OperatorPort
+from controller.core.model import LiveBroker, RequestId, TopicPartition
+from controller.doctor.snapshots import BrokerAnswers
 from controller.errors import SessionSuspendedError, TransientError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
-
-
-class OperatorPort(Protocol):
-    """ZooKeeper as the verbs see it; ``zk.operator.Operator`` implements it."""
-
-    def read_plan(self) -> LegacyPlan | None:
-        """Return ``/admin/reassign_partitions``."""
-        ...
-
-    def read_topics(self, names: Iterable[str]) -> Mapping[str, TopicAssignment | str | None]:
-        """Return topic znodes."""
-        ...
-
-    def read_goals(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, Goal | str | None]:
-        """Return the daemon's records."""
-        ...
-
-    def live_brokers(self) -> frozenset[BrokerId]:
-        """Return the registered brokers."""
-        ...
-
-    def read_outcome(self, request: RequestId) -> Summary | str | None:
-        """Return how a request ended."""
-        ...
-
-    def leader_address(self) -> str | None:
-        """Return where the leading daemon's HTTP server listens."""
-        ...
-
-    def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
-        """Write a plan where there is none."""
-        ...
-
-    def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
-        """Add to the plan that is there."""
-        ...
-
-
-class InspectorPort(OperatorPort, Protocol):
-    """ZooKeeper as ``explain`` and ``doctor`` read it; ``zk.surveys.Surveyor`` implements it."""
-
-    def read_states(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, PartitionState | str | None]:
-        """Return leaders and ISRs."""
-        ...
-
-    def read_deletions(self) -> frozenset[str]:
-        """Return the topics queued for deletion."""
-        ...
-
-    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
-        """Return the orphan records about a partition."""
-        ...
-
-    def newest_outcomes(self) -> tuple[Summary, ...]:
-        """Return how the last requests ended, the newest first."""
-        ...
-
-    def survey_topics(self) -> Mapping[str, TopicAssignment]:
-        """Return every topic that can be understood."""
-        ...
-
-    def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
-        """Return the registrations that can be understood."""
-        ...
-
-    def survey(self) -> Znodes:
-        """Read everything the checks look at."""
-        ...
-
 
 Connect = Callable[[Settings], AbstractContextManager[OperatorPort]]
 AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
@@ -192,6 +110,26 @@ def run_daemon(settings: Settings) -> int:
     return run(settings)
 
 
+def wall_ms() -> int:
+    """Return the present moment in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def name_of_user() -> str:
+    """Return ``user@host``, as far as they can be known."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def new_request_id() -> RequestId:
+    """Return an id that nobody else chooses, by which a person sees when it was chosen."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return RequestId(f"req-{moment}-{secrets.token_hex(3)}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """The outside of the command line."""
@@ -205,6 +143,9 @@ class Surroundings:
     run_daemon: Callable[[Settings], int] = run_daemon
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    wall_ms: Callable[[], int] = wall_ms
+    name_of_user: Callable[[], str] = name_of_user
+    new_request_id: Callable[[], RequestId] = new_request_id
     is_terminal: Callable[[], bool] = field(default=lambda: False)
 
     def settings(self, options: Mapping[str, object], config: Path | None) -> Settings:

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from controller.cli.displays import DisplayOpener
 from controller.cli.exits import Exit
+from controller.cli.ports import OperatorPort
 from controller.cli.reports import is_busy, say, say_json, status_lines, work_line
-from controller.cli.surroundings import OperatorPort, Surroundings
+from controller.cli.surroundings import Surroundings
 from controller.errors import SessionSuspendedError, TransientError
 
 INTERVAL_S: Final = 1.0

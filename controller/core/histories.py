@@ -70,3 +70,33 @@ class Summary:
     """What stood in an unreadable node."""
     raw_left_out: int = 0
     """Bytes of it that did not fit, of a summary as read back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHistory:
+    """Everything that is kept of one request, open or ended, as people ask for it."""
+
+    request: RequestId
+    czxid: Zxid
+    """Of the request's znode: the larger, the younger."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    accepted: int = 0
+    refused: tuple[Refusal, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    summary: Summary | None = None
+    """None while it is open."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Child and reason of what cannot be understood."""
+
+    @property
+    def options(self) -> RequestOptions:
+        """How it wants to be carried out: the same in all parts."""
+        return next((p.options for p in self.parts.values()), RequestOptions())
+
+    @property
+    def total(self) -> int:
+        """Entries known of, the refused ones included."""
+        if self.summary is not None:
+            return self.summary.total
+        known = sum(p.total for p in self.parts.values())
+        return max(known, self.accepted + len(self.refused))

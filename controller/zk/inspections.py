@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kazoo.exceptions import NoNodeError
-
 from controller.core.events import Orphan
 from controller.core.histories import Summary
-from controller.core.model import PartitionState, TopicPartition, ZkVersion
+from controller.core.model import PartitionState, TopicPartition
+from controller.zk.archives import SHARD_WINDOW
 from controller.zk.operator import Operator
 from controller.znodes import paths
 from controller.znodes.orphans import decode_orphan
@@ -31,11 +30,10 @@ class Inspector(Operator):
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, PartitionState | str | None]:
         """Return states; None where there is none, a text where one is not understood."""
-        return self._read(
-            partitions,
-            paths.state_path,
-            lambda data, stat: decode_state(data, ZkVersion(stat.version)),
-        )
+        return {
+            partition: found and decode_state(found.data, found.version)
+            for partition, found in self._get_all(partitions, paths.state_path).items()
+        }
 
     def read_deletions(self) -> frozenset[str]:
         """Return the topics queued for deletion."""
@@ -44,38 +42,18 @@ class Inspector(Operator):
     def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
         """Return the orphan records about a partition; a text where one is not understood."""
         brokers = self._children(paths.ORPHANS)
-        found = self._read(
-            sorted(brokers),
-            lambda broker: f"{paths.ORPHANS}/{broker}/{partition}",
-            lambda data, _: data,
-        )
+        records = self._get_all(brokers, lambda b: f"{paths.ORPHANS}/{b}/{partition}")
         return tuple(
-            decode_orphan(broker, str(partition), data)
-            for broker, data in found.items()
-            if data is not None
+            decode_orphan(broker, str(partition), found.data)
+            for broker, found in records.items()
+            if found is not None
         )
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return how the last requests ended, the newest first; at most ``OUTCOMES_MAX``."""
-        names = self._children(paths.OUTCOMES)
-        with self._translated():
-            pending = [
-                (name, self._client.exists_async(f"{paths.OUTCOMES}/{name}/summary"))
-                for name in names
-            ]
-            written = [(s.mzxid, n) for n, answer in pending if (s := self._ask(answer))]
-        newest = [name for _, name in sorted(written, reverse=True)[:OUTCOMES_MAX]]
-        found = self._read(
-            newest,
-            lambda name: f"{paths.OUTCOMES}/{name}/summary",
-            lambda data, _: decode_outcome(data),
-        )
-        return tuple(o for o in found.values() if isinstance(o, Summary))
-
-    def _children(self, path: str) -> list[str]:
-        """List a directory, empty where there is none."""
-        with self._translated():
-            try:
-                return list(self._ask(self._client.get_children_async(path)))
-            except NoNodeError:
-                return []
+        summaries = self._stats(self._named(), paths.outcome_path)
+        written = sorted(((s.mzxid, r) for r, s in summaries.items() if s), reverse=True)
+        newest = [request for _, request in written[:OUTCOMES_MAX]]
+        found = self._get_all(newest, paths.outcome_path, window=SHARD_WINDOW)
+        outcomes = (decode_outcome(f.data) for f in found.values() if f is not None)
+        return tuple(o for o in outcomes if isinstance(o, Summary))

@@ -1,192 +1,45 @@
 """
-ZooKeeper as the operator's commands need it: read where things stand, write a plan.
+ZooKeeper as the operator's commands need it: what they write, beside all they read.
 
-Short-lived and synchronous, unlike the daemon's store: no watch, no claim, no fence. It writes
-nothing but ``/admin/reassign_partitions``, by creation or by a versioned set. Errors of kazoo leave
-here translated.
+Everything is created, or changed by compare-and-set from what stood there; nothing is overwritten
+unseen, and what cannot be understood is left for somebody to look at.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import islice
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-)
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KeeperState
-
-from controller.core.histories import Summary
-from controller.core.model import (
-    BrokerId,
-    Goal,
-    LegacyPlan,
-    Replicas,
-    RequestId,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
-from controller.errors import (
-    PlanInvalidError,
-    ReassignmentConflictError,
-    RefusedError,
-    SessionSuspendedError,
-)
-from controller.settings import Settings
+from controller.core.controls import Limits, Pauses
+from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.submissions import Cancellation
+from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.zk.archives import ArchiveReadings
+from controller.zk.connections import Found
 from controller.znodes import paths
-from controller.znodes.goals import decode_goal
-from controller.znodes.leaders import decode_leader
+from controller.znodes.cancellations import decode_cancellation, encode_cancellation
+from controller.znodes.controls import (
+    decode_limits,
+    decode_pauses,
+    decode_throttle,
+    encode_limits,
+    encode_pauses,
+    encode_throttle,
+)
+from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
-from controller.znodes.outcomes import decode_outcome
-from controller.znodes.topics import decode_topic
 
-CONNECT_S: Final = 10.0
-WINDOW: Final = 500
-"""Reads under way at once."""
 RACES_MAX: Final = 20
 PLAN_BYTES_MAX: Final = 1_000_000
 """ZooKeeper's ``jute.maxbuffer`` is 1 MiB by default, and the request needs some of it."""
 
-_LOG: Final = logging.getLogger(__name__)
-_LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False  # What kazoo says while it retries is summed up in one sentence here.
-
-_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Operator:
+class Operator(ArchiveReadings):
     """A connection for one command; use it as a context manager."""
 
-    def __init__(self, settings: Settings, *, connect_s: float = CONNECT_S) -> None:
-        """
-        Prepare to connect to the ZooKeeper of the settings.
-
-        Args:
-            settings: Where and with which credentials.
-            connect_s: How long connecting may take.
-
-        """
-        self._hosts = settings.zookeeper
-        self._connect_s = connect_s
-        self._client = KazooClient(logger=_LOG, **client_options(settings))
-
-    def __enter__(self) -> Self:
-        """
-        Connect.
-
-        Raises:
-            SessionSuspendedError: ZooKeeper cannot be reached in time.
-            RefusedError: it does not let us in.
-            PlanInvalidError: there is no Kafka cluster.
-
-        """
-        # kazoo's own start() warns on standard error where the chroot does not exist.
-        if not self._client.start_async().wait(self._connect_s):
-            is_refused = self._client.client_state == KeeperState.AUTH_FAILED
-            self.close()
-            if is_refused:
-                raise RefusedError(f"ZooKeeper at {self._hosts} refuses our credentials")
-            raise SessionSuspendedError(
-                f"ZooKeeper at {self._hosts} cannot be reached within {self._connect_s:g} s"
-            )
-        with self._translated():
-            found = self._ask(self._client.exists_async(paths.BROKER_IDS))
-        if found is None:
-            self.close()
-            raise PlanInvalidError(
-                f"there is no Kafka cluster at {self._hosts}: {paths.BROKER_IDS} does not exist; "
-                "is the chroot right?"
-            )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Disconnect."""
-        self.close()
-
-    def close(self) -> None:
-        """End the session."""
-        self._client.stop()
-        self._client.close()
-
-    # --- reading -------------------------------------------------------------------------------
-
-    def read_plan(self) -> LegacyPlan | None:
-        """Return ``/admin/reassign_partitions``, None when it does not exist."""
-        with self._translated():
-            try:
-                data, stat = self._ask(self._client.get_async(paths.LEGACY_PLAN))
-            except NoNodeError:
-                return None
-        return decode_legacy_plan(data, ZkVersion(stat.version), Zxid(stat.czxid))
-
-    def read_topics(self, names: Iterable[str]) -> dict[str, TopicAssignment | str | None]:
-        """Return topics; None where there is none, a text where one is not understood."""
-        return self._read(
-            names,
-            paths.topic_path,
-            lambda data, stat: decode_topic(data, ZkVersion(stat.version), Zxid(stat.czxid)),
-        )
-
-    def read_goals(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Goal | str | None]:
-        """Return our records of reassignments; None where there is none."""
-        return self._read(
-            partitions,
-            paths.goal_path,
-            lambda data, stat: decode_goal(data, ZkVersion(stat.version)),
-        )
-
-    def live_brokers(self) -> frozenset[BrokerId]:
-        """Return the ids of the registered brokers."""
-        with self._translated():
-            names = self._ask(self._client.get_children_async(paths.BROKER_IDS))
-        return frozenset(BrokerId(int(n)) for n in names if n.isdigit())
-
-    def read_outcome(self, request: RequestId) -> Summary | str | None:
-        """Return how a request ended, None while it has not."""
-        return self._read([request], paths.outcome_path, lambda data, _: decode_outcome(data))[
-            request
-        ]
-
-    def leader_address(self) -> str | None:
-        """Return ``HOST:PORT`` of the leading daemon's HTTP server, None when none leads."""
-        with self._translated():
-            try:
-                names = self._ask(self._client.get_children_async(paths.LEADER))
-            except NoNodeError:
-                return None
-        # The first in the order of the sequence numbers that ZooKeeper appended leads.
-        for name in sorted(names, key=lambda n: n[-10:]):
-            with self._translated():
-                try:
-                    data, _ = self._ask(self._client.get_async(f"{paths.LEADER}/{name}"))
-                except NoNodeError:
-                    continue
-            return decode_leader(data)
-        return None
-
-    # --- writing -------------------------------------------------------------------------------
+    # --- the legacy plan -----------------------------------------------------------------------
 
     def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """
@@ -200,20 +53,12 @@ class Operator:
             PlanInvalidError: it is too large for one znode.
 
         """
-        data = _encoded(entries)
-        with self._translated():
-            acls, _ = self._ask(self._client.get_acls_async("/admin"))
-            try:
-                _, stat = self._ask(
-                    self._client.create_async(
-                        paths.LEGACY_PLAN, data, acl=acls or None, include_data=True
-                    )
-                )
-            except NodeExistsError as error:
-                raise ReassignmentConflictError(
-                    f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
-                ) from error
-        return Zxid(stat.czxid)
+        made = self._create(paths.LEGACY_PLAN, _encoded(entries))
+        if made is None:
+            raise ReassignmentConflictError(
+                f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
+            )
+        return made.czxid
 
     def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """
@@ -227,118 +72,212 @@ class Operator:
             PlanInvalidError: it would be too large for one znode.
 
         """
-        for _ in range(RACES_MAX):
-            plan = self.read_plan()
-            if plan is None:
-                return self.create_plan(entries)
-            if plan.unreadable is not None:
+
+        def extended(found: Found | None) -> bytes:
+            plan = _plan(found)
+            if plan is not None and plan.unreadable is not None:
                 raise ReassignmentConflictError(
                     f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
                 )
-            data = _encoded({**plan.entries, **entries})
-            with self._translated():
-                try:
-                    self._ask(self._client.set_async(paths.LEGACY_PLAN, data, plan.version))
-                except (BadVersionError, NoNodeError):
-                    continue
-            return plan.czxid
-        raise ReassignmentConflictError(f"{paths.LEGACY_PLAN} changes all the time; try again")
+            return _encoded({**(plan.entries if plan else {}), **entries})
+
+        return self._edit(paths.LEGACY_PLAN, extended).czxid
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def submit(self, data: bytes) -> str:
+        """
+        Write a request, or one part of it.
+
+        Returns:
+            The name ZooKeeper gave its znode.
+
+        """
+        return self._create_sequential(paths.submissions_path(), data)
+
+    # --- cancelling ----------------------------------------------------------------------------
+
+    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+        """
+        Write ``/admin/cancel_reassignment_in_progress``, or change what is there.
+
+        Args:
+            join: Returns what is to stand there, from what does; its versions are not looked at.
+
+        Returns:
+            What stands there now.
+
+        Raises:
+            ReassignmentConflictError: it changes all the time, or ``join`` refuses.
+
+        """
+        written = self._edit(
+            paths.CANCEL, lambda found: encode_cancellation(join(_cancellation(found)))
+        )
+        return decode_cancellation(written.data, written.version, written.czxid, written.created_ms)
+
+    def disable(self, switch: KillSwitch) -> KillSwitch | None:
+        """Create ``/admin/reassign_cancel``; what is there already is returned and stays."""
+        for _ in range(RACES_MAX):
+            if self._create(paths.KILL_SWITCH, encode_kill_switch(switch)) is not None:
+                return None
+            found = self._get(paths.KILL_SWITCH)
+            if found is not None:
+                return decode_kill_switch(found.data, found.created_ms)
+        raise _restless(paths.KILL_SWITCH)
+
+    def enable(self) -> bool:
+        """Delete ``/admin/reassign_cancel``; False where there is none."""
+        return self._drop(paths.KILL_SWITCH) is not None
+
+    # --- the queue -----------------------------------------------------------------------------
+
+    def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """
+        Write ``/admin/reassign_partitions_queue``.
+
+        Raises:
+            ReassignmentConflictError: there is one already.
+            PlanInvalidError: it is too large for one znode.
+
+        """
+        made = self._create(paths.QUEUE, _encoded(entries))
+        if made is None:
+            raise ReassignmentConflictError(
+                f"{paths.QUEUE} exists already: wait until its entries have started, or see "
+                "`reassigner queue list`"
+            )
+        return made.czxid
+
+    def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """
+        Take entries out of the queue, and the queue away with the last one.
+
+        Returns:
+            Those that were in it; the others have started, or were never there.
+
+        Raises:
+            ReassignmentConflictError: what is there cannot be read, or changes all the time.
+
+        """
+        wanted = frozenset(partitions)
+        for _ in range(RACES_MAX):
+            found = self._get(paths.QUEUE)
+            queue = _plan(found)
+            if found is None or queue is None:
+                return frozenset()
+            if queue.unreadable is not None or queue.refused:
+                why = queue.unreadable or queue.refused[0][1]
+                raise ReassignmentConflictError(f"{paths.QUEUE} cannot be changed: {why}")
+            taken = wanted & queue.entries.keys()
+            left = {p: r for p, r in queue.entries.items() if p not in wanted}
+            if not taken:
+                return frozenset()
+            if (
+                self._replace(paths.QUEUE, _encoded(left), found.version)
+                if left
+                else self._delete(paths.QUEUE, found.version)
+            ):
+                return taken
+        raise _restless(paths.QUEUE)
+
+    def clear_queue(self) -> LegacyPlan | None:
+        """Delete the queue, readable or not; return what was in it, None where there is none."""
+        return _plan(self._drop(paths.QUEUE))
+
+    # --- controls ------------------------------------------------------------------------------
+
+    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+        """
+        Change ``/reassigner/control/pauses``.
+
+        Raises:
+            ReassignmentConflictError: what is there cannot be read, or changes all the time.
+
+        """
+        path = paths.PAUSES
+        written = self._edit(
+            path,
+            lambda f: encode_pauses(change(_read(path, decode_pauses, f) if f else Pauses())),
+        )
+        return _read(path, decode_pauses, written)
+
+    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+        """
+        Change ``/reassigner/control/limits``.
+
+        Raises:
+            ReassignmentConflictError: what is there cannot be read, or changes all the time.
+
+        """
+        path = paths.LIMITS
+        written = self._edit(
+            path,
+            lambda f: encode_limits(change(_read(path, decode_limits, f) if f else Limits())),
+        )
+        return _read(path, decode_limits, written)
+
+    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+        """Set ``/reassigner/control/throttle``, None for none; return what stood there."""
+        if bytes_per_s is None:
+            return _throttle(self._drop(paths.THROTTLE))
+        before: list[int | None] = []
+
+        def change(found: Found | None) -> bytes:
+            before.append(_throttle(found))
+            return encode_throttle(bytes_per_s)
+
+        self._edit(paths.THROTTLE, change)
+        return before[-1]
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _read(
-        self,
-        keys: Iterable[_Key],
-        path_of: Callable[[_Key], str],
-        decode: Callable[[bytes, Any], _Value],
-    ) -> dict[_Key, _Value | None]:
-        """Read znodes, many at a time; None where there is none."""
-        found: dict[_Key, _Value | None] = {}
-        remaining = iter(dict.fromkeys(keys))
-        with self._translated():
-            while window := list(islice(remaining, WINDOW)):
-                pending = [(key, self._client.get_async(path_of(key))) for key in window]
-                for key, answer in pending:
-                    try:
-                        data, stat = self._ask(answer)
-                    except NoNodeError:
-                        found[key] = None
-                    else:
-                        found[key] = decode(data, stat)
-        return found
+    def _edit(self, path: str, change: Callable[[Found | None], bytes]) -> Found:
+        """Replace what stands there, or create it, until nobody was in between."""
+        for _ in range(RACES_MAX):
+            found = self._get(path)
+            data = change(found)
+            if found is None:
+                made = self._create(path, data)
+                if made is not None:
+                    return made
+            elif self._replace(path, data, found.version):
+                return found._replace(data=data, version=ZkVersion(found.version + 1))
+        raise _restless(path)
 
-    def _ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
-        """Wait for an answer; without a limit kazoo would wait for the end of the session."""
-        return pending.get(timeout=self._connect_s)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Translate errors of kazoo into ours."""
-        try:
-            yield
-        except (NoAuthError, AuthFailedError) as error:
-            raise RefusedError(
-                "ZooKeeper does not allow it: authenticate as the brokers do "
-                "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
-            ) from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise SessionSuspendedError(
-                f"ZooKeeper at {self._hosts} does not answer: {type(error).__name__}"
-            ) from error
+    def _drop(self, path: str) -> Found | None:
+        """Delete what stands there; None where there is nothing."""
+        for _ in range(RACES_MAX):
+            found = self._get(path)
+            if found is None or self._delete(path, found.version):
+                return found
+        raise _restless(path)
 
 
-def client_options(settings: Settings) -> dict[str, Any]:
-    """
-    Return the settings that concern the connection, as kazoo's client takes them.
-
-    Raises:
-        PlanInvalidError: they ask for SASL and the library for it is not installed.
-
-    """
-    if settings.zookeeper_sasl_mechanism and importlib.util.find_spec("puresasl") is None:
-        raise PlanInvalidError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
-    credential = settings.zookeeper_auth_credential
-    return {
-        "hosts": settings.zookeeper,
-        "timeout": settings.zookeeper_session_timeout_s,
-        "auth_data": (
-            [(settings.zookeeper_auth_scheme, credential.get_secret_value())]
-            if credential
-            else None
-        ),
-        "sasl_options": _sasl_options(settings),
-        "use_ssl": settings.zookeeper_tls,
-        "ca": _text(settings.zookeeper_tls_cafile),
-        "certfile": _text(settings.zookeeper_tls_certfile),
-        "keyfile": _text(settings.zookeeper_tls_keyfile),
-        "keyfile_password": (
-            settings.zookeeper_tls_password.get_secret_value()
-            if settings.zookeeper_tls_password
-            else None
-        ),
-        "check_hostname": settings.zookeeper_tls_check_hostname,
-    }
+def _restless(path: str) -> ReassignmentConflictError:
+    return ReassignmentConflictError(f"{path} changes all the time; try again")
 
 
-def _sasl_options(settings: Settings) -> dict[str, str] | None:
-    password = settings.zookeeper_sasl_password
-    match settings.zookeeper_sasl_mechanism:
-        case "DIGEST-MD5" if settings.zookeeper_sasl_username and password:
-            return {
-                "mechanism": "DIGEST-MD5",
-                "username": settings.zookeeper_sasl_username,
-                "password": password.get_secret_value(),
-            }
-        case "GSSAPI":
-            principal = settings.zookeeper_sasl_principal
-            named = {"principal": principal} if principal else {}
-            return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
-        case _:
-            return None
+def _plan(found: Found | None) -> LegacyPlan | None:
+    return found and decode_legacy_plan(found.data, found.version, found.czxid)
 
 
-def _text(path: object) -> str | None:
-    return None if path is None else str(path)
+def _cancellation(found: Found | None) -> Cancellation | None:
+    return found and decode_cancellation(found.data, found.version, found.czxid, found.created_ms)
+
+
+def _throttle(found: Found | None) -> int | None:
+    read = decode_throttle(found.data) if found else None
+    return None if isinstance(read, str) else read
+
+
+def _read(path: str, decode: Callable[[bytes], _Value | str], found: Found) -> _Value:
+    value = decode(found.data)
+    if isinstance(value, str):
+        raise ReassignmentConflictError(
+            f"{path} cannot be changed: {value}; look at it, and delete it to start anew"
+        )
+    return value
 
 
 def _encoded(entries: Mapping[TopicPartition, Replicas]) -> bytes:

@@ -17,14 +17,13 @@ from typing import Any, Final, Protocol
 
 import structlog
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from controller.errors import ControllerError, PlanInvalidError, SessionSuspendedError
 from controller.settings import Settings
+from controller.zk.acls import cluster_acl
 from controller.zk.answers import answer
-from controller.zk.operator import client_options
+from controller.zk.clients import client_options
 from controller.znodes import paths
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
@@ -108,7 +107,7 @@ class Session:
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )
             # Brokers must be able to change what we create, so it gets the permissions they use.
-            self.client.default_acl = self._cluster_acl()
+            self.client.default_acl = cluster_acl(self._acl_of)
         except ControllerError:
             self.stop()
             raise
@@ -119,6 +118,10 @@ class Session:
         self._quiet()
         self.client.stop()
         self.client.close()
+
+    def _acl_of(self, path: str) -> list[Any]:
+        acls, _ = self.ask(self.client.get_acls_async(path))
+        return list(acls)
 
     def ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer as long as the session would live; see ``answer``."""
@@ -190,28 +193,3 @@ class Session:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-
-    # --- permissions ---------------------------------------------------------------------------
-
-    def _cluster_acl(self) -> list[Any]:
-        """Return the permissions the cluster gives its own znodes."""
-        for path in paths.KAFKA_ROOTS:
-            try:
-                acls, _ = self.ask(self.client.get_acls_async(path))
-            except NoNodeError:
-                continue
-            except NoAuthError as error:
-                raise PlanInvalidError(
-                    f"ZooKeeper does not let us read {path}: authenticate as the brokers do "
-                    "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
-                ) from error
-            if not any(_is_open(acl) for acl in acls):
-                return list(acls)
-        return list(OPEN_ACL_UNSAFE)
-
-
-def _is_open(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
-    return bool(
-        (acl.id.scheme, acl.id.id) == ("world", "anyone")
-        and acl.perms & Permissions.ALL == Permissions.ALL
-    )

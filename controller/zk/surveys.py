@@ -24,7 +24,6 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
     ZkVersion,
-    Zxid,
 )
 from controller.doctor.snapshots import Znodes
 from controller.zk.inspections import Inspector
@@ -79,7 +78,7 @@ class Surveyor(Inspector):
             deletions=self.read_deletions(),
             guards=guards,
             daemons=self._survey_daemons(),
-            kill_switch=self._znode(paths.KILL_SWITCH) is not None,
+            kill_switch=self._get(paths.KILL_SWITCH) is not None,
             notifications={
                 path: len(self._children(path)) for path in paths.NOTIFICATION_DIRECTORIES.values()
             },
@@ -96,17 +95,15 @@ class Surveyor(Inspector):
             for c in self._children(paths.BROKER_IDS)
             if (n := paths.parse_number(c)) is not None
         ]
-        found = self._read(ids, paths.broker_path, lambda data, stat: (data, stat.czxid))
         brokers: dict[BrokerId, LiveBroker] = {}
-        for broker, content in found.items():
-            if content is None:
+        for broker, found in self._get_all(ids, paths.broker_path).items():
+            if found is None:
                 continue
-            data, czxid = content
-            read = decode_broker(broker, data, czxid)
+            read = decode_broker(broker, found.data, found.czxid)
             if isinstance(read, str):
                 unreadable[paths.broker_path(broker)] = read
                 # As the daemon takes it: alive, and of a protocol that nobody knows.
-                read = LiveBroker(broker, BrokerEpoch(czxid), (), has_features=True)
+                read = LiveBroker(broker, BrokerEpoch(found.czxid), (), has_features=True)
             brokers[broker] = read
         return brokers
 
@@ -116,13 +113,11 @@ class Surveyor(Inspector):
         names = sorted(n for n in self._children(paths.TOPICS) if paths.valid_topic(n))
         sizes[paths.TOPICS] = _listing_bytes(names)
         topics: dict[str, TopicAssignment] = {}
-        found = self._read(names, paths.topic_path, lambda data, stat: (data, stat))
-        for name, content in found.items():
-            if content is None:
+        for name, found in self._get_all(names, paths.topic_path).items():
+            if found is None:
                 continue
-            data, stat = content
-            sizes[paths.topic_path(name)] = len(data)
-            read = decode_topic(data, ZkVersion(stat.version), Zxid(stat.czxid))
+            sizes[paths.topic_path(name)] = len(found.data)
+            read = decode_topic(found.data, found.version, found.czxid)
             if isinstance(read, str):
                 unreadable[paths.topic_path(name)] = read
             else:
@@ -153,7 +148,7 @@ class Surveyor(Inspector):
         return frozenset(orphans)
 
     def _survey_plan(self, sizes: dict[str, int]) -> LegacyPlan | None:
-        znode = self._znode(paths.LEGACY_PLAN)
+        znode = self._get(paths.LEGACY_PLAN)
         if znode is None:
             return None
         sizes[paths.LEGACY_PLAN] = len(znode.data)
@@ -161,18 +156,16 @@ class Surveyor(Inspector):
 
     def _survey_daemons(self) -> tuple[str | None, ...]:
         names = sorted(self._children(paths.LEADER), key=lambda n: n[-10:])
-        found = self._read(names, lambda n: f"{paths.LEADER}/{n}", lambda data, _: data)
-        return tuple(decode_leader(data) for data in found.values() if data is not None)
+        found = self._get_all(names, lambda n: f"{paths.LEADER}/{n}")
+        return tuple(decode_leader(f.data) for f in found.values() if f is not None)
 
     def _survey_throttles(
         self, directory: str, unreadable: dict[str, str]
     ) -> dict[str, dict[str, str]]:
         throttles: dict[str, dict[str, str]] = {}
-        found = self._read(
-            sorted(self._children(directory)), lambda n: f"{directory}/{n}", lambda data, _: data
-        )
-        for name, data in found.items():
-            read = decode_throttles(data) if data else {}
+        names = sorted(self._children(directory))
+        for name, found in self._get_all(names, lambda n: f"{directory}/{n}").items():
+            read = decode_throttles(found.data) if found and found.data else {}
             if isinstance(read, str):
                 unreadable[f"{directory}/{name}"] = read
             elif read:
@@ -194,46 +187,27 @@ class Surveyor(Inspector):
     # --- inside --------------------------------------------------------------------------------
 
     def _znode(self, path: str) -> Znode | None:
-        return self._read(
-            [path],
-            str,
-            lambda data, stat: Znode(
-                data,
-                ZkVersion(stat.version),
-                Zxid(stat.czxid),
-                stat.ephemeralOwner,
-                stat.ctime,
-            ),
-        )[path]
+        found = self._get(path)
+        return found and Znode(
+            found.data, found.version, found.czxid, found.owner, found.created_ms
+        )
 
     def _grandchildren(
         self, root: str, sizes: dict[str, int]
     ) -> list[tuple[str, str, str, bytes, ZkVersion]]:
         """Read a tree of two levels: path, child, grandchild, content and its version."""
-        children = sorted(self._children(root))
-        with self._translated():
-            pending = [
-                (child, self._client.get_children_async(f"{root}/{child}")) for child in children
-            ]
-            listed = [(child, self._listed(answer)) for child, answer in pending]
-        for child, names in listed:
+        listed = self._children_all(sorted(self._children(root)), lambda child: f"{root}/{child}")
+        for child, names in listed.items():
             sizes[f"{root}/{child}"] = _listing_bytes(names)
-        found = self._read(
-            [(child, name) for child, names in listed for name in names],
+        found = self._get_all(
+            [(child, name) for child, names in listed.items() for name in names],
             lambda pair: f"{root}/{pair[0]}/{pair[1]}",
-            lambda data, stat: (data, ZkVersion(stat.version)),
         )
         return [
-            (f"{root}/{child}/{name}", child, name, *content)
+            (f"{root}/{child}/{name}", child, name, content.data, content.version)
             for (child, name), content in found.items()
             if content is not None
         ]
-
-    def _listed(self, answer: Any) -> list[str]:  # noqa: ANN401 - kazoo has no types
-        try:
-            return sorted(self._ask(answer))
-        except NoNodeError:
-            return []
 
 
 def _listing_bytes(names: Iterable[str]) -> int:

@@ -31,11 +31,15 @@ from controller.core.model import (
 from controller.doctor.snapshots import Snapshot, Znodes
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import Settings
+from tests.cli.asked import AT_MS, Asked
 from tests.core.builders import replicas
 from tests.doctor.builders import SnapshotBuilder
 
 CZXID = Zxid(0x2A)
 REQUEST = RequestId("legacy-000000000000002a")
+USER = "ann@desk"
+OWN_ID = RequestId("req-20250615T150640Z-0a1b2c")
+"""The id that a client chooses."""
 
 Step = Callable[["FakeCluster"], None]
 
@@ -86,14 +90,11 @@ def a_request(**counts: int) -> dict[str, Any]:
 
 
 @dataclass
-class FakeCluster:
-    """ZooKeeper in memory; implements ``OperatorPort``."""
+class FakeCluster(Asked):
+    """ZooKeeper in memory; implements ``OperatorPort`` and ``InspectorPort``."""
 
-    topics: dict[str, TopicAssignment | str] = field(default_factory=dict)
     plan: LegacyPlan | None = None
-    goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
-    outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState | str] = field(default_factory=dict)
     orphans: tuple[Orphan | str, ...] = ()
     ended: tuple[Summary, ...] = ()
@@ -207,10 +208,6 @@ class FakeCluster:
         """Return registered brokers."""
         return frozenset(BrokerId(b) for b in self.brokers)
 
-    def read_outcome(self, request: RequestId) -> Summary | str | None:
-        """Return how a request ended."""
-        return self.outcomes.get(request)
-
     def leader_address(self) -> str | None:
         """Return where the leader listens."""
         return self.leader
@@ -239,6 +236,8 @@ class Terminal:
     steps: list[Step | BaseException] = field(default_factory=list)
     environ: dict[str, str] = field(default_factory=lambda: {"REASSIGNER_ZOOKEEPER": "zk:2181"})
     is_terminal: bool = False
+    typed: str | None = None
+    """What the person answers to questions."""
     unreachable: bool = False
     at: float = 0.0
     ran: list[Settings] = field(default_factory=list)
@@ -257,8 +256,11 @@ class Terminal:
             now=lambda: self.at,
             sleep=self._sleep,
             is_terminal=lambda: self.is_terminal,
+            wall_ms=lambda: AT_MS,
+            name_of_user=lambda: USER,
+            new_request_id=lambda: OWN_ID,
         )
-        return CliRunner().invoke(build_app(around), list(args))
+        return CliRunner().invoke(build_app(around), list(args), input=self.typed)
 
     def _connect(self, settings: Settings) -> AbstractContextManager[FakeCluster]:
         if self.unreachable:

@@ -9,7 +9,23 @@ import pytest
 from controller.core.options import TenurePolicy
 from tests.cli.builders import FakeCluster, Terminal
 
-VERBS = ("run", "execute", "verify", "status", "watch")
+VERBS = (
+    "run",
+    "execute",
+    "verify",
+    "cancel",
+    "list",
+    "status",
+    "explain",
+    "watch",
+    "queue",
+    "pause",
+    "resume",
+    "limits",
+    "throttle",
+    "disable",
+    "enable",
+)
 
 
 @pytest.mark.parametrize(

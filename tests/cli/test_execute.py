@@ -10,18 +10,25 @@ from typing import Any
 import pytest
 
 from controller.cli.plans import document_of
-from controller.core.histories import Summary
-from controller.core.model import Refusal, RefusalReason, TopicPartition
-from tests.cli.builders import (
-    REQUEST,
-    FakeCluster,
-    Step,
-    Terminal,
-    a_partition,
-    a_request,
-    a_status,
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.model import (
+    Fate,
+    Goal,
+    LegacyPlan,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
 )
+from controller.core.submissions import RequestOptions, Window
+from controller.znodes.kill_switches import KillSwitch
+from tests.cli.asked import AT_MS
+from tests.cli.builders import OWN_ID, USER, FakeCluster, Step, Terminal, a_partition, a_status
 from tests.core.builders import replicas, tp
+
+NAME = "request_0000000004"
+OTHER = RequestId("request_0000000001")
 
 
 class Scene:
@@ -43,6 +50,17 @@ class Scene:
         """Run the verb."""
         return self.terminal.run("execute", str(self.path), *options)
 
+    def note_options(self) -> list[RequestOptions]:
+        """Let the daemon accept, and keep what it was told."""
+        seen: list[RequestOptions] = []
+
+        def accept(cluster: FakeCluster) -> None:
+            seen.extend(s.options for s in cluster.submitted.values())
+            cluster.take_up()
+
+        self.terminal.steps = [accept]
+        return seen
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
@@ -50,125 +68,226 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def accept_both(cluster: FakeCluster) -> None:
-    """Let the daemon accept both entries."""
-    for number in (0, 1):
-        cluster.accept(tp(number), (2, 3), original=(1, 2))
+def accept(cluster: FakeCluster) -> None:
+    """Let the daemon accept what was submitted."""
+    cluster.take_up()
 
 
-def finish_both(cluster: FakeCluster) -> None:
-    """Let both entries end."""
-    for number in (0, 1):
-        cluster.finish(tp(number), (2, 3))
+def finish(cluster: FakeCluster) -> None:
+    """Let every partition reach its target, and the request end."""
+    for partition in list(cluster.goals):
+        cluster.reach(partition)
+    for request in cluster.histories:
+        cluster.conclude(request, done=2)
 
 
-def test_it_ends_when_every_entry_is_accepted(scene: Scene) -> None:
-    """Exit code 0, and the request by its name."""
-    scene.terminal.steps = [accept_both]
+def test_it_ends_when_the_request_is_accepted(scene: Scene) -> None:
+    """Exit code 0, and the request by the name of its znode."""
+    scene.terminal.steps = [accept]
     result = scene.execute()
     assert result.exit_code == 0
-    assert f"Accepted as {REQUEST}: t-0, t-1" in result.stdout
+    assert f"Accepted as {NAME}: t-0, t-1" in result.stdout
+    assert result.stdout.startswith("Current partition replica assignment\n")
+    assert scene.cluster.plan is None
 
 
-def test_it_prints_the_way_back(scene: Scene, tmp_path: Path) -> None:
-    """The present assignment, as a plan that can be executed."""
-    scene.terminal.steps = [accept_both]
-    printed = scene.execute().stdout
-    begin, end = printed.index("{"), printed.rindex("}") + 1
-    (tmp_path / "back.json").write_text(printed[begin:end])
-    back = json.loads(printed[begin:end])
-    assert [e["replicas"] for e in back["partitions"]] == [[1, 2], [1, 2]]
-
-
-def test_entries_at_their_target_are_done(scene: Scene) -> None:
-    """Kafka's own controller, or the daemon, was faster than we looked."""
-    scene.terminal.steps = [finish_both]
-    result = scene.execute()
+def test_the_request_carries_what_was_wished(scene: Scene) -> None:
+    """Each option is in the znode; the person is known without being named."""
+    seen = scene.note_options()
+    options = ("--reason", "new rack", "--priority", "7", "--step-size", "all", "--throttle")
+    more = ("50MB", "--window", "22:00-05:00 Europe/Berlin", "--atomic")
+    result = scene.execute(*options, *more, "--max-partitions-in-flight", "3")
     assert result.exit_code == 0
-    assert "Done: t-0, t-1" in result.stdout
-
-
-def test_a_plan_in_the_way_refuses(scene: Scene) -> None:
-    """Exit code 3, one line, and nothing is written."""
-    scene.cluster.create_plan({tp(7): replicas(1)})
-    result = scene.execute()
-    assert result.exit_code == 3
-    assert len(result.stderr.splitlines()) == 1
-    assert "--additional" in result.stderr
-    assert scene.cluster.plan is not None
-    assert list(scene.cluster.plan.entries) == [tp(7)]
-
-
-def test_additional_adds_to_the_plan(scene: Scene) -> None:
-    """What was there stays."""
-    scene.cluster.create_plan({tp(7): replicas(1)})
-    seen: list[list[TopicPartition]] = []
-
-    def note(cluster: FakeCluster) -> None:
-        assert cluster.plan is not None
-        seen.append(list(cluster.plan.entries))
-        accept_both(cluster)
-
-    scene.terminal.steps = [note]
-    assert scene.execute("--additional").exit_code == 0
-    assert seen == [[tp(7), tp(0), tp(1)]]
-
-
-def test_refused_entries_are_listed_with_the_reason_of_the_outcome(scene: Scene) -> None:
-    """Exit code 3; the good entry goes on."""
-
-    def judge(cluster: FakeCluster) -> None:
-        cluster.accept(tp(0), (2, 3))
-        cluster.take_out(tp(1))
-        reason, detail = RefusalReason.UNKNOWN_BROKER, "broker 3 is not live"
-        refused = Refusal(REQUEST, "t-1 -> [2,3]", reason, detail)
-        cluster.outcomes[REQUEST] = Summary(
-            request=REQUEST, kind="legacy", total=1, done=0, refused=(refused,)
+    assert seen == [
+        RequestOptions(
+            reason="new rack",
+            requested_by=USER,
+            priority=7,
+            step_size="all",
+            throttle=50_000_000,
+            window=Window(22 * 60, 5 * 60, "Europe/Berlin"),
+            max_partitions_in_flight=3,
+            atomic=True,
         )
+    ]
 
-    scene.terminal.steps = [judge]
+
+def test_the_person_can_be_named(scene: Scene) -> None:
+    """A pipeline submits for somebody else."""
+    seen = scene.note_options()
+    assert scene.execute("--requested-by", "team storage").exit_code == 0
+    assert seen[0].requested_by == "team storage"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--throttle", "fast"),
+        ("--throttle", "0"),
+        ("--window", "night"),
+        ("--window", "22:00-05:00 Mars/Olympus"),
+        ("--step-size", "0"),
+        ("--priority", "5000"),
+        ("--max-partitions-in-flight", "0"),
+        ("--legacy", "--priority", "3"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_not_submitted(scene: Scene, options: Sequence[str]) -> None:
+    """One line, exit code 1, before anything is written."""
+    result = scene.execute(*options)
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert not scene.cluster.submitted
+
+
+def test_a_plan_too_large_for_a_znode_is_one_request_of_many_parts(scene: Scene) -> None:
+    """One id, no znode too large, nothing lost."""
+    cluster = scene.cluster
+    brokers = replicas(1_000_001, 1_000_002, 1_000_003)
+    plan = {TopicPartition(f"orders-{n}", p): brokers for n in range(25) for p in range(1000)}
+    parts: list[dict[TopicPartition, tuple[int, ...]]] = []
+    seen: list[RequestOptions] = []
+
+    def take(found: FakeCluster) -> None:
+        for submission in found.submitted.values():
+            assert submission.unreadable is None
+            assert not submission.refused
+            assert submission.request == OWN_ID
+            parts.append(dict(submission.entries))
+            seen.append(submission.options)
+        found.submitted = {}
+
+    scene.path.write_text(json.dumps(document_of(plan)))
+    scene.terminal.steps = [take]
+    result = scene.execute("--json", "--reason", "many", "--timeout", "1")
+    assert len(parts) > 1
+    assert max(cluster.sizes) <= 700_000
+    assert {o.parts for o in seen} == {len(parts)}
+    assert {o.reason for o in seen} == {"many"}
+    whole = {p: r for part in parts for p, r in part.items()}
+    assert sum(len(part) for part in parts) == len(plan)
+    assert whole == plan
+    assert result.exit_code == 1, "nothing is kept of it: this daemon forgot it at once"
+
+
+def test_refused_entries_are_listed_and_the_good_ones_go_on(scene: Scene) -> None:
+    """Exit code 3."""
+    scene.terminal.steps = [lambda c: c.take_up({tp(1): "broker 3 is not live"})]
     result = scene.execute()
     assert result.exit_code == 3
-    assert "t-1 -> [2,3] was refused: broker 3 is not live" in result.stdout
-    assert f"Accepted as {REQUEST}: t-0" in result.stdout
+    assert "t-1 -> [2, 3] was refused: broker 3 is not live" in result.stdout
+    assert f"Accepted as {NAME}: t-0" in result.stdout.splitlines()
 
 
-def test_refused_entries_of_a_running_request_are_explained_by_the_daemon(scene: Scene) -> None:
-    """The outcome is written only when the whole request has ended."""
-
-    def judge(cluster: FakeCluster) -> None:
-        cluster.accept(tp(0), (2, 3))
-        cluster.take_out(tp(1))
-        request = a_request(refused=1)
-        request["refusals"] = [{"entry": "t-1 -> [2,3]", "reason": "x", "detail": "no such topic"}]
-        cluster.statuses = [a_status(requests=[request])]
-
-    scene.terminal.steps = [judge]
+def test_while_new_work_is_disabled_nothing_is_written(scene: Scene) -> None:
+    """Exit code 3, since when, by whom and why."""
+    scene.cluster.switch = KillSwitch("incident 42", "bob@desk", AT_MS)
     result = scene.execute()
     assert result.exit_code == 3
-    assert "was refused: no such topic" in result.stdout
+    assert "disabled since 2025-06-15 15:06:40Z by bob@desk: incident 42" in result.stderr
+    assert not scene.cluster.submitted
+    assert scene.execute("--legacy").exit_code == 3
+    assert scene.cluster.plan is None
+
+
+def test_what_is_paused_is_told(scene: Scene) -> None:
+    """The request is submitted all the same, and waits."""
+    pauses = Pauses(everything=Pause("night shift", "bob", AT_MS))
+    scene.cluster.controls = Controls(pauses=pauses)
+    scene.terminal.steps = [accept]
+    result = scene.execute()
+    assert result.exit_code == 0
+    assert "everything is paused since 2025-06-15 15:06:40Z by bob: night shift" in result.stderr
+
+
+def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
+    """Who would be superseded, and what the other route keeps us from."""
+    put = scene.cluster.goals
+    put[tp(0)] = Goal(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    put[tp(1)] = Goal(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)
+    result = scene.execute("--dry-run")
+    assert result.exit_code == 3
+    assert f"would supersede 1 partition of request {OTHER}: t-0" in result.stdout
+    assert "1 partition of request legacy-1 would be refused" in result.stdout
+    assert not scene.cluster.submitted
+    scene.terminal.steps = [accept]
+    assert f"would supersede 1 partition of request {OTHER}: t-0" in scene.execute().stderr
+
+
+def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
+    """One document."""
+    goal = Goal(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.goals[tp(0)] = goal
+    document = json.loads(scene.execute("--dry-run", "--json").stdout)
+    assert document["conflicts"] == [
+        {"request": OTHER, "would": "supersede", "partitions": ["t-0"]}
+    ]
+
+
+def test_asking_for_what_is_asked_for_already_is_no_conflict(scene: Scene) -> None:
+    """Nothing is superseded by the same target."""
+    goal = Goal(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.goals[tp(0)] = goal
+    result = scene.execute("--dry-run")
+    assert result.exit_code == 0
+    assert "supersede" not in result.stdout
+
+
+def test_wait_follows_to_the_summary(scene: Scene) -> None:
+    """A line for each change, and the end in a sentence."""
+    scene.cluster.statuses = [
+        a_status(in_flight=[a_partition(request=NAME), a_partition(topic="other")])
+    ]
+    steps: list[Step | BaseException] = [accept, lambda c: c.reach(tp(0)), finish]
+    scene.terminal.steps = steps
+    result = scene.execute("--wait")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "0 of 2 ended" in lines
+    assert "1 of 2 ended" in lines
+    assert any(line.startswith("t-0: A2-syncing") for line in lines)
+    assert not any(line.startswith("other-0") for line in lines)
+    assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
+
+
+def test_wait_tells_a_cancelled_request(scene: Scene) -> None:
+    """Exit code 4, and what became of each partition."""
+
+    def cancel(cluster: FakeCluster) -> None:
+        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.call_off(tp(1), Fate.CANCELLED, "by cancel-1")
+        cluster.conclude(RequestId(NAME))
+
+    scene.terminal.steps = [accept, cancel]
+    result = scene.execute("--wait")
+    assert result.exit_code == 4
+    assert "t-0 was rolled back" in result.stdout
+    assert "t-1 was cancelled before it began: by cancel-1" in result.stdout
+    assert "1 cancelled, 1 rolled back" in result.stdout
+
+
+def test_wait_tells_a_superseded_partition(scene: Scene) -> None:
+    """Exit code 3: it is not where this request wanted it."""
+
+    def supersede(cluster: FakeCluster) -> None:
+        cluster.reach(tp(0))
+        cluster.call_off(tp(1), Fate.SUPERSEDED, "by request_0000000009")
+        cluster.conclude(RequestId(NAME), done=1)
+
+    scene.terminal.steps = [accept, supersede]
+    result = scene.execute("--wait")
+    assert result.exit_code == 3
+    assert "t-1 was superseded: by request_0000000009" in result.stdout
 
 
 def test_without_a_leader_it_says_so_and_ends(scene: Scene) -> None:
-    """Exit code 2: the plan is there, nobody accepted it yet."""
+    """Exit code 2: the request is there, nobody accepted it yet."""
     scene.cluster.leader = None
     result = scene.execute()
     assert result.exit_code == 2
     assert "No reassigner leads just now" in result.stderr
-    assert "no reassigner leads; one that starts takes it up" in result.stderr
-    assert scene.terminal.at < 60
-
-
-def test_a_leader_that_comes_in_time_is_waited_for(scene: Scene) -> None:
-    """A standby needs a moment to take over."""
-    scene.cluster.leader = None
-
-    def elect(cluster: FakeCluster) -> None:
-        cluster.leader = "daemon:8095"
-
-    waiting: list[Step | BaseException] = [lambda _: None] * 30
-    scene.terminal.steps = [*waiting, elect, accept_both]
-    assert scene.execute().exit_code == 0
+    assert f"Written as {NAME}, but not accepted yet" in result.stderr
+    assert list(scene.cluster.submitted) == [NAME]
 
 
 def test_it_does_not_wait_longer_than_asked_for(scene: Scene) -> None:
@@ -179,105 +298,30 @@ def test_it_does_not_wait_longer_than_asked_for(scene: Scene) -> None:
     assert 3 <= scene.terminal.at < 4
 
 
-def test_wait_follows_to_the_end(scene: Scene) -> None:
-    """A line for each change, plain where there is no terminal."""
-    moving = a_status(in_flight=[a_partition(), a_partition(topic="other", request="legacy-1")])
-    scene.cluster.statuses = [moving]
-
-    def move(cluster: FakeCluster) -> None:
-        cluster.assign(tp(0), (2, 3, 1), adding=(3,), removing=(1,))
-
-    def finish_one(cluster: FakeCluster) -> None:
-        cluster.finish(tp(0), (2, 3))
-
-    scene.terminal.steps = [accept_both, move, finish_one, finish_both]
-    result = scene.execute("--wait")
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert "0 of 2 done, 2 waiting" in lines
-    assert "0 of 2 done, 1 moving, 1 waiting" in lines
-    assert "1 of 2 done, 1 waiting" in lines
-    assert "2 of 2 done" in lines
-    assert any(line.startswith("t-0: A2-syncing, step 1 of 3") for line in lines)
-    assert not any(line.startswith("other-0") for line in lines)
-    assert lines[-1] == "Done: t-0, t-1"
-
-
-def test_wait_draws_bars_on_a_terminal(scene: Scene) -> None:
-    """The same numbers, drawn."""
-    scene.terminal.is_terminal = True
-    scene.cluster.statuses = [a_status(in_flight=[a_partition()])]
-    scene.terminal.steps = [accept_both, finish_both]
-    result = scene.execute("--wait")
-    assert result.exit_code == 0
-    assert "2 of 2 done" in result.stdout
-
-
-def test_an_interrupt_leaves_the_move_running(scene: Scene) -> None:
-    """Where things stand, exit code 2, and nothing is undone."""
-    scene.terminal.steps = [accept_both, KeyboardInterrupt()]
+def test_an_interrupt_leaves_the_request_running(scene: Scene) -> None:
+    """Exit code 2, and how to call it off."""
+    scene.terminal.steps = [accept, KeyboardInterrupt()]
     result = scene.execute("--wait")
     assert result.exit_code == 2
-    assert "the reassignment goes on: 0 of 2 done, 2 waiting" in result.stderr
+    assert f"request {NAME} goes on: 2 of 2 are not done yet" in result.stderr
+    assert f"reassigner cancel {NAME}" in result.stderr
     assert set(scene.cluster.goals) == {tp(0), tp(1)}
 
 
-def test_an_interrupt_while_waiting_for_acceptance_is_no_different(scene: Scene) -> None:
-    """The plan stays where it was written."""
-    scene.terminal.steps = [KeyboardInterrupt()]
-    result = scene.execute()
-    assert result.exit_code == 2
-    assert scene.cluster.plan is not None
-
-
-def test_dry_run_shows_the_changes_and_writes_nothing(scene: Scene) -> None:
-    """What is added and dropped, by partition."""
-    scene.cluster.assign(tp(1), (2, 3))
-    result = scene.execute("--dry-run")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "t-0: 1,2 -> 2,3 (adds 3, drops 1)",
-        "t-1: is at 2,3 already",
-        "Nothing was written.",
-    ]
-    assert scene.cluster.plan is None
-
-
-def test_dry_run_finds_what_would_be_refused(scene: Scene) -> None:
-    """Unknown partitions and brokers that are not live: exit code 3."""
-    scene.write({tp(0): (2, 9), tp(5): (1, 2), tp(1): (2, 1)})
-    result = scene.execute("--dry-run")
-    assert result.exit_code == 3
-    assert "t-0 would be refused: broker 9 is not live" in result.stdout
-    assert "t-5 would be refused: there is no such partition" in result.stdout
-    assert "t-1: 1,2 -> 2,1 (changes the order)" in result.stdout
-
-
-def test_dry_run_for_programs(scene: Scene) -> None:
-    """One document with entries and problems."""
-    scene.write({tp(5): (1, 2)})
-    result = scene.execute("--dry-run", "--json")
-    document = json.loads(result.stdout)
-    assert document["problems"] == [{"partition": "t-5", "detail": "there is no such partition"}]
-
-
 def test_json_is_one_document(scene: Scene) -> None:
-    """Request, result, entries, refusals and the way back."""
-    scene.terminal.steps = [accept_both, finish_both]
-    result = scene.execute("--json", "--wait")
-    document = json.loads(result.stdout)
-    assert document["request"] == REQUEST
+    """Request, result, counts, entries, refusals and the way back."""
+    scene.terminal.steps = [accept, finish]
+    document = json.loads(scene.execute("--json", "--wait").stdout)
+    assert document["request"] == NAME
+    assert document["submitted"] == [NAME]
     assert document["result"] == "done"
+    assert document["partitions"]["done"] == 2
     assert [e["state"] for e in document["entries"]] == ["done", "done"]
-    assert document["refused"] == []
     assert [e["replicas"] for e in document["rollback"]["partitions"]] == [[1, 2], [1, 2]]
 
 
-def test_an_invalid_file_is_not_submitted(scene: Scene) -> None:
-    """Exit code 1, before anything connects."""
-    scene.path.write_text("{}")
-    scene.terminal.unreachable = True
-    result = scene.execute()
-    assert result.exit_code == 1
-    assert "plan.json" in result.stderr
-    assert scene.cluster.plan is None
+def test_a_plan_by_the_other_route_is_not_in_the_way(scene: Scene) -> None:
+    """Requests are judged partition by partition."""
+    scene.cluster.plan = LegacyPlan({tp(7): replicas(1)}, ZkVersion(0), Zxid(1))
+    scene.terminal.steps = [accept]
+    assert scene.execute("--additional").exit_code == 0

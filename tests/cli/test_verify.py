@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from controller.cli.plans import document_of
-from tests.cli.builders import FakeCluster, Terminal
+from controller.core.model import Fate, Goal, RequestId, Route, ZkVersion
+from controller.core.submissions import RequestOptions
+from controller.znodes.requests import encode_submission
+from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 
 DONE = "Reassignment of partition t-0 is completed."
@@ -66,3 +69,55 @@ def test_verify_for_programs(plan: str) -> None:
         "adding_replicas": [],
         "removing_replicas": [1],
     }
+
+
+def submit(cluster: FakeCluster) -> RequestId:
+    """Let the plan be a request that was accepted."""
+    name = cluster.submit(
+        encode_submission({tp(0): replicas(2, 3), tp(1): replicas(2, 3)}, RequestOptions())
+    )
+    return RequestId(name)
+
+
+def test_a_plan_that_waits_in_a_request_is_under_way(plan: str) -> None:
+    """Nobody has accepted it yet."""
+    cluster = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 2))
+    submit(cluster)
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 2
+    assert result.stdout.count("is still in progress.") == 2
+
+
+def test_a_plan_on_its_way_back_is_under_way(plan: str) -> None:
+    """It was cancelled, and the words say so."""
+    cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2, 3), adding=(3,))
+    goal = Goal(
+        replicas(1, 2), replicas(1, 2), REQUEST, Route.REQUEST, ZkVersion(1), RequestId("cancel-1")
+    )
+    cluster.goals[tp(1)] = goal
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 2
+    assert "t-1 was cancelled and is still in progress." in result.stdout
+
+
+def test_a_cancelled_plan_is_told_from_a_refused_one(plan: str) -> None:
+    """Exit code 4: what is kept of the request says that it was called off."""
+    cluster = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 2))
+    request = submit(cluster)
+    cluster.take_up()
+    cluster.reach(tp(0))
+    cluster.call_off(tp(1), Fate.ROLLED_BACK)
+    cluster.conclude(request, done=1)
+    result = Terminal(cluster).run("verify", plan)
+    assert result.exit_code == 4
+    assert "Reassignment of partition t-1 was rolled back." in result.stdout
+
+
+def test_the_cancellation_of_another_plan_is_none_of_this_one(plan: str) -> None:
+    """The same partition, another target: exit code 1."""
+    cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2))
+    other = cluster.submit(encode_submission({tp(1): replicas(4)}, RequestOptions()))
+    cluster.take_up()
+    cluster.call_off(tp(1), Fate.ROLLED_BACK)
+    cluster.conclude(RequestId(other))
+    assert Terminal(cluster).run("verify", plan).exit_code == 1

@@ -1,0 +1,61 @@
+"""
+Which permissions our znodes get: those the cluster gives its own.
+
+Brokers, and whoever is the controller after us, must be able to change and delete what we create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE, Permissions
+
+from controller.errors import PlanInvalidError
+from controller.znodes import paths
+
+
+def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
+    """
+    Return the permissions the cluster gives its own znodes.
+
+    Args:
+        acl_of: Reads the permissions of a path.
+
+    Raises:
+        PlanInvalidError: ZooKeeper does not let us read them.
+
+    """
+    for path in (paths.TOPICS, "/admin"):
+        try:
+            acls = acl_of(path)
+        except NoNodeError:
+            continue
+        except NoAuthError as error:
+            raise PlanInvalidError(_stranger(path)) from error
+        if any(_is_masked(acl) for acl in acls):
+            # Written as read it would name somebody who does not exist.
+            raise PlanInvalidError(_stranger(path))
+        if not any(_is_open(acl) for acl in acls):
+            return acls
+    return list(OPEN_ACL_UNSAFE)
+
+
+def _stranger(path: str) -> str:
+    return (
+        f"ZooKeeper does not let us read the permissions of {path}: authenticate as the brokers do "
+        "(zookeeper_auth_scheme or zookeeper_sasl_mechanism)"
+    )
+
+
+def _is_masked(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
+    """Whether ZooKeeper hides a digest, as it does from whoever may not administer the znode."""
+    return bool(acl.id.scheme == "digest" and acl.id.id.endswith(":x"))
+
+
+def _is_open(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
+    return bool(
+        (acl.id.scheme, acl.id.id) == ("world", "anyone")
+        and acl.perms & Permissions.ALL == Permissions.ALL
+    )

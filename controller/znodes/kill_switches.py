@@ -1,0 +1,49 @@
+"""
+``/admin/reassign_cancel``: while it exists, whatever it holds, nothing new starts (KIP-236).
+
+What we write into it is for people: why, who and since when. What others write is shown as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.znodes.documents import (
+    LONG_MAX,
+    excerpt,
+    is_int,
+    is_text,
+    read_document,
+    write_document,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KillSwitch:
+    """The switch is on."""
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+
+
+def decode_kill_switch(data: bytes, created_ms: int) -> KillSwitch:
+    """Decode the node; any content means that the switch is on."""
+    document = read_document(data)
+    if isinstance(document, str):
+        shown = excerpt(data.decode(errors="replace")) if data else ""
+        return KillSwitch(reason=shown, since_ms=created_ms)
+    reason, by, since = (document.get(key) for key in ("reason", "by", "since_ms"))
+    return KillSwitch(
+        reason if is_text(reason) else "",
+        by if is_text(by) else "",
+        since if is_int(since, high=LONG_MAX) else created_ms,
+    )
+
+
+def encode_kill_switch(switch: KillSwitch) -> bytes:
+    """Encode the node."""
+    return write_document(
+        {"version": 1, "reason": switch.reason, "by": switch.by, "since_ms": switch.since_ms}
+    )

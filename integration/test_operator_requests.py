@@ -1,0 +1,339 @@
+"""What operators ask for, as their commands read and write it, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from kazoo.security import ACL, make_acl, make_digest_acl
+
+from controller.cli.cancel import joined
+from controller.cli.submissions import submissions_of
+from controller.core.controls import BrokerLimits, Controls, Limits, Pause, Pauses
+from controller.core.histories import Part, Summary
+from controller.core.model import (
+    AcceptedEntry,
+    BrokerId,
+    Ending,
+    Fate,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import Cancellation, RequestOptions
+from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.setting_sources import load_settings
+from controller.zk.operator import Operator
+from controller.znodes import paths
+from controller.znodes.goals import encode_goal
+from controller.znodes.histories import encode_accepted, encode_ended, encode_part
+from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.outcomes import encode_outcome
+from integration.servers import ZooKeeperServer
+from integration.test_operator import GOAL
+from integration.zk_rigs import Chroot
+
+ONE, TWO, THREE = (TopicPartition("t", n) for n in range(3))
+HERE: Replicas = (BrokerId(1), BrokerId(2))
+THERE: Replicas = (BrokerId(2), BrokerId(3))
+REQUEST = RequestId("request_0000000007")
+HANDS = 6
+
+
+@pytest.fixture
+def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
+    """Give a cluster without brokers and without a daemon."""
+    if not zookeeper.is_alive:
+        zookeeper.start()
+    found = Chroot(zookeeper.address, f"/kafka-{uuid.uuid4().hex[:8]}")
+    for path in (paths.BROKER_IDS, paths.TOPICS, paths.DELETIONS):
+        found.put(path)
+    yield found
+    found.close()
+
+
+def connected(place: Chroot) -> Operator:
+    """Return a connection as a verb has it."""
+    return Operator(load_settings({"zookeeper": place.hosts}, {}))
+
+
+@pytest.fixture
+def operator(place: Chroot) -> Iterator[Operator]:
+    """Give a connection as a verb has it."""
+    with connected(place) as found:
+        yield found
+
+
+def at_once(place: Chroot, act: Callable[[Operator, int], object]) -> None:
+    """Let several people do something at the same time, and see that nobody fails."""
+    failed: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            with connected(place) as own:
+                act(own, number)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test tells it
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(HANDS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+def test_requests_get_their_names_in_turn(operator: Operator, place: Chroot) -> None:
+    """Their directory is made with the first one."""
+    assert operator.submission_names() == []
+    for number in range(2):
+        (data,) = submissions_of({ONE: THERE}, RequestOptions(priority=number), REQUEST)
+        assert operator.submit(data) == f"request_{number:010d}"
+    found = operator.read_submissions([*operator.submission_names(), "request_0000000099"])
+    assert [s and s.options.priority for s in found.values()] == [0, 1, None]
+    first = found["request_0000000000"]
+    assert first is not None
+    assert first.entries == {ONE: THERE}
+    assert first.created_ms > 1_600_000_000_000
+    assert place.client.exists(f"{paths.REQUESTS}/request_0000000001") is not None
+
+
+def test_two_hundred_thousand_partitions_are_submitted_as_one_request(operator: Operator) -> None:
+    """In parts that ZooKeeper takes; none is missing, none is there twice."""
+    plan = {
+        TopicPartition(f"orders-of-region-{t:03}", p): THERE
+        for t in range(200)
+        for p in range(1000)
+    }
+    own = RequestId("req-1")
+    names = [operator.submit(data) for data in submissions_of(plan, RequestOptions(), own)]
+    assert len(names) > 1
+    found: dict[TopicPartition, Replicas] = {}
+    count = 0
+    for submission in operator.read_submissions(operator.submission_names()).values():
+        assert submission is not None
+        assert submission.request == own
+        assert submission.options.parts == len(names)
+        count += len(submission.entries)
+        found |= submission.entries
+    assert count == len(plan)
+    assert found == plan
+
+
+SECRET = {"zookeeper_auth_scheme": "digest", "zookeeper_auth_credential": "kafka:secret"}
+
+
+def close_to_strangers(place: Chroot) -> list[ACL]:
+    """Let the cluster's znodes belong to somebody, and return their permissions."""
+    acl = [
+        make_digest_acl("kafka", "secret", all=True),
+        make_acl("world", "anyone", read=True, create=True),
+    ]
+    place.client.add_auth("digest", "kafka:secret")
+    place.client.set_acls(paths.TOPICS, acl)
+    return acl
+
+
+def test_what_is_created_has_the_permissions_of_the_cluster(place: Chroot) -> None:
+    """Else the daemon or a broker could not change it; its new parents have them too."""
+    acl = close_to_strangers(place)
+    environ = {f"REASSIGNER_{name.upper()}": value for name, value in SECRET.items()}
+    with Operator(load_settings({"zookeeper": place.hosts}, environ)) as operator:
+        operator.edit_pauses(lambda _: Pauses(everything=Pause()))
+        operator.disable(KillSwitch())
+        operator.submit(submissions_of({ONE: THERE}, RequestOptions(), REQUEST)[0])
+    for path in (paths.ROOT, paths.CONTROLS, paths.PAUSES, paths.KILL_SWITCH, paths.REQUESTS):
+        assert place.client.get_acls(path)[0] == acl, path
+
+
+def test_a_stranger_creates_nothing_that_nobody_could_delete(
+    operator: Operator, place: Chroot
+) -> None:
+    """ZooKeeper hides the digest from strangers; written as read it would lock everybody out."""
+    close_to_strangers(place)
+    with pytest.raises(PlanInvalidError, match="authenticate as the brokers do"):
+        operator.disable(KillSwitch())
+    assert place.client.exists(paths.KILL_SWITCH) is None
+
+
+def test_a_cancellation_is_added_to_by_many_at_once(operator: Operator, place: Chroot) -> None:
+    """No selection gets lost, and it keeps its identity."""
+    base = Cancellation(ZkVersion(0), Zxid(0), 0)
+    first = operator.cancel(lambda found: joined(found, replace(base, topics=frozenset({"t"}))))
+
+    def add(own: Operator, number: int) -> None:
+        wanted = replace(base, requests=frozenset({RequestId(f"r{number}")}), reason=f"w{number}")
+        assert own.cancel(lambda found: joined(found, wanted)).request == first.request
+
+    at_once(place, add)
+    found = operator.read_cancellation()
+    assert found is not None
+    assert found.czxid == first.czxid
+    assert found.topics == {"t"}
+    assert found.requests == {f"r{n}" for n in range(HANDS)}
+    assert sorted(found.reason.split("; ")) == [f"w{n}" for n in range(HANDS)]
+
+
+def test_everything_is_an_empty_node_as_kip_236_has_it(operator: Operator, place: Chroot) -> None:
+    """Zero bytes, unless there is more to say."""
+    operator.cancel(lambda _: Cancellation(ZkVersion(0), Zxid(0), 0))
+    assert place.client.get(paths.CANCEL)[0] == b""
+
+
+def test_the_kill_switch_keeps_its_first_reason(operator: Operator, place: Chroot) -> None:
+    """Whoever wrote it, and however."""
+    switch = KillSwitch("incident", "ann", 5)
+    assert operator.disable(switch) is None
+    assert operator.disable(KillSwitch("again")) == switch
+    assert operator.read_kill_switch() == switch
+    assert operator.enable()
+    assert not operator.enable()
+    place.put(paths.KILL_SWITCH, b"by hand")
+    found = operator.read_kill_switch()
+    assert found is not None
+    assert found.reason == '"by hand"'
+    assert found.since_ms > 1_600_000_000_000
+
+
+def test_a_queue_is_written_once_and_taken_from_by_many(operator: Operator, place: Chroot) -> None:
+    """Each entry leaves once, and the node with the last one."""
+    queue = {TopicPartition("t", n): THERE for n in range(HANDS)}
+    czxid = operator.create_queue(queue)
+    with pytest.raises(ReassignmentConflictError, match="exists already"):
+        operator.create_queue({ONE: HERE})
+    found = operator.read_queue()
+    assert found is not None
+    assert (found.czxid, found.entries) == (czxid, queue)
+    taken: list[TopicPartition] = []
+    at_once(place, lambda own, n: taken.extend(own.take_from_queue([TopicPartition("t", n)])))
+    assert sorted(taken) == sorted(queue)
+    assert operator.read_queue() is None
+    assert operator.take_from_queue([ONE]) == frozenset()
+
+
+def test_a_queue_that_cannot_be_read_is_only_cleared(operator: Operator, place: Chroot) -> None:
+    """Nothing in it is overwritten unseen."""
+    place.put(paths.QUEUE, b"nonsense")
+    with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
+        operator.take_from_queue([ONE])
+    assert operator.clear_queue() is not None
+    assert operator.clear_queue() is None
+
+
+def test_controls_are_changed_by_many_at_once(operator: Operator, place: Chroot) -> None:
+    """No change gets lost; what nobody set is as it was."""
+    assert operator.read_controls() == Controls()
+
+    def change(own: Operator, number: int) -> None:
+        broker = BrokerId(number)
+        pause = Pause(f"why {number}", "ann", number)
+        own.edit_pauses(lambda p: replace(p, brokers={**p.brokers, broker: pause}))
+        few = BrokerLimits(max_incoming=number + 1)
+        own.edit_limits(lambda limits: replace(limits, brokers={**limits.brokers, broker: few}))
+
+    at_once(place, change)
+    assert operator.set_throttle(50_000_000) is None
+    assert operator.set_throttle(20_000_000) == 50_000_000
+    found = operator.read_controls()
+    numbers = range(HANDS)
+    assert found.pauses.brokers == {n: Pause(f"why {n}", "ann", n) for n in numbers}
+    assert found.limits.brokers == {n: BrokerLimits(max_incoming=n + 1) for n in numbers}
+    assert found.throttle == 20_000_000
+    assert operator.set_throttle(None) == 20_000_000
+    assert operator.read_controls().throttle is None
+
+
+def test_controls_that_cannot_be_read_are_not_overwritten(
+    operator: Operator, place: Chroot
+) -> None:
+    """Somebody's work is in there; the reason is told."""
+    for path in (paths.PAUSES, paths.LIMITS):
+        place.put(path, b"nonsense")
+    for edit in (
+        lambda: operator.edit_pauses(lambda _: Pauses()),
+        lambda: operator.edit_limits(lambda _: Limits()),
+    ):
+        with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
+            edit()
+    assert set(operator.read_controls().unreadable) == {paths.PAUSES, paths.LIMITS}
+
+
+def test_what_is_kept_of_requests_is_read_back(operator: Operator, place: Chroot) -> None:
+    """Parts, shards and the summary; what is broken is named, the rest is there."""
+    assert operator.read_history() == {}
+    refusal = Refusal(REQUEST, "t-1 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is dead", TWO)
+    ending = Ending(REQUEST, THREE, Fate.ROLLED_BACK, "by cancel-1")
+    wish = RequestOptions(reason="because", requested_by="ann")
+    rows = tuple(AcceptedEntry(p, HERE, THERE) for p in (ONE, THREE))
+    part = Part("request_0000000007", 3, 5, wish)
+    children = {
+        "part-request_0000000007": encode_part(part),
+        "accepted-3-0-1": encode_accepted(rows[:1]),
+        "accepted-3-1-1": encode_accepted(rows[1:]),
+        "ended-3-2-2": encode_ended((refusal,), (ending,)),
+        "ended-3-3-1": b"nonsense",
+    }
+    for name, data in children.items():
+        place.put(f"{paths.history_path(REQUEST)}/{name}", data)
+    history = operator.read_history()[REQUEST]
+    assert history.parts == {"request_0000000007": part}
+    assert history.options == wish
+    assert (history.accepted, history.total) == (2, 3)
+    assert (history.refused, history.endings) == ((refusal,), (ending,))
+    assert list(history.unreadable) == ["ended-3-3-1"]
+    assert operator.read_accepted(REQUEST) == rows
+    assert operator.request_ids() == {REQUEST: False}
+    summary = Summary(request=REQUEST, kind="request", total=3, done=1, refused=(refusal,))
+    place.put(paths.outcome_path(REQUEST), encode_outcome(summary))
+    assert operator.read_outcome(REQUEST) == summary
+    assert operator.read_history([REQUEST])[REQUEST].summary == summary
+    assert operator.request_ids() == {REQUEST: True}
+
+
+def test_histories_are_in_the_order_of_their_making(operator: Operator, place: Chroot) -> None:
+    """The oldest first; those named that nobody knows are absent."""
+    for name in ("request_0000000009", "legacy-1", "cancel-2"):
+        place.put(f"{paths.OUTCOMES}/{name}")
+    assert list(operator.read_history()) == ["request_0000000009", "legacy-1", "cancel-2"]
+    assert operator.read_history([RequestId("nobody")]) == {}
+
+
+def test_partitions_with_a_record_are_listed(operator: Operator, place: Chroot) -> None:
+    """Of all topics, or of some."""
+    assert operator.goal_partitions() == []
+    for partition in (TWO, ONE, TopicPartition("u", 10), TopicPartition("u", 9)):
+        place.put(paths.goal_path(partition), encode_goal(GOAL))
+    assert operator.goal_partitions() == [
+        ONE,
+        TWO,
+        TopicPartition("u", 9),
+        TopicPartition("u", 10),
+    ]
+    assert operator.goal_partitions(["u", "none"]) == [
+        TopicPartition("u", 9),
+        TopicPartition("u", 10),
+    ]
+
+
+def test_a_submitted_request_is_what_any_client_may_write(
+    operator: Operator, place: Chroot
+) -> None:
+    """The bare form of KIP-236, and one that nobody understands."""
+    place.put(
+        paths.submission_path("request_0000000001"), json.dumps({"t": {"0": [2, 3]}}).encode()
+    )
+    place.put(paths.submission_path("request_0000000002"), b"nonsense")
+    found = operator.read_submissions(operator.submission_names())
+    good, bad = found["request_0000000001"], found["request_0000000002"]
+    assert good is not None
+    assert good.entries == {ONE: THERE}
+    assert bad is not None
+    assert bad.unreadable is not None

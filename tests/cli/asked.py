@@ -1,0 +1,255 @@
+"""What operators ask for and what is kept of it, in memory: the part of a fake cluster for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from controller.core.controls import Controls, Limits, Pauses
+from controller.core.histories import Part, RequestHistory, Summary
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
+    Goal,
+    LegacyPlan,
+    PartitionAssignment,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import Cancellation, Submission
+from controller.errors import ReassignmentConflictError
+from controller.znodes.cancellations import decode_cancellation, encode_cancellation
+from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.requests import decode_submission
+
+CANCEL_CZXID = Zxid(0x51)
+CANCEL = RequestId("cancel-0000000000000051")
+QUEUE_CZXID = Zxid(0x61)
+QUEUE = RequestId("queue-0000000000000061")
+AT_MS = 1_750_000_000_000
+"""When everything here was created."""
+
+
+@dataclass
+class Asked:
+    """Requests, cancellation, queue, controls and history."""
+
+    topics: dict[str, TopicAssignment | str] = field(default_factory=dict)
+    goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
+    outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
+    submitted: dict[str, Submission] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
+    """Bytes of each submitted znode."""
+    number: int = 4
+    """The next request's."""
+    cancellation: Cancellation | None = None
+    switch: KillSwitch | None = None
+    queue: LegacyPlan | None = None
+    controls: Controls = field(default_factory=Controls)
+    histories: dict[RequestId, RequestHistory] = field(default_factory=dict)
+    accepted: dict[RequestId, list[AcceptedEntry]] = field(default_factory=dict)
+
+    # --- what the daemon does ------------------------------------------------------------------
+
+    def take_up(self, refused: Mapping[TopicPartition, str] | None = None) -> None:
+        """Let the daemon accept what was submitted, but for what it refuses."""
+        for name, submission in self.submitted.items():
+            request = submission.request
+            known = self.histories.get(request) or RequestHistory(
+                request=request, czxid=submission.czxid
+            )
+            total = len(submission.entries)
+            part = Part(name, total, AT_MS, submission.options)
+            refusals: list[Refusal] = []
+            for partition, target in submission.entries.items():
+                why = (refused or {}).get(partition)
+                if why is not None:
+                    entry, reason = f"{partition} -> {list(target)}", RefusalReason.UNKNOWN_BROKER
+                    refusals.append(Refusal(request, entry, reason, why, partition))
+                    continue
+                self._accept(request, partition, target)
+            self.histories[request] = replace(
+                known,
+                parts={**known.parts, name: part},
+                accepted=len(self.accepted.get(request, ())),
+                refused=(*known.refused, *refusals),
+            )
+        self.submitted = {}
+
+    def _accept(self, request: RequestId, partition: TopicPartition, target: Replicas) -> None:
+        found = self.topics.get(partition.topic)
+        assert isinstance(found, TopicAssignment)
+        original = found.partitions[partition.partition].replicas
+        self.goals[partition] = Goal(target, original, request, Route.REQUEST, ZkVersion(0))
+        row = AcceptedEntry(partition, original, target)
+        self.accepted.setdefault(request, []).append(row)
+
+    def reach(self, partition: TopicPartition) -> None:
+        """Let a partition reach its target."""
+        goal = self.goals.pop(partition)
+        assert isinstance(goal, Goal)
+        self._put(partition, goal.target)
+
+    def call_off(self, partition: TopicPartition, fate: Fate, detail: str = "") -> None:
+        """Let a partition's part of a request end otherwise."""
+        goal = self.goals.pop(partition)
+        assert isinstance(goal, Goal)
+        self._put(partition, goal.original or ())
+        self.tell(Ending(goal.request, partition, fate, detail))
+
+    def tell(self, ending: Ending) -> None:
+        """Keep how something ended."""
+        known = self.histories.get(ending.request) or RequestHistory(
+            request=ending.request, czxid=CANCEL_CZXID
+        )
+        self.histories[ending.request] = replace(known, endings=(*known.endings, ending))
+
+    def conclude(self, request: RequestId, *, kind: str = "request", done: int = 0) -> None:
+        """Let a request end with a summary."""
+        known = self.histories.get(request) or RequestHistory(request=request, czxid=CANCEL_CZXID)
+        fates = {fate: sum(e.fate is fate for e in known.endings) for fate in Fate}
+        summary = Summary(
+            request=request,
+            kind=kind,
+            total=max(known.total, done + sum(fates.values())),
+            done=done,
+            refused=known.refused,
+            fates={fate: number for fate, number in fates.items() if number},
+            reason=known.options.reason,
+            requested_by=known.options.requested_by,
+            submitted_ms=AT_MS,
+            ended_ms=AT_MS + 1000 * len(self.outcomes),
+            moved_bytes=2_500_000,
+        )
+        self.outcomes[request] = summary
+        self.histories[request] = replace(known, summary=summary)
+
+    def _put(self, partition: TopicPartition, assigned: Replicas) -> None:
+        found = self.topics[partition.topic]
+        assert isinstance(found, TopicAssignment)
+        whole = {**found.partitions, partition.partition: PartitionAssignment(assigned)}
+        self.topics[partition.topic] = replace(found, partitions=whole)
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def read_queue(self) -> LegacyPlan | None:
+        """Return the queue."""
+        return self.queue
+
+    def submission_names(self) -> list[str]:
+        """Return what was not accepted yet."""
+        return sorted(self.submitted)
+
+    def read_submissions(self, names: Iterable[str]) -> Mapping[str, Submission | None]:
+        """Return submitted requests."""
+        return {name: self.submitted.get(name) for name in names}
+
+    def read_cancellation(self) -> Cancellation | None:
+        """Return the cancellation."""
+        return self.cancellation
+
+    def read_kill_switch(self) -> KillSwitch | None:
+        """Return the kill switch."""
+        return self.switch
+
+    def read_controls(self) -> Controls:
+        """Return the controls."""
+        return self.controls
+
+    def goal_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        """Return what has a record."""
+        wanted = None if topics is None else set(topics)
+        return sorted(p for p in self.goals if wanted is None or p.topic in wanted)
+
+    def read_outcome(self, request: RequestId) -> Summary | str | None:
+        """Return how a request ended."""
+        return self.outcomes.get(request)
+
+    def request_ids(self) -> Mapping[RequestId, bool]:
+        """Return the requests of which anything is kept."""
+        return {name: h.summary is not None for name, h in self.histories.items()}
+
+    def read_history(
+        self, requests: Iterable[RequestId] | None = None
+    ) -> Mapping[RequestId, RequestHistory]:
+        """Return what is kept of requests."""
+        wanted = self.histories if requests is None else requests
+        return {name: self.histories[name] for name in wanted if name in self.histories}
+
+    def read_accepted(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
+        """Return accepted entries."""
+        return tuple(self.accepted.get(request, ()))
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def submit(self, data: bytes) -> str:
+        """Take a request."""
+        name = f"request_{self.number:010d}"
+        self.submitted[name] = decode_submission(name, data, ZkVersion(0), Zxid(self.number), AT_MS)
+        self.sizes.append(len(data))
+        self.number += 1
+        return name
+
+    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+        """Write a cancellation, or change the one that is there."""
+        data = encode_cancellation(join(self.cancellation))
+        version = 0 if self.cancellation is None else self.cancellation.version + 1
+        self.cancellation = decode_cancellation(data, ZkVersion(version), CANCEL_CZXID, AT_MS)
+        return self.cancellation
+
+    def disable(self, switch: KillSwitch) -> KillSwitch | None:
+        """Turn the switch on."""
+        before = self.switch
+        self.switch = before or switch
+        return before
+
+    def enable(self) -> bool:
+        """Turn the switch off."""
+        was_on = self.switch is not None
+        self.switch = None
+        return was_on
+
+    def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """Write a queue where there is none."""
+        if self.queue is not None:
+            raise ReassignmentConflictError("exists already")
+        self.queue = LegacyPlan(dict(entries), ZkVersion(0), QUEUE_CZXID)
+        return QUEUE_CZXID
+
+    def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Take entries out."""
+        if self.queue is None:
+            return frozenset()
+        taken = frozenset(partitions) & self.queue.entries.keys()
+        left = {p: r for p, r in self.queue.entries.items() if p not in taken}
+        self.queue = replace(self.queue, entries=left) if left else None
+        return taken
+
+    def clear_queue(self) -> LegacyPlan | None:
+        """Take everything out."""
+        queue, self.queue = self.queue, None
+        return queue
+
+    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+        """Change the pauses."""
+        self.controls = replace(self.controls, pauses=change(self.controls.pauses))
+        return self.controls.pauses
+
+    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+        """Change the limits."""
+        self.controls = replace(self.controls, limits=change(self.controls.limits))
+        return self.controls.limits
+
+    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+        """Change the throttle."""
+        before = self.controls.throttle
+        self.controls = replace(self.controls, throttle=bytes_per_s)
+        return before

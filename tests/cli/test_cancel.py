@@ -1,0 +1,314 @@
+"""Tests of ``reassigner cancel``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from controller.cli.cancel import joined
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
+    Goal,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import Cancellation, CancelScope, RequestOptions
+from controller.errors import ReassignmentConflictError
+from controller.znodes.requests import encode_submission
+from tests.cli.asked import CANCEL, CANCEL_CZXID
+from tests.cli.builders import USER, FakeCluster, Terminal, a_status
+from tests.core.builders import replicas, tp
+
+ONE, TWO = RequestId("request_0000000001"), RequestId("request_0000000002")
+NOTHING = "There is nothing to do"
+
+
+def a_cluster() -> FakeCluster:
+    """Return a cluster where two requests move a partition each, of topics t and u."""
+    cluster = FakeCluster()
+    for partition, request in ((tp(0), ONE), (TopicPartition("u", 0), TWO)):
+        cluster.assign(partition, (1, 2))
+        target = replicas(2, 3)
+        goal = Goal(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
+        cluster.goals[partition] = goal
+        cluster.accepted[request] = [AcceptedEntry(partition, replicas(1, 2), target)]
+        cluster.tell(Ending(request, TopicPartition("x", 0), Fate.SUPERSEDED))
+    return cluster
+
+
+def take_up(cluster: FakeCluster) -> None:
+    """Let the daemon turn everything round."""
+    for partition, goal in cluster.goals.items():
+        assert isinstance(goal, Goal)
+        assert goal.original is not None
+        cluster.goals[partition] = Goal(
+            goal.original, goal.original, goal.request, goal.route, ZkVersion(1), CANCEL
+        )
+
+
+def end(cluster: FakeCluster) -> None:
+    """Let everything be back, one of it skipped, and the cancellation end."""
+    cluster.cancellation = None
+    cluster.tell(Ending(CANCEL, tp(9), Fate.SKIPPED, "nobody knows where it was before"))
+    cluster.conclude(CANCEL, kind="cancel")
+
+
+def test_a_request_is_cancelled_when_the_daemon_has_taken_it_up() -> None:
+    """Exit code 0, and the id under which the outcome will be."""
+    terminal = Terminal(a_cluster(), steps=[take_up])
+    result = terminal.run("cancel", ONE, "--reason", "wrong rack")
+    assert result.exit_code == 0
+    assert f"Cancelling as {CANCEL}" in result.stdout
+    written = terminal.cluster.cancellation
+    assert written is not None
+    assert written.requests == {ONE}
+    assert (written.reason, written.requested_by) == ("wrong rack", USER)
+    assert written.scope is CancelScope.IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("options", "topics", "partitions"),
+    [
+        (("--topic", "t", "--topic", "u"), frozenset({"t", "u"}), frozenset()),
+        (("--partition", "t-0"), frozenset(), frozenset({tp(0)})),
+    ],
+)
+def test_topics_and_partitions_are_selected(
+    options: Sequence[str], topics: frozenset[str], partitions: frozenset[TopicPartition]
+) -> None:
+    """Each may be repeated."""
+    terminal = Terminal(a_cluster(), steps=[take_up])
+    assert terminal.run("cancel", *options).exit_code == 0
+    written = terminal.cluster.cancellation
+    assert written is not None
+    assert (written.topics, written.partitions) == (topics, partitions)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        (ONE, "--everything", "--yes"),
+        ("--partition", "t"),
+        ("--topic", "a b"),
+        ("a/b",),
+        ("request_0000000077",),
+        (ONE, "--scope", "some"),
+    ],
+)
+def test_wrong_usage_cancels_nothing(args: Sequence[str]) -> None:
+    """Exit code 1 and one line; a request that does not exist is a slip of the pen."""
+    terminal = Terminal(a_cluster())
+    result = terminal.run("cancel", *args)
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert terminal.cluster.cancellation is None
+
+
+def test_everything_is_asked_about_first() -> None:
+    """With the number of partitions; no is no."""
+    terminal = Terminal(a_cluster(), is_terminal=True, typed="n\n")
+    result = terminal.run("cancel", "--everything")
+    assert result.exit_code == 1
+    assert "2 partitions" in result.stdout
+    assert terminal.cluster.cancellation is None
+
+
+def test_everything_is_cancelled_by_a_yes() -> None:
+    """The empty selection."""
+    terminal = Terminal(a_cluster(), is_terminal=True, typed="y\n", steps=[take_up])
+    assert terminal.run("cancel", "--everything").exit_code == 0
+    written = terminal.cluster.cancellation
+    assert written is not None
+    assert written.is_everything
+
+
+def test_where_nobody_can_be_asked_everything_needs_yes() -> None:
+    """A script says so beforehand."""
+    terminal = Terminal(a_cluster(), steps=[take_up])
+    result = terminal.run("cancel", "--all")
+    assert result.exit_code == 1
+    assert "--yes" in result.stderr
+    assert terminal.run("cancel", "--all", "--yes").exit_code == 0
+
+
+def test_a_second_cancel_says_there_is_nothing_to_do() -> None:
+    """Exit code 0, and the znode that stood there is not touched."""
+    cluster = a_cluster()
+    terminal = Terminal(cluster, steps=[take_up])
+    assert terminal.run("cancel", "--all", "--yes").exit_code == 0
+    before = cluster.cancellation
+    result = terminal.run("cancel", "--all", "--yes")
+    assert result.exit_code == 0
+    assert NOTHING in result.stdout
+    assert f"{CANCEL} is being carried out already" in result.stdout
+    assert cluster.cancellation is before
+
+
+def test_with_nothing_in_progress_no_znode_is_left() -> None:
+    """The same for programs."""
+    terminal = Terminal(FakeCluster())
+    assert NOTHING in terminal.run("cancel", "--all", "--yes").stdout
+    document = json.loads(terminal.run("cancel", "--all", "--yes", "--json").stdout)
+    assert document["result"] == "nothing_to_do"
+    assert terminal.cluster.cancellation is None
+
+
+def test_what_is_not_accepted_yet_or_queued_is_called_off_too() -> None:
+    """A request nobody has read, a plan, a queue."""
+    for prepare in (submitted, planned, queued):
+        cluster = FakeCluster().assign(tp(0), (1, 2))
+        prepare(cluster)
+        result = Terminal(cluster).run("cancel", "--everything", "--dry-run")
+        assert "1 (" in result.stdout, result.stdout
+
+
+def submitted(cluster: FakeCluster) -> None:
+    """Let a request wait."""
+    cluster.submit(encode_submission({tp(0): replicas(2, 3)}, RequestOptions()))
+
+
+def planned(cluster: FakeCluster) -> None:
+    """Let a plan by the legacy route wait."""
+    cluster.create_plan({tp(0): replicas(2, 3)})
+
+
+def queued(cluster: FakeCluster) -> None:
+    """Let an entry wait in the queue."""
+    cluster.create_queue({tp(0): replicas(2, 3)})
+
+
+def test_what_others_began_is_called_off_only_where_it_is_named() -> None:
+    """Kafka's own API reassigns it."""
+    cluster = FakeCluster().assign(tp(0), (1, 2, 3), adding=(3,))
+    assert NOTHING in Terminal(cluster).run("cancel", "--all", "--yes").stdout
+    named = Terminal(cluster).run("cancel", "--topic", "t", "--dry-run")
+    assert "1 (t-0)" in named.stdout
+
+
+def test_scope_all_moves_back_what_is_finished() -> None:
+    """Unless it has been moved since, or is back already."""
+    cluster = a_cluster()
+    cluster.reach(tp(0))
+    cluster.conclude(ONE, done=1)
+    assert NOTHING in Terminal(cluster).run("cancel", ONE).stdout
+    shown = Terminal(cluster).run("cancel", ONE, "--scope", "all", "--dry-run")
+    assert "would move back, finished already: 1 (t-0)" in shown.stdout
+    cluster.assign(tp(0), (1, 2))
+    assert NOTHING in Terminal(cluster).run("cancel", ONE, "--scope", "all").stdout
+
+
+def test_dry_run_writes_nothing() -> None:
+    """It lists all of what would be called off."""
+    terminal = Terminal(a_cluster())
+    result = terminal.run("cancel", ONE, TWO, "--dry-run", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["in_progress"] == ["t-0", "u-0"]
+    assert terminal.cluster.cancellation is None
+
+
+def test_wait_follows_to_the_end_and_tells_what_was_skipped() -> None:
+    """Exit code 3, with the reason."""
+    cluster = a_cluster()
+    cluster.statuses = [a_status()]
+    result = Terminal(cluster, steps=[take_up, end]).run("cancel", "--all", "--yes", "--wait")
+    assert result.exit_code == 3
+    assert "t-9 could not be cancelled: nobody knows where it was before" in result.stdout
+    assert f"Cancellation {CANCEL} is complete: 1 skipped." in result.stdout
+
+
+def test_wait_tells_how_much_went_back() -> None:
+    """For programs: counts by what became of them."""
+
+    def complete(cluster: FakeCluster) -> None:
+        cluster.cancellation = None
+        cluster.tell(Ending(CANCEL, tp(0), Fate.ROLLED_BACK))
+        cluster.tell(Ending(CANCEL, tp(1), Fate.CANCELLED))
+        cluster.conclude(CANCEL, kind="cancel", done=5)
+
+    terminal = Terminal(a_cluster(), steps=[take_up, complete])
+    result = terminal.run("cancel", "--all", "--yes", "--wait", "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["result"] == "done"
+    assert document["partitions"] == {
+        "cancelled": 1,
+        "rolled_back": 1,
+        "moved_back": 3,
+        "skipped": 0,
+    }
+
+
+def test_without_a_leader_it_is_written_and_told() -> None:
+    """Exit code 2: one that starts takes it up."""
+    cluster = a_cluster()
+    cluster.leader = None
+    result = Terminal(cluster).run("cancel", ONE)
+    assert result.exit_code == 2
+    assert "no reassigner leads" in result.stdout
+    assert cluster.cancellation is not None
+
+
+def test_an_interrupt_leaves_the_cancellation_running() -> None:
+    """Exit code 2."""
+    terminal = Terminal(a_cluster(), steps=[take_up, KeyboardInterrupt()])
+    result = terminal.run("cancel", ONE, "--wait")
+    assert result.exit_code == 2
+    assert terminal.cluster.cancellation is not None
+
+
+# --- adding to a cancellation --------------------------------------------------------------------
+
+
+def a_cancellation(
+    *requests: RequestId, scope: CancelScope = CancelScope.IN_FLIGHT, reason: str = ""
+) -> Cancellation:
+    """Return a cancellation of requests, or of everything."""
+    return Cancellation(
+        ZkVersion(0), CANCEL_CZXID, 0, requests=frozenset(requests), scope=scope, reason=reason
+    )
+
+
+def test_a_cancellation_that_runs_is_added_to() -> None:
+    """Both selections, both reasons."""
+    both = joined(a_cancellation(ONE, reason="a"), a_cancellation(TWO, reason="b"))
+    assert both.requests == {ONE, TWO}
+    assert both.reason == "a; b"
+
+
+@pytest.mark.parametrize("pair", [((ONE,), ()), ((), (ONE,)), ((), ())])
+def test_everything_and_a_selection_is_everything(
+    pair: tuple[tuple[RequestId, ...], tuple[RequestId, ...]],
+) -> None:
+    """It never becomes smaller."""
+    found, wanted = pair
+    assert joined(a_cancellation(*found), a_cancellation(*wanted)).is_everything
+
+
+def test_two_scopes_are_not_joined() -> None:
+    """Else what one request finished would be undone because another one is to be."""
+    wide = a_cancellation(TWO, scope=CancelScope.ALL)
+    for found, wanted in ((a_cancellation(ONE), wide), (wide, a_cancellation(ONE))):
+        with pytest.raises(ReassignmentConflictError, match="scope"):
+            joined(found, wanted)
+
+
+def test_everything_in_every_scope_covers_all() -> None:
+    """There is nothing it would not mean."""
+    whole = joined(a_cancellation(ONE), a_cancellation(scope=CancelScope.ALL))
+    assert whole.is_everything
+    assert whole.scope is CancelScope.ALL
+
+
+def test_what_cannot_be_read_is_not_added_to() -> None:
+    """The daemon refuses it in a moment."""
+    found = Cancellation(ZkVersion(0), Zxid(1), 0, unreadable="not JSON")
+    with pytest.raises(ReassignmentConflictError, match="not JSON"):
+        joined(found, a_cancellation(ONE))
