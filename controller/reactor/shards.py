@@ -16,12 +16,14 @@ from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
 from controller.core.records import AcceptedRecord, Change, EndingRecord, Record, RefusalRecord
 from controller.reactor.ports import Create
 from controller.znodes import histories, paths
-from controller.znodes.documents import write_document
-from controller.znodes.outcomes import write_refusal
 
 SHARD_BYTES: Final = 300_000
 _NODE_BYTES: Final = 600
 """Path and frame of a shard."""
+_ROW_BYTES: Final = 160
+"""Of a row beside its topic, brokers and texts: keys, reason, fate, numbers, marks."""
+_NUMBER_BYTES: Final = 11
+"""A broker id and its comma."""
 
 Row = AcceptedEntry | Refusal | Ending
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -86,15 +88,23 @@ def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
 
 
 def row_size(row: Row) -> int:
-    """Return the bytes of a row as it is written, with its comma."""
+    """Return how many bytes a row takes at most: cheaply, as there may be very many."""
     match row:
-        case AcceptedEntry():
-            document: object = histories.accepted_row(row)
-        case Ending():
-            document = histories.ending_row(row)
-        case Refusal():
-            document = write_refusal(row)
-    return len(write_document({"": document}))
+        case AcceptedEntry(partition=partition, original=original, target=target):
+            brokers = len(original or ()) + len(target)
+            return _ROW_BYTES + len(partition.topic) + _NUMBER_BYTES * brokers
+        case Ending(partition=partition, detail=detail):
+            return _ROW_BYTES + len(partition.topic) + _text_size(detail)
+        case Refusal(entry=entry, detail=detail, partition=where):
+            topic = "" if where is None else where.topic
+            return _ROW_BYTES + len(topic) + _text_size(entry) + _text_size(detail)
+
+
+def _text_size(text: str) -> int:
+    """Return how many bytes a text takes in JSON at most: two escapes for the rarest of letters."""
+    if text.isascii() and text.isprintable():
+        return len(text) + text.count('"') + text.count("\\")
+    return 12 * len(text)
 
 
 def _split(rows: Sequence[tuple[Change, AnyRow]]) -> Iterator[list[tuple[Change, AnyRow]]]:

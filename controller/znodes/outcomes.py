@@ -98,7 +98,7 @@ def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return 
         return raw
     members = Members(document)
     left_out = members.number("refused_left_out", low=0) or 0
-    known = done + len(refused) + left_out + sum(fates.values())
+    known = done + sum(refusal.entries for refusal in refused) + left_out + sum(fates.values())
     summary = Summary(
         request=RequestId(request),
         kind=members.text("kind") or request.partition("-")[0],
@@ -125,6 +125,8 @@ def write_refusal(refusal: Refusal) -> dict[str, object]:
         "reason": refusal.reason.value,
         "detail": refusal.detail,
     }
+    if refusal.entries != 1:
+        row["entries"] = refusal.entries
     if refusal.partition is not None:
         row |= {"topic": refusal.partition.topic, "partition": refusal.partition.partition}
     return row
@@ -148,12 +150,15 @@ def _refusal(request: RequestId, row: object) -> Refusal | None:
         return None
     entry, detail, named = row.get("entry"), row.get("detail"), row.get("reason")
     reason = _REASONS.get(named) if isinstance(named, str) else None
-    if not is_text(entry) or not is_text(detail) or reason is None:
+    entries = row.get("entries", 1)
+    if not is_text(entry) or not is_text(detail) or reason is None or not is_int(entries):
         return None
     if "topic" not in row:
-        return Refusal(request, entry, reason, detail)
+        return Refusal(request, entry, reason, detail, None, entries)
     partition = read_partition(row["topic"], row.get("partition"))
-    return None if partition is None else Refusal(request, entry, reason, detail, partition)
+    if partition is None:
+        return None
+    return Refusal(request, entry, reason, detail, partition, entries)
 
 
 def _fates(value: object) -> Mapping[Fate, int] | str:

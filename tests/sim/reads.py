@@ -9,7 +9,7 @@ another is not begun for it. What is a fault of the connection is ``sessions``; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.core.events import (
     BrokersRead,
@@ -41,6 +41,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.reactor.ports import Inbox, Znode
+from controller.reactor.rereads import OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.controllers import decode_controller
@@ -56,11 +57,8 @@ from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
 
 if TYPE_CHECKING:
-    from tests.sim.lanes import Lanes
+    from tests.sim.lanes import Lane, Lanes
     from tests.sim.sessions import SimSession
-
-OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS)
-"""Read on the lane of the bulk reads."""
 
 
 class SimReads:
@@ -78,7 +76,7 @@ class SimReads:
         self._watched_states: set[TopicPartition] = set()
         self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
         """Reads of states that were not answered yet."""
-        self._asked: dict[int, Callable[[], Event]] = {}
+        self._asked: dict[int, tuple[Callable[[], Event], Lane]] = {}
         """What was asked once and not answered yet."""
         self._sequence = 0
         self._requests = SimRequests(zookeeper)
@@ -108,8 +106,8 @@ class SimReads:
             self._inbox.put(StateChanged(partition))
         for partitions, watch in former._reading_states.values():
             self.read_states(partitions, watch=watch)
-        for ask in former._asked.values():
-            self._ask(ask)
+        for read, lane in former._asked.values():
+            self._ask(read, lane)
 
     # --- whole levels --------------------------------------------------------------------------
 
@@ -304,28 +302,28 @@ class SimReads:
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""
         wanted = tuple(names)
-        self._ask(lambda: self._requests.read(wanted))
+        self._ask(lambda: self._requests.read(wanted), self._lanes.levels)
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
-        self._ask(lambda: self._requests.accepted(request))
+        self._ask(lambda: self._requests.accepted(request), self._lanes.bulk)
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         wanted = tuple(entities)
-        self._ask(lambda: self._requests.entity_configs(wanted))
+        self._ask(lambda: self._requests.entity_configs(wanted), self._lanes.bulk)
 
-    def _ask(self, read: Callable[[], Event]) -> None:
+    def _ask(self, read: Callable[[], Event], lane: Lane) -> None:
         self._sequence += 1
         number = self._sequence
-        self._asked[number] = read
+        self._asked[number] = (read, lane)
 
         def at_server() -> Callable[[], None]:
             event = read()
 
             def answer() -> None:
                 del self._asked[number]
-                self._inbox.put(event)
+                lane.put(lambda: self._inbox.put(event))
 
             return answer
 

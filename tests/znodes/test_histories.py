@@ -28,7 +28,13 @@ PARTS = st.builds(
 )
 ACCEPTED = st.builds(AcceptedEntry, PARTITIONS, st.none() | REPLICAS, REPLICAS)
 REFUSALS = st.builds(
-    Refusal, st.just(R), WORDS, st.sampled_from(RefusalReason), WORDS, st.none() | PARTITIONS
+    Refusal,
+    st.just(R),
+    WORDS,
+    st.sampled_from(RefusalReason),
+    WORDS,
+    st.none() | PARTITIONS,
+    st.integers(0, 2**31 - 1),
 )
 ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS)
 

@@ -20,7 +20,13 @@ R = RequestId("legacy-0000000000000001")
 MS = st.integers(0, 2**53)
 
 REFUSALS = st.builds(
-    Refusal, st.just(R), WORDS, st.sampled_from(RefusalReason), WORDS, st.none() | PARTITIONS
+    Refusal,
+    st.just(R),
+    WORDS,
+    st.sampled_from(RefusalReason),
+    WORDS,
+    st.none() | PARTITIONS,
+    st.integers(0, 2**31 - 1),
 )
 SUMMARIES = st.builds(
     Summary,

@@ -1,0 +1,47 @@
+"""How much a row takes is never underestimated."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.model import AcceptedEntry, Ending, Fate, Refusal, RefusalReason, RequestId
+from controller.reactor.shards import Row, row_size
+from controller.znodes.documents import write_document
+from controller.znodes.histories import accepted_row, ending_row
+from controller.znodes.outcomes import write_refusal
+from tests.znodes.strategies import PARTITIONS, REPLICAS, WORDS
+
+R = RequestId("request_0000000001")
+TEXTS = WORDS | st.text(max_size=20).filter(str.isascii) | st.just('"\\' * 20)
+ROWS = st.one_of(
+    st.builds(AcceptedEntry, PARTITIONS, st.none() | REPLICAS, REPLICAS),
+    st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), TEXTS),
+    st.builds(
+        Refusal,
+        st.just(R),
+        TEXTS,
+        st.sampled_from(RefusalReason),
+        TEXTS,
+        st.none() | PARTITIONS,
+        st.integers(0, 2**31 - 1),
+    ),
+)
+
+
+def written(row: Row) -> int:
+    """Return the bytes of a row as it is written, with a comma."""
+    match row:
+        case AcceptedEntry():
+            document: object = accepted_row(row)
+        case Ending():
+            document = ending_row(row)
+        case Refusal():
+            document = write_refusal(row)
+    return len(write_document({"": document})) - len('{"":}') + 1
+
+
+@given(ROWS)
+def test_a_row_takes_no_more_than_was_reckoned(row: Row) -> None:
+    """A shard that grew beyond a znode's size could never be written."""
+    assert written(row) <= row_size(row)
