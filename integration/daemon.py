@@ -117,9 +117,11 @@ class Daemon(ChildProcess):
         Return ``/status``.
 
         Raises:
-            OSError: It does not answer.
+            OSError: It does not answer, or not yet: it is ready a moment before it has a status.
         """
         code, body = self.get("/status")
+        if code == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            raise ConnectionError(body)
         assert code == http.HTTPStatus.OK, f"/status answered {code}: {body}"
         content = json.loads(body)
         assert isinstance(content, dict), body

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from itertools import cycle
 from typing import Final
 
 import pytest
@@ -94,8 +95,12 @@ class Scene:
         first = self.start(Boundary.A1_WRITTEN, *options) if self._shape is RESUMING else None
         if first is not None:
             await_tenure(first)
+        if self._shape is YIELDING:
+            options = ("--tenure-linger", "60")
         doomed = self.start(boundary, *options)
-        if is_first and first is None:
+        if self._shape is YIELDING:
+            self._occupy(doomed)
+        elif is_first and first is None:
             await_tenure(doomed)
         if hand is Hand.STANDBY:
             self.start()
@@ -111,6 +116,20 @@ class Scene:
             self._cluster.start_brokers(2, 3)
         await_death(doomed)
         self._cluster.brokers[5].thaw()
+
+    def _occupy(self, daemon: Daemon) -> None:
+        """Change the order of replicas until a daemon that claims on demand has the role."""
+        orders = cycle([(1, 3, 2), (1, 2, 3)])
+
+        def is_held() -> bool:
+            if is_planned(self._cluster):
+                return False
+            if daemon.status()["tenure"]["held"]:
+                return True
+            submit(self._cluster, plan_of({(self.topic, 0): next(orders)}))
+            return False
+
+        eventually(is_held, within_s=60, tolerating=(OSError,))
 
     def start_dead(self) -> None:
         """Start the brokers that were killed for the shape."""
