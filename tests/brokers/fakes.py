@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
 
@@ -33,12 +34,19 @@ WAIT_S: Final = 10.0
 """How long a test waits for something that must happen."""
 
 API_VERSIONS: Final = 18
-KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {4: (0, 4), 5: (0, 3), 6: (0, 6), 18: (0, 3)}
+KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {
+    4: (0, 4),
+    5: (0, 3),
+    6: (0, 6),
+    18: (0, 3),
+    35: (0, 2),
+}
 
 REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     4: LeaderAndIsrRequest,
     5: StopReplicaRequest,
     6: UpdateMetadataRequest,
+    35: DescribeLogDirsRequest,
 }
 
 
