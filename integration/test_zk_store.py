@@ -19,7 +19,7 @@ from controller.core.events import (
     LegacyPlanRead,
     StatesRead,
 )
-from controller.core.model import TopicPartition, ZkVersion
+from controller.core.model import RequestId, TopicPartition, ZkVersion
 from controller.errors import CommitUnknownError, ControllerMovedError
 from controller.reactor.ports import Committed, Create, SetData, Znode
 from controller.zk.leadership import leader_address
@@ -28,7 +28,9 @@ from controller.znodes.states import encode_state
 from integration.servers import ZooKeeperServer
 from integration.waiting import eventually
 from integration.zk_rigs import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
-from tests.contracts.store_contract import StoreContract, StoreRig
+from tests.contracts.request_contract import RequestContract
+from tests.contracts.rigs import StoreRig
+from tests.contracts.store_contract import StoreContract
 
 Build = Callable[..., ZkRig]
 
@@ -42,7 +44,7 @@ def build(zookeeper: ZooKeeperServer) -> Iterator[Build]:
         yield builder
 
 
-class TestZkStore(StoreContract):
+class TestZkStore(StoreContract, RequestContract):
     """The contract on a real ZooKeeper."""
 
     @pytest.fixture
@@ -266,3 +268,16 @@ def test_the_leadership_fences_every_write(leader: ZkRig) -> None:
     with pytest.raises(ControllerMovedError):
         leader.store.commit([[SetData("/a", b"x", ZkVersion(0))]])
     assert leader.get("/a") == (b"", 0)
+
+
+def test_paperwork_is_fenced_by_the_leadership_alone(leader: ZkRig, build: Build) -> None:
+    """Who leads writes without being the controller; a standby, or who led before, does not."""
+    standby = build(http="127.0.0.1:2")
+    first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
+    assert leader.store.commit([[first]]) == [Committed()]
+    with pytest.raises(ControllerMovedError):
+        standby.store.commit([[second]])
+    leader.put(paths.EPOCH, b"99")
+    with pytest.raises(ControllerMovedError):
+        leader.store.commit([[second]])
+    assert leader.get(second.path) is None

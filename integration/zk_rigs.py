@@ -23,7 +23,7 @@ from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
 from controller.znodes import paths
 from controller.znodes.controllers import encode_controller
-from tests.contracts.store_contract import CONTROLLER_ID
+from tests.contracts.rigs import CONTROLLER_ID
 
 WITHIN_S: Final = 15.0
 QUIET_S: Final = 0.3

@@ -1,6 +1,8 @@
 """
 What the singletons hold now, as events: the reading behind ``Store.read``.
 
+What operators ask for is ``requests``, what is kept of it ``histories``.
+
 Each reads a whole level (a znode, a directory, a tree), decodes it and sets the watch that will
 make it be read again. What cannot be understood is logged with its reason and told as the event
 allows. When to read is not known here.
@@ -10,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
-
-import structlog
 
 from controller.core.events import (
     BrokersRead,
@@ -35,8 +35,10 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.reactor.ports import Znode
-from controller.zk.readers import Reader, Watch
+from controller.zk.histories import Histories
+from controller.zk.readers import Reader, Watch, warn_unreadable
 from controller.zk.readers import Znode as ZnodeRead
+from controller.zk.requests import Requests
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.controllers import NOT_KRAFT, decode_controller
@@ -57,7 +59,7 @@ class Levels:
     def __init__(self, reader: Reader) -> None:
         """Read by this reader."""
         self._reader = reader
-        self._log = structlog.stdlib.get_logger(__name__)
+        requests, histories = Requests(reader), Histories(reader)
         self._reads: Mapping[Znode, Callable[[Watch], Event]] = {
             Znode.BROKERS: self._brokers,
             Znode.TOPICS: self._topics,
@@ -69,10 +71,17 @@ class Levels:
             Znode.PREFERRED_ELECTION: self._preferred_election,
             Znode.ORPHANS: self._orphans,
             Znode.GUARDS: self._guards,
+            Znode.SUBMISSIONS: requests.listed,
+            Znode.CANCELLATION: requests.cancellation,
+            Znode.KILL_SWITCH: requests.kill_switch,
+            Znode.QUEUE: requests.queue,
+            Znode.CONTROLS: requests.controls,
+            Znode.HISTORY: lambda _: histories.history(),
+            Znode.LEASES: lambda _: histories.leases(),
         }
 
     def read(self, znode: Znode, watcher: Watch) -> Event:
-        """Read a level; goals and orphans are not watched, nobody else writes them."""
+        """Read a level; our own records are not watched, nobody else writes them."""
         return self._reads[znode](watcher)
 
     def _brokers(self, watcher: Watch) -> Event:
@@ -86,7 +95,7 @@ class Levels:
             epoch = BrokerEpoch(znode.czxid)
             read = decode_broker(broker_id, znode.data, epoch)
             if isinstance(read, str):
-                self._unreadable(paths.broker_path(broker_id), read)
+                warn_unreadable(paths.broker_path(broker_id), read)
                 # It is alive, so it must not be taken for dead; and as it may speak any protocol,
                 # it counts as one that forbids being its controller.
                 read = LiveBroker(broker_id, epoch, (), has_features=True)
@@ -115,7 +124,7 @@ class Levels:
             )
             if isinstance(read, str) or partition is None:
                 unreadable[path] = str(read)
-                self._unreadable(path, str(read))
+                warn_unreadable(path, str(read))
             else:
                 goals[TopicPartition(topic, partition)] = read
         return GoalsRead(goals, unreadable)
@@ -137,7 +146,7 @@ class Levels:
             return PreferredElectionRead(None)
         read = decode_preferred_election(znode.data)
         if isinstance(read, str):
-            self._unreadable(paths.PREFERRED_ELECTION, read)
+            warn_unreadable(paths.PREFERRED_ELECTION, read)
             read = frozenset()
         return PreferredElectionRead(read, znode.version)
 
@@ -146,7 +155,7 @@ class Levels:
         for path, broker, name, znode in self._grandchildren(paths.ORPHANS):
             read = decode_orphan(broker, name, znode.data)
             if isinstance(read, str):
-                self._unreadable(path, read)
+                warn_unreadable(path, read)
             else:
                 orphans.add(read)
         return OrphansRead(frozenset(orphans))
@@ -157,7 +166,7 @@ class Levels:
         migration = self._reader.get_watched(paths.MIGRATION, watcher)
         named = None if controller is None else decode_controller(controller.data)
         if isinstance(named, str):
-            self._unreadable(paths.CONTROLLER, named)
+            warn_unreadable(paths.CONTROLLER, named)
             named = None
         return GuardsRead(
             controller_broker=None if named is None else named.broker_id,
@@ -179,7 +188,7 @@ class Levels:
         for name, znode in self._reader.get_many(names, lambda name: f"{directory}/{name}"):
             value = "it is gone" if znode is None else decode(znode.data)
             if isinstance(value, str):
-                self._unreadable(f"{directory}/{name}", value)
+                warn_unreadable(f"{directory}/{name}", value)
             else:
                 read.append(value)
         return names, read
@@ -198,6 +207,3 @@ class Levels:
                 _, child, grandchild = path.rsplit("/", 2)
                 rows.append((path, child, grandchild, znode))
         return rows
-
-    def _unreadable(self, path: str, reason: str) -> None:
-        self._log.warning("znode cannot be understood", path=path, reason=reason)

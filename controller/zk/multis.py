@@ -32,6 +32,7 @@ from controller.reactor.ports import (
     Check,
     Committed,
     Create,
+    CreateSequential,
     Delete,
     Operation,
     Rejected,
@@ -49,6 +50,12 @@ _OPERATION_BYTES: Final = 60
 """Upper bound of what an operation adds to its path and data (header, lengths, an ordinary ACL)."""
 
 _ANY_VERSION: Final = -1
+
+_MANY: Final = (f"{paths.TOPICS}/", f"{paths.OUTCOMES}/")
+"""Directories of which ever more are made: remembering that they exist would only grow."""
+
+_KAFKAS: Final = frozenset({"/brokers", "/config"})
+_HELD_BY_KAFKA: Final = frozenset({"/brokers", "/config", paths.TOPICS})
 
 _ERRORS: Final = (
     (BadVersionError, WriteError.BAD_VERSION),
@@ -145,6 +152,8 @@ class Multis:
                     transaction.check(path, version)
                 case Create(path=path, data=data):
                     transaction.create(path, data)
+                case CreateSequential(path=path, data=data):
+                    transaction.create(path, data, sequence=True)
                 case SetData(path=path, data=data, version=version):
                     transaction.set_data(path, data, version)
                 case Delete(path=path, version=version):
@@ -181,14 +190,13 @@ class Multis:
             pass
         except KazooException:
             return  # The multi that needs it will be refused with its own reason.
-        if not path.startswith(f"{paths.TOPICS}/"):
-            # Partitions are created once; remembering them would only grow.
+        if not path.startswith(_MANY):
             self._known_parents.add(path)
 
 
 def _ancestors_of_created(multi: Iterable[Operation]) -> Iterator[str]:
     for operation in multi:
-        if isinstance(operation, Create):
+        if isinstance(operation, Create | CreateSequential):
             yield from ancestors(operation.path)
 
 
@@ -207,7 +215,7 @@ def _is_kafkas(path: str) -> bool:
 
     A topic's znode most of all: if it was deleted, making it would bring an empty topic to life.
     """
-    return path == "/brokers" or path.rpartition("/")[0] in ("/brokers", paths.TOPICS)
+    return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
 def _too_large(multi: Sequence[Operation]) -> Rejected | None:

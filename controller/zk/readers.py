@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
+import structlog
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 
@@ -20,6 +21,8 @@ from controller.zk.sessions import Session
 
 WINDOW: Final = 500
 """Requests under way at once: they hide the round trip and still let others in between."""
+
+_log = structlog.stdlib.get_logger(__name__)
 
 Watch = Callable[[WatchedEvent], None]
 Key = TypeVar("Key")
@@ -33,6 +36,13 @@ class Znode(NamedTuple):
     czxid: Zxid
     owner: int
     """The session that an ephemeral znode lives by; 0 for a persistent one."""
+    created_ms: int
+    """Milliseconds since 1970, on ZooKeeper's clock."""
+
+
+def warn_unreadable(path: str, reason: str) -> None:
+    """Log that a znode cannot be understood: nobody else would ever say so."""
+    _log.warning("znode cannot be understood", path=path, reason=reason)
 
 
 def watch(fired: Callable[[], None]) -> Watch:
@@ -115,7 +125,13 @@ class Reader:
             data, stat = self._session.ask(pending)
         except NoNodeError:
             return None
-        return Znode(data, ZkVersion(stat.version), Zxid(stat.czxid), stat.ephemeralOwner)
+        return Znode(
+            data or b"",  # kazoo tells a znode created without data from an empty one
+            ZkVersion(stat.version),
+            Zxid(stat.czxid),
+            stat.ephemeralOwner,
+            stat.ctime,
+        )
 
 
 def _ahead(asked: Iterator[tuple[Key, Any]]) -> Iterator[tuple[Key, Any]]:

@@ -2,14 +2,16 @@
 ZooKeeper as the loop sees it: ``Store`` on a real cluster.
 
 A façade: writing is ``multis``, reading ``watches``, the controller role ``claims``. What it adds
-is the fence: no write leaves without the checks that entitle us to it.
+is the fence: no write leaves without the checks that entitle us to it, which for paperwork is the
+leadership among our daemons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.leases import Entity
+from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
 from controller.zk.claims import Claims
@@ -17,6 +19,7 @@ from controller.zk.leadership import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check
 from controller.zk.sessions import Session
 from controller.zk.watches import Watches
+from controller.znodes import paths
 
 
 class ZkStore:
@@ -80,7 +83,7 @@ class ZkStore:
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
         """Write the multis, pipelined and in order, and wait for all; see ``Store.commit``."""
-        return self._multis.commit(self._fence(), multis)
+        return self._multis.commit(self._fence(multis), multis)
 
     def read(self, znode: Znode) -> None:
         """Read a level and watch it."""
@@ -94,6 +97,18 @@ class ZkStore:
         """Read partition states."""
         self._watches.read_states(partitions, watched=watch)
 
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Read requests as submitted."""
+        self._watches.read_submissions(names)
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Read the accepted entries of a request."""
+        self._watches.read_accepted(request)
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Read dynamic settings."""
+        self._watches.read_entity_configs(entities)
+
     def claim_controller(self) -> None:
         """Try to become the controller."""
         self._claims.claim()
@@ -104,12 +119,14 @@ class ZkStore:
 
     # --- fences --------------------------------------------------------------------------------
 
-    def _fence(self) -> Fence:
+    def _fence(self, multis: Sequence[Sequence[Operation]]) -> Fence:
         claim, leadership = self._claims.held, self._leadership_fence()
-        if claim is None:
-            raise ControllerMovedError("the controller role is not ours")
         if leadership is None:
             raise ControllerMovedError("another daemon leads")
+        if claim is None:
+            if not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
+                raise ControllerMovedError("the controller role is not ours")
+            return leadership
         return Fence(claim_check(claim.version), *leadership.checks)
 
     def _leadership_fence(self) -> Fence | None:

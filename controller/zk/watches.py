@@ -16,11 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from controller.core.events import StateChanged, StatesRead, TopicsRead
-from controller.core.model import PartitionState, TopicAssignment, TopicPartition
+from controller.core.leases import Entity
+from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.errors import SessionSuspendedError
 from controller.reactor.ports import Inbox, Znode
+from controller.reactor.rereads import OWN_RECORDS
+from controller.zk.histories import Histories
 from controller.zk.levels import Levels
 from controller.zk.readers import Reader, Watch, watch
+from controller.zk.requests import Requests
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
 from controller.znodes import paths
@@ -29,9 +33,6 @@ from controller.znodes.topics import decode_topic
 
 CHUNK: Final = 2000
 """Topics or states per event: a turn of the loop should not become long for having read much."""
-
-OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS)
-"""Written by the leading daemon only, and by nobody else while the session lives."""
 
 OWN_RECORDS_S: Final = 60.0
 """Tens of thousands of goals take some ten seconds."""
@@ -47,6 +48,8 @@ class Watches:
         self._inbox = inbox
         self._reader = Reader(session)
         self._levels = Levels(self._reader)
+        self._requests = Requests(self._reader)
+        self._histories = Histories(self._reader)
         self._levels_worker = Worker("zk-levels", session)
         self._bulk_worker = Worker("zk-bulk", session)
         self._lock = threading.Lock()
@@ -89,9 +92,23 @@ class Watches:
         for chunk in _chunks(tuple(partitions)):
             self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
 
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Read requests as submitted, with the levels: a request is to be seen at once."""
+        wanted = tuple(names)
+        self._levels_worker.put(lambda: self._inbox.put(self._requests.read(wanted)))
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Read the accepted entries of a request."""
+        self._bulk_worker.put(lambda: self._inbox.put(self._histories.accepted(request)))
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Read dynamic settings."""
+        wanted = tuple(entities)
+        self._bulk_worker.put(lambda: self._inbox.put(self._histories.entity_configs(wanted)))
+
     def read_own_records(self) -> None:
         """
-        Read goals and orphans, and wait until the inbox has them; not for the loop's thread.
+        Read our own records, and wait until the inbox has them; not for the loop's thread.
 
         Raises:
             SessionSuspendedError: they could not be read in time.

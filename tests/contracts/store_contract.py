@@ -1,16 +1,13 @@
 """
 What every ``Store`` must do, on a real ZooKeeper as on a simulated one.
 
-A subclass provides the fixture ``store_factory``: each call gives one daemon's store, with its own
-session and inbox, on one and the same ZooKeeper that holds nothing else. Everybody else's hands are
-the rig's too. Nothing here sleeps: ``wait_for`` knows how time passes.
+Fences, multis, the controller role, and what is read of a cluster; ``request_contract`` has what is
+read of requests. Subclasses say which store (``rigs``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 import pytest
 
@@ -54,7 +51,6 @@ from controller.reactor.ports import (
     Operation,
     Rejected,
     SetData,
-    Store,
     WriteError,
     Znode,
 )
@@ -63,11 +59,8 @@ from controller.znodes.controllers import ControllerNode, decode_controller
 from controller.znodes.goals import encode_goal
 from controller.znodes.orphans import encode_orphan
 from controller.znodes.states import encode_state
+from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of
 
-AnyEvent = TypeVar("AnyEvent", bound=Event)
-
-CONTROLLER_ID = BrokerId(1_000_000)
-P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER = {
     "version": 4,
     "endpoints": ["PLAINTEXT://h:9092"],
@@ -75,69 +68,8 @@ BROKER = {
 }
 
 
-class StoreRig(Protocol):
-    """A store under test, and the hands of everybody else on the same ZooKeeper."""
-
-    @property
-    def store(self) -> Store:
-        """The store; its controller id is ``CONTROLLER_ID``, no other daemon competes."""
-        ...
-
-    def put(self, path: str, data: bytes = b"") -> None:
-        """Create a persistent znode, its parents with it, or replace its data."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Delete a znode without children."""
-        ...
-
-    def get(self, path: str) -> tuple[bytes, ZkVersion] | None:
-        """Return a znode's data and version."""
-        ...
-
-    def seize(self, broker: BrokerId) -> None:
-        """Have a broker take ``/controller`` as its ephemeral, with the next epoch."""
-        ...
-
-    def expire(self) -> None:
-        """Have ZooKeeper end the store's session."""
-        ...
-
-    def wait_for(
-        self, kind: type[AnyEvent], accept: Callable[[AnyEvent], bool] = lambda _: True
-    ) -> AnyEvent:
-        """Return the next such event; earlier ones are forgotten. Fails when none comes soon."""
-        ...
-
-    def is_quiet(self, kind: type[Event]) -> bool:
-        """Let some time pass; tell whether no such event came."""
-        ...
-
-
-class StoreContract:
+class StoreContract(Rigs):
     """The suite; subclasses say which store."""
-
-    @pytest.fixture
-    def store_factory(self) -> Callable[[], StoreRig]:
-        """Return what builds a rig."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def rig(self, store_factory: Callable[[], StoreRig]) -> StoreRig:
-        """Return a store on a cluster that once had a controller, with topic t."""
-        rig = store_factory()
-        rig.put(paths.CONTROLLER_EPOCH, b"5")
-        rig.put(paths.BROKER_IDS)
-        rig.put(paths.TOPICS)
-        rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [1], "1": [2]}}).encode())
-        return rig
-
-    @pytest.fixture
-    def claimed(self, rig: StoreRig) -> StoreRig:
-        """Return a store that holds the claim."""
-        rig.store.claim_controller()
-        rig.wait_for(ControllerClaimed)
-        return rig
 
     # --- the controller role -------------------------------------------------------------------
 
@@ -145,15 +77,15 @@ class StoreContract:
         """The role was vacant."""
         rig.store.claim_controller()
         assert rig.wait_for(ControllerClaimed).epoch == 6
-        assert _data(rig, paths.CONTROLLER_EPOCH) == b"6"
-        assert decode_controller(_data(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
+        assert data_of(rig, paths.CONTROLLER_EPOCH) == b"6"
+        assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
 
     def test_a_claim_seizes_the_role_from_a_broker(self, rig: StoreRig) -> None:
         """The broker's znode is replaced by ours."""
         rig.seize(BrokerId(1))
         rig.store.claim_controller()
         assert rig.wait_for(ControllerClaimed).epoch == 7
-        assert decode_controller(_data(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
+        assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
 
     @pytest.mark.parametrize(
         "holder",
@@ -165,8 +97,8 @@ class StoreContract:
         rig.put(paths.CONTROLLER, holder)
         rig.store.claim_controller()
         assert rig.wait_for(ClaimFailed).reason
-        assert _data(rig, paths.CONTROLLER) == holder
-        assert _data(rig, paths.CONTROLLER_EPOCH) == b"5"
+        assert data_of(rig, paths.CONTROLLER) == holder
+        assert data_of(rig, paths.CONTROLLER_EPOCH) == b"5"
 
     @pytest.mark.parametrize("epoch", [b"", b"x", b"-1"])
     def test_without_a_readable_epoch_there_is_no_claim(self, rig: StoreRig, epoch: bytes) -> None:
@@ -183,7 +115,7 @@ class StoreContract:
             claimed.store.commit([[Create("/a", b"")]])
         claimed.wait_for(Deposed)
         assert claimed.get(paths.CONTROLLER) is None
-        assert _data(claimed, paths.CONTROLLER_EPOCH) == b"6"
+        assert data_of(claimed, paths.CONTROLLER_EPOCH) == b"6"
 
     def test_resigning_without_the_role_is_answered(self, rig: StoreRig) -> None:
         """Whoever waits for the end of the tenure hears of it."""
@@ -211,7 +143,7 @@ class StoreContract:
         claimed.seize(BrokerId(1))
         claimed.store.resign_controller()
         claimed.wait_for(Deposed)
-        assert decode_controller(_data(claimed, paths.CONTROLLER)) == ControllerNode(BrokerId(1))
+        assert decode_controller(data_of(claimed, paths.CONTROLLER)) == ControllerNode(BrokerId(1))
 
     def test_an_expired_session_ends_the_claim(self, claimed: StoreRig) -> None:
         """And a new session can claim again."""
@@ -294,8 +226,8 @@ class StoreContract:
         """Goals and first states stand in directories that nobody else makes."""
         multi = [Create(paths.goal_path(P0), b"g"), Create(paths.state_path(P0), b"s")]
         assert claimed.store.commit([multi]) == [Committed()]
-        assert _data(claimed, paths.goal_path(P0)) == b"g"
-        assert _data(claimed, paths.state_path(P0)) == b"s"
+        assert data_of(claimed, paths.goal_path(P0)) == b"g"
+        assert data_of(claimed, paths.state_path(P0)) == b"s"
 
     def test_parents_that_were_deleted_are_made_again(self, claimed: StoreRig) -> None:
         """At the latest by the second try."""
@@ -510,12 +442,6 @@ class StoreContract:
         rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
         rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [9]}}).encode())
         rig.wait_for(TopicsRead, lambda e: _first_replica(e) == 9)
-
-
-def _data(rig: StoreRig, path: str) -> bytes:
-    found = rig.get(path)
-    assert found is not None, path
-    return found[0]
 
 
 def _names(event: Event) -> frozenset[str]:

@@ -28,11 +28,13 @@ from controller.core.events import (
     TopicsListed,
     TopicsRead,
 )
+from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
     Goal,
     LiveBroker,
     PartitionState,
+    RequestId,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
@@ -50,6 +52,7 @@ from controller.znodes.notifications import decode_isr_notification, decode_log_
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.states import decode_state
 from controller.znodes.topics import decode_topic
+from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
 
 if TYPE_CHECKING:
@@ -68,7 +71,10 @@ class SimReads:
         self._watched_states: set[TopicPartition] = set()
         self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
         """Reads of states that were not answered yet."""
+        self._asked: dict[int, Callable[[], Event]] = {}
+        """What was asked once and not answered yet."""
         self._sequence = 0
+        self._requests = SimRequests(zookeeper)
         self.znodes: dict[Znode, None] = {}
         """Everything that ``read`` was asked for."""
         self._readers: dict[Znode, Callable[[], Event]] = {
@@ -82,6 +88,7 @@ class SimReads:
             Znode.PREFERRED_ELECTION: self._preferred_election,
             Znode.ORPHANS: self._orphans,
             Znode.GUARDS: self._guards,
+            **self._of_requests(),
         }
 
     def take_over(self, former: SimReads) -> None:
@@ -94,6 +101,8 @@ class SimReads:
             self._inbox.put(StateChanged(partition))
         for partitions, watch in former._reading_states.values():
             self.read_states(partitions, watch=watch)
+        for ask in former._asked.values():
+            self._ask(ask)
 
     # --- whole levels --------------------------------------------------------------------------
 
@@ -113,6 +122,18 @@ class SimReads:
 
     def _watch(self, znode: Znode) -> Watch:
         return self._session.watch(znode, lambda: self.read(znode))
+
+    def _of_requests(self) -> dict[Znode, Callable[[], Event]]:
+        requests = self._requests
+        return {
+            Znode.SUBMISSIONS: lambda: requests.listed(self._watch(Znode.SUBMISSIONS)),
+            Znode.CANCELLATION: lambda: requests.cancellation(self._watch(Znode.CANCELLATION)),
+            Znode.KILL_SWITCH: lambda: requests.kill_switch(self._watch(Znode.KILL_SWITCH)),
+            Znode.QUEUE: lambda: requests.queue(self._watch(Znode.QUEUE)),
+            Znode.CONTROLS: lambda: requests.controls(self._watch(Znode.CONTROLS)),
+            Znode.HISTORY: requests.history,
+            Znode.LEASES: requests.leases,
+        }
 
     def _listed(self, path: str, znode: Znode) -> tuple[str, ...]:
         """List a directory that may not exist yet, in order."""
@@ -269,3 +290,35 @@ class SimReads:
         if watch:
             self._watched_states.add(partition)
         return decode_state(znode.data, ZkVersion(znode.version))
+
+    # --- asked once ----------------------------------------------------------------------------
+
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Read requests as submitted."""
+        wanted = tuple(names)
+        self._ask(lambda: self._requests.read(wanted))
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Read the accepted entries of a request."""
+        self._ask(lambda: self._requests.accepted(request))
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Read dynamic settings."""
+        wanted = tuple(entities)
+        self._ask(lambda: self._requests.entity_configs(wanted))
+
+    def _ask(self, read: Callable[[], Event]) -> None:
+        self._sequence += 1
+        number = self._sequence
+        self._asked[number] = read
+
+        def at_server() -> Callable[[], None]:
+            event = read()
+
+            def answer() -> None:
+                del self._asked[number]
+                self._inbox.put(event)
+
+            return answer
+
+        self._session.ask(at_server)

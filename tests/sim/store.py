@@ -18,12 +18,14 @@ from controller.core.events import (
     LeadershipGained,
     LeadershipLost,
 )
-from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, ZkVersion
+from controller.core.leases import Entity
+from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition, ZkVersion
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Check,
     Committed,
     Create,
+    CreateSequential,
     Delete,
     Inbox,
     Operation,
@@ -31,6 +33,7 @@ from controller.reactor.ports import (
     SetData,
     Znode,
 )
+from controller.reactor.rereads import OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.controllers import (
     decode_controller,
@@ -111,13 +114,14 @@ class SimStore:
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
         """Write the multis in order; see ``Store.commit``."""
+        fences = self._fences(multis)
         results: list[Committed | Rejected] = []
         for number, multi in enumerate(multis):
             if self._breaks_after == number:
                 self._break()
             if not self.session.is_connected:
                 raise CommitUnknownError("the connection to ZooKeeper is lost")
-            results.append(self._write(multi))
+            results.append(self._write(fences, multi))
         if self._breaks_after is not None:
             self._break()
         return results
@@ -132,11 +136,10 @@ class SimStore:
         self._schedule.call_between(*RECONNECT_S, self.session.resume)
         raise CommitUnknownError("the connection broke while waiting for an answer")
 
-    def _write(self, multi: Sequence[Operation]) -> Committed | Rejected:
-        fences = self._fences()
+    def _write(self, fences: Sequence[Check], multi: Sequence[Operation]) -> Committed | Rejected:
         try:
             for operation in multi:
-                if isinstance(operation, Create):
+                if isinstance(operation, Create | CreateSequential):
                     self._make_parents(operation.path)
             self._zookeeper.transact(self.session.id, [*fences, *multi])
         except SessionExpiredError as error:
@@ -148,16 +151,20 @@ class SimStore:
         return Committed()
 
     def _make_parents(self, path: str) -> None:
-        """Make a znode's parents, but never a topic: a deleted one stays deleted."""
+        """Make a znode's parents, but never Kafka's; above all a deleted topic stays deleted."""
+        if path.startswith(paths.CONFIGS):
+            return
         topic = path.removeprefix(f"{paths.TOPICS}/").partition("/")[0]
         is_in_topic = path.startswith(f"{paths.TOPICS}/")
         if not is_in_topic or self._zookeeper.get(paths.topic_path(topic)) is not None:
             self._zookeeper.ensure(parent_of(path))
 
-    def _fences(self) -> list[Check]:
-        if self._claim is None:
+    def _fences(self, multis: Sequence[Sequence[Operation]]) -> list[Check]:
+        fences: list[Check] = []
+        if self._claim is not None:
+            fences.append(Check(paths.CONTROLLER_EPOCH, self._claim.version))
+        elif not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
             raise ControllerMovedError("the controller role is not ours")
-        fences = [Check(paths.CONTROLLER_EPOCH, self._claim.version)]
         if self._competes:
             if self._leadership is None:
                 raise ControllerMovedError("another daemon leads")
@@ -177,6 +184,18 @@ class SimStore:
     def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
         """Read partition states."""
         self._reads.read_states(partitions, watch=watch)
+
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Read requests as submitted."""
+        self._reads.read_submissions(names)
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Read the accepted entries of a request."""
+        self._reads.read_accepted(request)
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Read dynamic settings."""
+        self._reads.read_entity_configs(entities)
 
     # --- the controller role -------------------------------------------------------------------
 
@@ -288,8 +307,8 @@ class SimStore:
 
     def _won(self, version: ZkVersion) -> None:
         """Lead once our own records were read: a standby's idea of them is old."""
-        self.read(Znode.GOALS)
-        self.read(Znode.ORPHANS)
+        for znode in OWN_RECORDS:
+            self.read(znode)
         self.session.ask(lambda: lambda: self._lead(version))
 
     def _lead(self, version: ZkVersion) -> None:

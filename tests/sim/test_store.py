@@ -20,6 +20,7 @@ from controller.core.events import (
 from controller.core.model import (
     BrokerId,
     PartitionState,
+    RequestId,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
@@ -135,6 +136,28 @@ def test_without_a_claim_nothing_is_written() -> None:
     """An unfenced write cannot be spelled."""
     with pytest.raises(ControllerMovedError):
         _Bench().store.commit([[Create("/x", b"")]])
+
+
+def test_paperwork_is_fenced_by_the_leadership_alone(bench: _Bench) -> None:
+    """Who leads writes without being the controller; who led before does not."""
+    bench.world.run_for(1.0)
+    first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
+    assert bench.store.commit([[first]]) == [Committed()]
+    epoch = bench.data(paths.EPOCH)
+    assert epoch is not None
+    bench.world.zookeeper.transact(NOBODY, [Put(paths.EPOCH, str(int(epoch) + 1).encode())])
+    with pytest.raises(ControllerMovedError):
+        bench.store.commit([[second]])
+    assert bench.data(second.path) is None
+
+
+def test_a_standby_does_no_paperwork(bench: _Bench) -> None:
+    """It does not lead."""
+    bench.world.run_for(1.0)
+    standby = bench.another(Recorder())
+    bench.world.run_for(1.0)
+    with pytest.raises(ControllerMovedError):
+        standby.commit([[Create(paths.outcome_path(RequestId("r")), b"")]])
 
 
 def test_multis_are_all_or_nothing_and_independent(bench: _Bench) -> None:

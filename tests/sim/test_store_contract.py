@@ -11,7 +11,9 @@ from controller.core.model import BrokerId, ZkVersion
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.controllers import encode_controller
-from tests.contracts.store_contract import CONTROLLER_ID, AnyEvent, StoreContract, StoreRig
+from tests.contracts.request_contract import RequestContract
+from tests.contracts.rigs import CONTROLLER_ID, AnyEvent, StoreRig
+from tests.contracts.store_contract import StoreContract
 from tests.sim.builders import Recorder
 from tests.sim.schedule import Schedule
 from tests.sim.sessions import SimSession
@@ -85,7 +87,7 @@ class _SimRig:
         return not self._inbox.of(kind)
 
 
-class TestSimStore(StoreContract):
+class TestSimStore(StoreContract, RequestContract):
     """The contract on the simulated ZooKeeper, with delays of three seeds."""
 
     @pytest.fixture(params=[1, 2, 3])

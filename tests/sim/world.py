@@ -8,22 +8,28 @@ Plugging in the daemon takes a function that builds its loop from ``Ports``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from controller.core.controls import Limits, Pauses
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
     PartitionState,
     Replicas,
+    RequestId,
     TopicAssignment,
     TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
+from controller.core.submissions import Cancellation, CancelScope, RequestOptions
 from controller.znodes import paths
+from controller.znodes.cancellations import encode_cancellation
+from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.requests import encode_submission
 from controller.znodes.states import decode_state
 from controller.znodes.topics import decode_topic, encode_topic
 from tests.sim.brokers import SimBroker
@@ -42,6 +48,8 @@ DIRECTORIES: Final = (
     paths.ISR_NOTIFICATIONS,
     paths.LOG_DIR_EVENTS,
     "/config/topics",
+    "/config/brokers",
+    paths.CONFIG_CHANGES,
 )
 SETTLED_S: Final = 60.0
 """How long a cluster may take to elect its controller and the leaders of new topics."""
@@ -74,7 +82,7 @@ class World:
         """
         self.seed = seed
         self.schedule = Schedule(seed)
-        self.zookeeper = SimZooKeeper()
+        self.zookeeper = SimZooKeeper(lambda: int(1000 * self.now))
         self.fabric = Fabric(self.schedule, self.zookeeper)
         self.invariants = Invariants(self.fabric)
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)
@@ -166,6 +174,72 @@ class World:
         """Write ``/admin/reassign_partitions``, as the stock tool does."""
         data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
         self.zookeeper.transact(NOBODY, [Make(paths.LEGACY_PLAN, data)])
+
+    def submit_request(
+        self,
+        entries: Mapping[TopicPartition, Sequence[int]],
+        options: RequestOptions | None = None,
+    ) -> RequestId:
+        """Submit a request, as a client does; return its id."""
+        wanted = {p: _ids(r) for p, r in entries.items()}
+        options = options or RequestOptions()
+        data = encode_submission(wanted, options)
+        self.zookeeper.ensure(paths.REQUESTS)
+        make = Make(paths.submissions_path(), data, sequential=True)
+        (path,) = self.zookeeper.transact(NOBODY, [make])
+        return options.part_of or RequestId(path.rpartition("/")[2])
+
+    def cancel(
+        self,
+        *,
+        requests: Iterable[RequestId] = (),
+        topics: Iterable[str] = (),
+        partitions: Iterable[TopicPartition] = (),
+        scope: CancelScope = CancelScope.IN_FLIGHT,
+    ) -> None:
+        """Cancel everything in progress, or what is selected, as an operator does."""
+        cancellation = Cancellation(
+            ZkVersion(0),
+            Zxid(0),
+            0,
+            frozenset(requests),
+            frozenset(topics),
+            frozenset(partitions),
+            scope,
+        )
+        self._turn(paths.CANCEL, encode_cancellation(cancellation))
+
+    def submit_queue(self, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Write ``/admin/reassign_partitions_queue``."""
+        data = encode_legacy_plan({p: _ids(r) for p, r in plan.items()})
+        self.zookeeper.transact(NOBODY, [Make(paths.QUEUE, data)])
+
+    def disable(self) -> None:
+        """Throw the kill switch."""
+        self.zookeeper.ensure(paths.KILL_SWITCH)
+
+    def enable(self) -> None:
+        """Take the kill switch back."""
+        self.zookeeper.remove_tree(paths.KILL_SWITCH)
+
+    def pause(self, pauses: Pauses) -> None:
+        """Let everything, requests or brokers stand still, and nothing else."""
+        self._turn(paths.PAUSES, encode_pauses(pauses))
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits."""
+        self._turn(paths.LIMITS, encode_limits(limits))
+
+    def throttle(self, bytes_per_s: int) -> None:
+        """Set the throttle for all."""
+        self._turn(paths.THROTTLE, encode_throttle(bytes_per_s))
+
+    def _turn(self, path: str, data: bytes) -> None:
+        """Create a znode or replace its data, as the command line does."""
+        if self.zookeeper.get(path) is None:
+            self.zookeeper.ensure(path, data)
+        else:
+            self.zookeeper.transact(NOBODY, [Put(path, data)])
 
     def request_preferred_election(self, partitions: Sequence[TopicPartition]) -> None:
         """Write ``/admin/preferred_replica_election``, as the stock tool did."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from controller.reactor.ports import Check, Create, Delete, SetData, WriteError
+from controller.reactor.ports import Check, Create, CreateSequential, Delete, SetData, WriteError
 
 Callback = Callable[[], None]
 SessionId = int
@@ -41,7 +41,7 @@ class Put:
     data: bytes
 
 
-AnyOperation = Check | Create | SetData | Delete | Make | Put
+AnyOperation = Check | Create | CreateSequential | SetData | Delete | Make | Put
 
 
 class Znode(NamedTuple):
@@ -53,6 +53,7 @@ class Znode(NamedTuple):
     czxid: int
     mzxid: int
     ephemeral_owner: SessionId
+    created_ms: int
 
 
 class Written(NamedTuple):
@@ -120,13 +121,22 @@ class _Node:
     czxid: int
     mzxid: int
     owner: SessionId
+    created_ms: int = 0
     version: int = 0
     cversion: int = 0
     sequence: int = 0
     children: dict[str, None] = field(default_factory=dict)
 
     def snapshot(self) -> Znode:
-        return Znode(self.data, self.version, self.cversion, self.czxid, self.mzxid, self.owner)
+        return Znode(
+            self.data,
+            self.version,
+            self.cversion,
+            self.czxid,
+            self.mzxid,
+            self.owner,
+            self.created_ms,
+        )
 
 
 def parent_of(path: str) -> str:
@@ -137,8 +147,10 @@ def parent_of(path: str) -> str:
 class SimZooKeeper:
     """The server: tree, transactions, watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        """Begin empty; ``now_ms`` is what the server's clock says, in milliseconds since 1970."""
         self.zxid = 0
+        self._now_ms = now_ms
         self.listeners: list[Callable[[Transaction], None]] = []
         self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, NOBODY)}
         self._sessions: dict[SessionId, dict[str, None]] = {NOBODY: {}}
@@ -219,7 +231,7 @@ class SimZooKeeper:
         """
         if session not in self._sessions:
             raise SessionExpiredError
-        pending = _Pending(self._nodes, self.zxid + 1, session)
+        pending = _Pending(self._nodes, self.zxid + 1, session, self._now_ms())
         paths = []
         for index, operation in enumerate(operations):
             outcome = pending.apply(operation)
@@ -272,8 +284,9 @@ class SimZooKeeper:
 class _Pending:
     """One transaction being applied, with what is needed to take it back."""
 
-    def __init__(self, nodes: dict[str, _Node], zxid: int, session: SessionId) -> None:
+    def __init__(self, nodes: dict[str, _Node], zxid: int, session: SessionId, now_ms: int) -> None:
         self._nodes = nodes
+        self._now_ms = now_ms
         self._zxid = zxid
         self._session = session
         self._undo: list[Callback] = []
@@ -288,6 +301,8 @@ class _Pending:
                 return path if node.version == version else WriteError.BAD_VERSION
             case Create(path, data):
                 return self._create(path, data, NOBODY, sequential=False)
+            case CreateSequential(path, data):
+                return self._create(path, data, NOBODY, sequential=True)
             case Make(path, data, ephemeral, sequential):
                 owner = self._session if ephemeral else NOBODY
                 return self._create(path, data, owner, sequential=sequential)
@@ -326,7 +341,7 @@ class _Pending:
         name = path.rpartition("/")[2]
         self._before.setdefault(path, None)
         cversion, sequence = parent.cversion, parent.sequence
-        self._nodes[path] = _Node(data, self._zxid, self._zxid, owner)
+        self._nodes[path] = _Node(data, self._zxid, self._zxid, owner, self._now_ms)
         parent.children[name] = None
         parent.cversion += 1
         parent.sequence += 1

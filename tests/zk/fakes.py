@@ -30,6 +30,7 @@ class Stat(NamedTuple):
     version: int
     czxid: int
     ephemeralOwner: int  # noqa: N815 - kazoo's name
+    ctime: int = 0
 
 
 class Answered:
@@ -53,7 +54,9 @@ class FakeTransaction:
         self.operations: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *args, **_: self.operations.append((name, *args))
+        return lambda *args, **options: self.operations.append(
+            (name, *args, options) if options else (name, *args)
+        )
 
     def commit_async(self) -> Answered:
         """Do what is scripted."""
@@ -66,7 +69,8 @@ class FakeClient:
     """Znodes, watches and a connection state."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, tuple[bytes, Stat]] = {}
+        self.nodes: dict[str, tuple[Any, Stat]] = {}
+        """Data, which may be None as in kazoo, and stat."""
         self.watches: dict[str, set[Callable[[WatchedEvent], None]]] = defaultdict(set)
         self.reads: list[str] = []
         self.script: deque[object] = deque()

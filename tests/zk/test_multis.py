@@ -21,6 +21,7 @@ from controller.reactor.ports import (
     Check,
     Committed,
     Create,
+    CreateSequential,
     Delete,
     Operation,
     Rejected,
@@ -127,6 +128,27 @@ def test_parents_are_made_once() -> None:
     assert client.created == [*parents, *parents]
 
 
+def test_parents_of_which_ever_more_are_made_are_not_remembered() -> None:
+    """Every request has a directory of its own, and a daemon runs for years."""
+    client = FakeClient()
+    multis = Multis(connected_session(client))
+    shard = [[Create("/reassigner/outcomes/r/ended-1-0-1", b"")]]
+    client.script.extend([OK, OK])
+    multis.commit(FENCE, shard)
+    assert client.created == ["/reassigner", "/reassigner/outcomes", "/reassigner/outcomes/r"]
+    multis.commit(FENCE, shard)
+    assert client.created[3:] == ["/reassigner/outcomes/r"]
+
+
+def test_a_sequential_znode_gets_a_name_of_its_own() -> None:
+    """What brokers read to learn that settings changed."""
+    client = FakeClient()
+    client.script.append(OK)
+    path = "/config/changes/config_change_"
+    Multis(connected_session(client)).commit(FENCE, [[CreateSequential(path, b"x")]])
+    assert client.committed[0][-1] == ("create", path, b"x", {"sequence": True})
+
+
 def test_kafkas_own_parents_are_never_made() -> None:
     """A topic that was deleted must not come back to life, empty."""
     assert list(ancestors("/brokers/topics/t/partitions/0/state")) == [
@@ -134,4 +156,6 @@ def test_kafkas_own_parents_are_never_made() -> None:
         "/brokers/topics/t/partitions/0",
     ]
     assert list(ancestors("/brokers/ids/1")) == []
+    assert list(ancestors("/config/topics/t")) == []
+    assert list(ancestors("/config/changes/config_change_")) == []
     assert list(ancestors("/a")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
 from controller.zk.readers import WINDOW, Reader, watch
-from tests.zk.fakes import SESSION, FakeClient, connected_session
+from tests.zk.fakes import SESSION, FakeClient, Stat, connected_session
 
 
 def _reader(client: FakeClient) -> Reader:
@@ -16,7 +16,16 @@ def test_a_znode_is_read_with_what_identifies_it() -> None:
     """Version, creation and owner."""
     client = FakeClient()
     client.put("/a", b"x", owner=SESSION)
-    assert _reader(client).get("/a") == (b"x", 0, 1, SESSION)
+    assert _reader(client).get("/a") == (b"x", 0, 1, SESSION, 0)
+
+
+def test_a_znode_without_data_is_an_empty_one() -> None:
+    """ZooKeeper tells them apart, and some clients create the former."""
+    client = FakeClient()
+    client.nodes["/a"] = (None, Stat(0, 1, 0))
+    read = _reader(client).get("/a")
+    assert read is not None
+    assert read.data == b""
 
 
 def test_an_absent_znode_is_watched_for_its_creation() -> None:

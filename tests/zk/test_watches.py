@@ -10,13 +10,18 @@ from kazoo.exceptions import ConnectionLoss
 
 from controller.core.events import (
     BrokersRead,
+    EntityConfigsRead,
     GoalsRead,
+    HistoryRead,
+    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
     StateChanged,
     StatesRead,
+    SubmissionsRead,
     TopicsRead,
 )
+from controller.core.leases import EntityConfig, topic_entity
 from controller.core.model import TopicPartition
 from controller.reactor.ports import Znode
 from controller.zk.watches import CHUNK, Watches
@@ -141,7 +146,23 @@ def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None
 def test_own_records_can_be_waited_for(bench: _Bench) -> None:
     """A new leader begins with the records as they are."""
     bench.watches.read_own_records()
-    assert len(bench.inbox.of(GoalsRead)) == len(bench.inbox.of(OrphansRead)) == 1
+    for kind in (GoalsRead, OrphansRead, HistoryRead, LeasesRead):
+        assert len(bench.inbox.of(kind)) == 1
+
+
+def test_what_is_asked_once_is_read_again_where_it_failed(bench: _Bench) -> None:
+    """The loop waits for every answer."""
+    entity = topic_entity("t")
+    bench.client.failures.append(ConnectionLoss())
+    bench.watches.read_submissions(["request_1"])
+    bench.inbox.wait_for(SubmissionsRead)
+    bench.client.failures.append(ConnectionLoss())
+    bench.watches.read_entity_configs([entity])
+    bench.inbox.wait_for(EntityConfigsRead)
+    assert bench.inbox.of(SubmissionsRead) == [SubmissionsRead({"request_1": None})]
+    assert bench.inbox.of(EntityConfigsRead) == [
+        EntityConfigsRead({entity: EntityConfig({}, None)})
+    ]
 
 
 def test_a_registration_that_cannot_be_read_is_not_a_dead_broker(bench: _Bench) -> None:

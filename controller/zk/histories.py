@@ -1,0 +1,132 @@
+"""
+What is kept of requests and throttles, as events; and the dynamic settings throttles stand in.
+
+Nothing here is watched: our records are written by the leading daemon alone, and settings are read
+before they are written. Of a request that has ended only the names are read; of one that is open
+also what was refused or ended otherwise than done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
+from controller.core.histories import EndedHistory, OpenHistory, Part
+from controller.core.leases import Entity, EntityConfig, Lease
+from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
+from controller.zk.readers import Reader, warn_unreadable
+from controller.znodes import paths
+from controller.znodes.entity_configs import decode_entity_config
+from controller.znodes.histories import decode_accepted, decode_ended, decode_part
+from controller.znodes.leases import decode_lease
+
+
+class Histories:
+    """Reads one kind at a time."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Read by this reader."""
+        self._reader = reader
+
+    def history(self) -> HistoryRead:
+        """Read what is kept of every request, the ended ones from the oldest on."""
+        names = self._reader.children(paths.OUTCOMES) or ()
+        requests = [RequestId(name) for name in names if paths.valid_request(name)]
+        parents = [paths.history_path(request) for request in requests]
+        ended: list[tuple[RequestId, tuple[str, ...]]] = []
+        unfinished: dict[RequestId, OpenHistory] = {}
+        listed = self._reader.children_of_many(parents)
+        for request, (_, children) in zip(requests, list(listed), strict=True):
+            if paths.SUMMARY in children:
+                ended.append((request, children))
+            elif children:
+                unfinished[request] = self._open(request, children)
+        return HistoryRead(unfinished, self._in_turn(ended))
+
+    def _in_turn(
+        self, ended: Sequence[tuple[RequestId, tuple[str, ...]]]
+    ) -> dict[RequestId, EndedHistory]:
+        rows = [
+            (znode.czxid, request, children)
+            for (request, children), znode in self._reader.get_many(
+                ended, lambda row: paths.history_path(row[0])
+            )
+            if znode is not None
+        ]
+        return {
+            request: EndedHistory(children, czxid)
+            for czxid, request, children in sorted(rows, key=lambda row: row[0])
+        }
+
+    def _open(self, request: RequestId, children: Sequence[str]) -> OpenHistory:
+        shards = {name: shard for name in children if (shard := paths.parse_shard(name))}
+        wanted = [
+            name
+            for name in children
+            if name.startswith(paths.PART) or (name in shards and shards[name].kind == "ended")
+        ]
+        parts: dict[str, Part] = {}
+        refused: list[Refusal] = []
+        endings: list[Ending] = []
+        parent = paths.history_path(request)
+        for name, znode in self._reader.get_many(wanted, lambda name: f"{parent}/{name}"):
+            if znode is None:
+                continue
+            read = (
+                decode_ended(request, znode.data)
+                if name in shards
+                else decode_part(name, znode.data)
+            )
+            if isinstance(read, str):
+                warn_unreadable(f"{parent}/{name}", read)
+            elif isinstance(read, Part):
+                parts[read.name] = read
+            else:
+                refused += read[0]
+                endings += read[1]
+        accepted = sum(shard.rows for shard in shards.values() if shard.kind == "accepted")
+        return OpenHistory(parts, accepted, tuple(refused), tuple(endings))
+
+    def accepted(self, request: RequestId) -> AcceptedRead:
+        """Read the accepted entries of a request, in the order in which they were accepted."""
+        names = self._reader.children(paths.history_path(request)) or ()
+        shards = [shard for shard in map(paths.parse_shard, names) if shard is not None]
+        wanted = sorted(
+            (shard for shard in shards if shard.kind == "accepted"),
+            key=lambda shard: (shard.epoch, shard.number),
+        )
+        entries: list[AcceptedEntry] = []
+        for shard, znode in self._reader.get_many(
+            wanted, lambda shard: paths.shard_path(request, shard)
+        ):
+            read = "it is gone" if znode is None else decode_accepted(znode.data)
+            if isinstance(read, str):
+                warn_unreadable(paths.shard_path(request, shard), read)
+            else:
+                entries += read
+        return AcceptedRead(request, tuple(entries))
+
+    def leases(self) -> LeasesRead:
+        """Read every throttle that was set and not lifted."""
+        names = self._reader.children(paths.LEASES) or ()
+        leases: dict[Entity, Lease] = {}
+        for name, znode in self._reader.get_many(names, lambda name: f"{paths.LEASES}/{name}"):
+            if znode is None:
+                continue
+            read = decode_lease(name, znode.data, znode.version)
+            if isinstance(read, str):
+                warn_unreadable(f"{paths.LEASES}/{name}", read)
+            else:
+                leases[read.entity] = read
+        return LeasesRead(leases)
+
+    def entity_configs(self, entities: Sequence[Entity]) -> EntityConfigsRead:
+        """Read dynamic settings; an entity without any has no znode."""
+        configs: dict[Entity, EntityConfig | str] = {}
+        for entity, znode in self._reader.get_many(entities, paths.entity_config_path):
+            configs[entity] = (
+                EntityConfig({}, None)
+                if znode is None
+                else decode_entity_config(znode.data, znode.version)
+            )
+        return EntityConfigsRead(configs)

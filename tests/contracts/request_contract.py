@@ -1,0 +1,376 @@
+"""
+What every ``Store`` must do with requests: paperwork without the claim, and what is read of them.
+
+What operators ask for is told at every change; what is kept of it is read when asked, as only the
+leading daemon writes it. Subclasses say which store (``rigs``).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.controls import Controls, Limits, Pause, Pauses
+from controller.core.events import (
+    AcceptedRead,
+    CancellationRead,
+    ControlsRead,
+    EntityConfigsRead,
+    HistoryRead,
+    KillSwitchRead,
+    LeasesRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.histories import EndedHistory, OpenHistory, Part, Summary
+from controller.core.leases import EntityConfig, Lease, broker_entity, topic_entity
+from controller.core.model import (
+    AcceptedEntry,
+    BrokerId,
+    Ending,
+    Fate,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.submissions import CancelScope, RequestOptions
+from controller.errors import ControllerMovedError
+from controller.reactor.ports import (
+    Committed,
+    Create,
+    CreateSequential,
+    Delete,
+    Operation,
+    Rejected,
+    SetData,
+    WriteError,
+    Znode,
+)
+from controller.znodes import paths
+from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
+from controller.znodes.entity_configs import encode_announcement, encode_entity_config
+from controller.znodes.histories import encode_accepted, encode_ended, encode_part
+from controller.znodes.leases import encode_lease
+from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.outcomes import encode_outcome
+from controller.znodes.requests import encode_submission
+from tests.contracts.rigs import P0, P1, Rigs, StoreRig, data_of
+
+R1, R2, R3 = (RequestId(f"request_000000000{n}") for n in (1, 2, 3))
+ONE, TWO = (BrokerId(1),), (BrokerId(2),)
+PAPERWORK: tuple[Operation, ...] = (
+    Create(paths.outcome_path(R1), b""),
+    Create(paths.lease_path(topic_entity("t")), b""),
+    Create(paths.goal_path(P0), b""),
+    Create("/reassigner/orphans/1/t-0", b""),
+    Create("/config/topics/t", b""),
+    CreateSequential(paths.announcements_path(), b""),
+)
+
+
+class RequestContract(Rigs):
+    """The suite; subclasses say which store."""
+
+    # --- paperwork -----------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("operation", PAPERWORK, ids=lambda op: op.path)
+    def test_paperwork_needs_no_claim(self, rig: StoreRig, operation: Operation) -> None:
+        """A request can be refused, and an outcome forgotten, by whoever leads."""
+        rig.put("/config/topics")
+        rig.put(paths.CONFIG_CHANGES)
+        assert rig.store.commit([[operation]]) == [Committed()]
+
+    def test_what_operators_wrote_is_deleted_without_the_claim(self, rig: StoreRig) -> None:
+        """Requests, a cancellation, the queue."""
+        written = [paths.submission_path(R1), paths.CANCEL, paths.QUEUE]
+        for path in written:
+            rig.put(path)
+        deletions = [[Delete(path, ZkVersion(0))] for path in written]
+        assert rig.store.commit(deletions) == [Committed()] * 3
+        assert [rig.get(path) for path in written] == [None] * 3
+
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            SetData(paths.topic_path("t"), b"", ZkVersion(0)),
+            Create(paths.state_path(P0), b""),
+            Delete(paths.LEGACY_PLAN, None),
+            SetData(paths.CONTROLLER_EPOCH, b"9", ZkVersion(0)),
+            Create(f"{paths.EPOCH}/x", b""),
+            Create("/a", b""),
+        ],
+        ids=lambda op: op.path,
+    )
+    def test_anything_else_needs_the_claim(self, rig: StoreRig, operation: Operation) -> None:
+        """And the paperwork beside it is not written either, in whatever order."""
+        rig.put(paths.LEGACY_PLAN)
+        paperwork = Create(paths.outcome_path(R1), b"")
+        together: list[list[Operation]] = [[paperwork, operation]]
+        apart: list[list[Operation]] = [[paperwork], [operation]]
+        for multis in (together, apart):
+            with pytest.raises(ControllerMovedError):
+                rig.store.commit(multis)
+        assert rig.get(paths.outcome_path(R1)) is None
+        assert rig.get(paths.LEGACY_PLAN) is not None
+        assert data_of(rig, paths.topic_path("t"))
+
+    def test_paperwork_is_fenced_by_the_claim_while_there_is_one(self, claimed: StoreRig) -> None:
+        """A tenure that is over must not go on writing what it decided."""
+        claimed.put(paths.CONTROLLER_EPOCH, b"9")
+        with pytest.raises(ControllerMovedError):
+            claimed.store.commit([[Create(paths.outcome_path(R1), b"")]])
+        assert claimed.get(paths.outcome_path(R1)) is None
+
+    def test_sequential_znodes_get_names_of_their_own(self, claimed: StoreRig) -> None:
+        """Two announcements in one multi are two znodes."""
+        claimed.put(paths.CONFIG_CHANGES)
+        multi = [CreateSequential(paths.announcements_path(), data) for data in (b"0", b"1")]
+        assert claimed.store.commit([multi]) == [Committed()]
+        names = [f"{paths.announcements_path()}{n:010d}" for n in range(2)]
+        assert [data_of(claimed, name) for name in names] == [b"0", b"1"]
+
+    def test_settings_are_written_with_their_announcement_or_not_at_all(
+        self, claimed: StoreRig
+    ) -> None:
+        """An operator who was faster is not overruled, and brokers hear of nothing."""
+        entity = topic_entity("t")
+        claimed.put(paths.entity_config_path(entity), encode_entity_config([("a", "1")]))
+        claimed.put(paths.CONFIG_CHANGES)
+        lease = Lease(entity, {"a": "2"}, {"a": "1"})
+        multi: list[Operation] = [
+            Create(paths.lease_path(entity), encode_lease(lease)),
+            SetData(paths.entity_config_path(entity), b"ours", ZkVersion(0)),
+            CreateSequential(paths.announcements_path(), encode_announcement(entity)),
+        ]
+        claimed.put(paths.entity_config_path(entity), b"theirs")
+        assert claimed.store.commit([multi]) == [Rejected(1, WriteError.BAD_VERSION)]
+        assert data_of(claimed, paths.entity_config_path(entity)) == b"theirs"
+        assert claimed.get(paths.lease_path(entity)) is None
+        assert claimed.get(f"{paths.announcements_path()}{0:010d}") is None
+
+    def test_settings_of_a_topic_that_kafka_does_not_know_are_not_made(self, rig: StoreRig) -> None:
+        """Kafka's own directories are Kafka's to make."""
+        write = [Create("/config/topics/t", b"")]
+        assert rig.store.commit([write]) == [Rejected(0, WriteError.NO_NODE)]
+
+    def test_an_outcome_is_forgotten_with_everything_in_it(self, rig: StoreRig) -> None:
+        """Unless there is more in it than was known; nothing is deleted then."""
+        parent, child = paths.history_path(R1), paths.outcome_path(R1)
+        rig.put(child)
+        rig.put(f"{parent}/accepted-1-0-1")
+        short = [Delete(child, None), Delete(parent, None)]
+        assert rig.store.commit([short]) == [Rejected(1, WriteError.NOT_EMPTY)]
+        whole = [Delete(f"{parent}/accepted-1-0-1", None), *short]
+        assert rig.store.commit([whole]) == [Committed()]
+        assert rig.get(parent) is None
+
+    def test_what_is_gone_already_is_told(self, rig: StoreRig) -> None:
+        """Whoever deletes it a second time has nothing to fear."""
+        gone = [Delete(paths.submission_path(R1), ZkVersion(0))]
+        again = [Create(paths.outcome_path(R1), b"")]
+        assert rig.store.commit([gone, again]) == [Rejected(0, WriteError.NO_NODE), Committed()]
+
+    # --- what operators ask for ----------------------------------------------------------------
+
+    def test_requests_are_told_as_they_come_and_go(self, rig: StoreRig) -> None:
+        """Their names only; what is no request is left out."""
+        rig.store.read(Znode.SUBMISSIONS)
+        assert rig.wait_for(SubmissionsListed).names == frozenset()
+        rig.put(f"{paths.REQUESTS}/other")
+        rig.put(paths.submission_path(R1))
+        rig.wait_for(SubmissionsListed, lambda e: e.names == frozenset({R1}))
+        rig.put(paths.submission_path(R2))
+        rig.wait_for(SubmissionsListed, lambda e: e.names == frozenset({R1, R2}))
+        rig.remove(paths.submission_path(R1))
+        rig.wait_for(SubmissionsListed, lambda e: e.names == frozenset({R2}))
+
+    def test_requests_are_read_as_submitted(self, rig: StoreRig) -> None:
+        """One that is gone is None, one that cannot be understood has its reason."""
+        options = RequestOptions(reason="drain", priority=5)
+        rig.put(paths.submission_path(R1), encode_submission({P0: ONE}, options))
+        rig.put(paths.submission_path(R2), b"garbage")
+        rig.store.read_submissions([R1, R2, R3])
+        read = rig.wait_for(SubmissionsRead).submissions
+        good, bad = read[R1], read[R2]
+        assert good is not None
+        assert (good.entries, good.options, good.version) == ({P0: ONE}, options, 0)
+        assert bad is not None
+        assert bad.unreadable is not None
+        assert good.czxid < bad.czxid
+        assert good.created_ms <= bad.created_ms
+        assert read[R3] is None
+
+    def test_a_cancellation_is_told_at_every_change(self, rig: StoreRig) -> None:
+        """Absent, everything, a selection, garbage, absent."""
+        rig.store.read(Znode.CANCELLATION)
+        assert rig.wait_for(CancellationRead) == CancellationRead(None)
+        rig.put(paths.CANCEL)
+        first = rig.wait_for(CancellationRead, lambda e: e.cancellation is not None).cancellation
+        assert first is not None
+        assert (first.is_everything, first.version) == (True, 0)
+        rig.put(paths.CANCEL, b'{"topics":["t"],"scope":"all"}')
+        second = rig.wait_for(CancellationRead).cancellation
+        assert second is not None
+        assert (second.topics, second.scope) == (frozenset({"t"}), CancelScope.ALL)
+        assert (second.version, second.request) == (1, first.request)
+        rig.put(paths.CANCEL, b"garbage")
+        third = rig.wait_for(CancellationRead).cancellation
+        assert third is not None
+        assert third.unreadable is not None
+        rig.remove(paths.CANCEL)
+        assert rig.wait_for(CancellationRead) == CancellationRead(None)
+
+    def test_the_kill_switch_is_told_whatever_it_holds(self, rig: StoreRig) -> None:
+        """Existence counts."""
+        rig.store.read(Znode.KILL_SWITCH)
+        assert not rig.wait_for(KillSwitchRead).is_on
+        rig.put(paths.KILL_SWITCH, b"garbage")
+        rig.wait_for(KillSwitchRead, lambda e: e.is_on)
+        rig.remove(paths.KILL_SWITCH)
+        rig.wait_for(KillSwitchRead, lambda e: not e.is_on)
+
+    def test_the_queue_is_told_at_every_change(self, rig: StoreRig) -> None:
+        """A plan like the legacy one, and apart from it."""
+        rig.store.read(Znode.QUEUE)
+        assert rig.wait_for(QueueRead) == QueueRead(None)
+        rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
+        read = rig.wait_for(QueueRead, lambda e: e.plan is not None).plan
+        assert read is not None
+        assert (read.entries, read.version) == ({P0: ONE}, 0)
+        rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE, P1: TWO}))
+        rig.wait_for(QueueRead, lambda e: e.plan is not None and len(e.plan.entries) == 2)
+        rig.remove(paths.QUEUE)
+        rig.wait_for(QueueRead, lambda e: e.plan is None)
+
+    def test_controls_are_told_at_every_change_of_any_of_them(self, rig: StoreRig) -> None:
+        """What cannot be understood is named beside what can."""
+        rig.store.read(Znode.CONTROLS)
+        assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
+        pauses, limits = Pauses(Pause("storm")), Limits(max_partitions_in_flight=3)
+        rig.put(paths.PAUSES, encode_pauses(pauses))
+        rig.wait_for(ControlsRead, lambda e: e.controls.pauses == pauses)
+        rig.put(paths.LIMITS, encode_limits(limits))
+        rig.wait_for(ControlsRead, lambda e: e.controls.limits == limits)
+        rig.put(paths.THROTTLE, encode_throttle(5))
+        rig.wait_for(ControlsRead, lambda e: e.controls == Controls(pauses, limits, 5))
+        rig.put(paths.LIMITS, b"garbage")
+        read = rig.wait_for(ControlsRead, lambda e: bool(e.controls.unreadable)).controls
+        assert read.unreadable.keys() == {paths.LIMITS}
+        assert (read.pauses, read.throttle) == (pauses, 5)
+        rig.remove(paths.PAUSES)
+        rig.wait_for(ControlsRead, lambda e: e.controls.pauses == Pauses())
+
+    # --- what is kept of it --------------------------------------------------------------------
+
+    def test_no_history_is_an_answer_too(self, rig: StoreRig) -> None:
+        """Whoever waits for it must not wait for ever."""
+        rig.store.read(Znode.HISTORY)
+        assert rig.wait_for(HistoryRead) == HistoryRead({}, {})
+        rig.store.read(Znode.LEASES)
+        assert rig.wait_for(LeasesRead) == LeasesRead({})
+        rig.store.read_accepted(R1)
+        assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, ())
+
+    def test_open_requests_are_read_with_what_did_not_simply_end(self, rig: StoreRig) -> None:
+        """Accepted entries are counted by the names; garbage counts for nothing."""
+        part = Part(R1, 9, 1000, RequestOptions(priority=2))
+        refusal = Refusal(R1, "e", RefusalReason.MALFORMED, "d", P1)
+        ending = Ending(R1, P0, Fate.CANCELLED, "told so")
+        parent = paths.history_path(R1)
+        rig.put(f"{parent}/part-{R1}", encode_part(part))
+        rig.put(f"{parent}/part-{R2}", b"garbage")
+        rig.put(f"{parent}/accepted-6-0-4", b"unread")
+        rig.put(f"{parent}/accepted-6-2-3", b"unread")
+        rig.put(f"{parent}/ended-6-1-2", encode_ended([refusal], [ending]))
+        rig.put(f"{parent}/ended-6-3-2", b"garbage")
+        rig.put(f"{parent}/other", b"garbage")
+        rig.put(paths.history_path(R2))
+        rig.store.read(Znode.HISTORY)
+        assert rig.wait_for(HistoryRead) == HistoryRead(
+            {R1: OpenHistory({R1: part}, 7, (refusal,), (ending,))}, {}
+        )
+
+    def test_ended_requests_are_read_from_the_oldest_on(self, rig: StoreRig) -> None:
+        """With all that has to be deleted to forget them; an older format has the summary only."""
+        summary = Summary(request=R2, kind="request", total=1, done=1)
+        rig.put(paths.outcome_path(R2), encode_outcome(summary))
+        rig.put(paths.outcome_path(R1), b"garbage")
+        rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
+        rig.store.read(Znode.HISTORY)
+        read = rig.wait_for(HistoryRead)
+        assert not read.open
+        assert list(read.ended) == [R2, R1]
+        assert read.ended[R2] == EndedHistory(("summary",), read.ended[R2].czxid)
+        assert read.ended[R1].children == ("accepted-6-0-4", "summary")
+        assert read.ended[R2].czxid < read.ended[R1].czxid
+
+    def test_our_own_records_are_not_watched(self, rig: StoreRig) -> None:
+        """Nobody else writes them: a watch would only tell us what we did."""
+        rig.store.read(Znode.HISTORY)
+        rig.store.read(Znode.LEASES)
+        rig.wait_for(LeasesRead)
+        rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
+        rig.put(paths.lease_path(topic_entity("t")))
+        assert rig.is_quiet(HistoryRead)
+        assert rig.is_quiet(LeasesRead)
+
+    def test_accepted_entries_are_read_in_the_order_of_their_acceptance(
+        self, rig: StoreRig
+    ) -> None:
+        """By epoch and number, not as text; what cannot be understood is left out."""
+        places = [("9-10-1", 3), ("9-2-1", 2), ("10-0-1", 4), ("8-3-1", 1)]
+        for name, partition in places:
+            entry = AcceptedEntry(TopicPartition("t", partition), None, ONE)
+            rig.put(f"{paths.history_path(R1)}/accepted-{name}", encode_accepted([entry]))
+        rig.put(f"{paths.history_path(R1)}/accepted-1-0-1", b"garbage")
+        rig.put(f"{paths.history_path(R1)}/ended-1-0-1", b"garbage")
+        rig.store.read_accepted(R1)
+        read = rig.wait_for(AcceptedRead)
+        assert read.request == R1
+        assert [entry.partition.partition for entry in read.entries] == [1, 2, 3, 4]
+
+    def test_throttles_are_read_with_their_versions(self, rig: StoreRig) -> None:
+        """What is no throttle of ours is left out."""
+        entity = broker_entity(BrokerId(5))
+        lease = Lease(entity, {"a": "1"}, {"a": None})
+        rig.put(paths.lease_path(entity), encode_lease(lease))
+        rig.put(paths.lease_path(entity), encode_lease(lease))
+        rig.put(f"{paths.LEASES}/other", encode_lease(lease))
+        rig.put(paths.lease_path(topic_entity("t")), b"garbage")
+        rig.store.read(Znode.LEASES)
+        kept = Lease(entity, lease.ours, lease.before, ZkVersion(1))
+        assert rig.wait_for(LeasesRead) == LeasesRead({entity: kept})
+
+    def test_dynamic_settings_are_read_when_asked(self, rig: StoreRig) -> None:
+        """An entity without any has no version, one that cannot be understood a reason."""
+        one, two, three = topic_entity("t"), topic_entity("u"), broker_entity(BrokerId(5))
+        rig.put(paths.entity_config_path(one), encode_entity_config([("a", "1")]))
+        rig.put(paths.entity_config_path(two), b"garbage")
+        rig.store.read_entity_configs([one, two, three])
+        read = rig.wait_for(EntityConfigsRead).configs
+        assert read[one] == EntityConfig({"a": "1"}, ZkVersion(0))
+        assert isinstance(read[two], str)
+        assert read[three] == EntityConfig({}, None)
+
+    # --- interruptions -------------------------------------------------------------------------
+
+    def test_requests_are_told_to_the_next_session_too(self, rig: StoreRig) -> None:
+        """What operators ask for stays watched."""
+        watched = (Znode.SUBMISSIONS, Znode.CANCELLATION, Znode.KILL_SWITCH, Znode.QUEUE)
+        for znode in (*watched, Znode.CONTROLS):
+            rig.store.read(znode)
+        rig.wait_for(ControlsRead)
+        rig.expire()
+        rig.wait_for(ControlsRead)
+        rig.put(paths.submission_path(R1))
+        rig.wait_for(SubmissionsListed, lambda e: R1 in e.names)
+        rig.put(paths.CANCEL)
+        rig.wait_for(CancellationRead, lambda e: e.cancellation is not None)
+        rig.put(paths.KILL_SWITCH)
+        rig.wait_for(KillSwitchRead, lambda e: e.is_on)
+        rig.put(paths.QUEUE)
+        rig.wait_for(QueueRead, lambda e: e.plan is not None)
+        rig.put(paths.THROTTLE, encode_throttle(5))
+        rig.wait_for(ControlsRead, lambda e: e.controls.throttle == 5)

@@ -1,0 +1,177 @@
+"""
+What the simulated store reads of requests: what operators ask for, and what is kept of it.
+
+The same levels as ``controller.zk.requests`` and ``controller.zk.histories`` read, at once and from
+the server itself. When they are read, and what that takes, is ``reads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from controller.core.controls import Controls, Limits, Pauses
+from controller.core.events import (
+    AcceptedRead,
+    CancellationRead,
+    ControlsRead,
+    EntityConfigsRead,
+    HistoryRead,
+    KillSwitchRead,
+    LeasesRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.histories import EndedHistory, OpenHistory, Part
+from controller.core.leases import Entity, EntityConfig, Lease
+from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, ZkVersion, Zxid
+from controller.core.submissions import Submission
+from controller.znodes import paths
+from controller.znodes.cancellations import decode_cancellation
+from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.entity_configs import decode_entity_config
+from controller.znodes.histories import decode_accepted, decode_ended, decode_part
+from controller.znodes.leases import decode_lease
+from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.requests import decode_submission
+from tests.sim.zookeeper import SimZooKeeper, Watch
+
+Value = TypeVar("Value")
+
+
+class SimRequests:
+    """Reads one of them at a time."""
+
+    def __init__(self, zookeeper: SimZooKeeper) -> None:
+        self._zookeeper = zookeeper
+
+    # --- what operators ask for ----------------------------------------------------------------
+
+    def listed(self, watch: Watch) -> SubmissionsListed:
+        """List the requests."""
+        names = self._zookeeper.children(paths.REQUESTS, watch)
+        if names is None:
+            self._zookeeper.exists(paths.REQUESTS, watch)
+        return SubmissionsListed(frozenset(filter(paths.is_submission, names or ())))
+
+    def read(self, names: tuple[str, ...]) -> SubmissionsRead:
+        """Read requests as submitted."""
+        return SubmissionsRead({name: self._submission(name) for name in names})
+
+    def _submission(self, name: str) -> Submission | None:
+        znode = self._zookeeper.get(paths.submission_path(name))
+        if znode is None:
+            return None
+        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+        return decode_submission(name, znode.data, version, czxid, znode.created_ms)
+
+    def cancellation(self, watch: Watch) -> CancellationRead:
+        """Read what is to be cancelled."""
+        znode = self._zookeeper.exists(paths.CANCEL, watch)
+        if znode is None:
+            return CancellationRead(None)
+        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+        return CancellationRead(decode_cancellation(znode.data, version, czxid, znode.created_ms))
+
+    def kill_switch(self, watch: Watch) -> KillSwitchRead:
+        """Look whether work may begin."""
+        return KillSwitchRead(self._zookeeper.exists(paths.KILL_SWITCH, watch) is not None)
+
+    def queue(self, watch: Watch) -> QueueRead:
+        """Read the queue."""
+        znode = self._zookeeper.exists(paths.QUEUE, watch)
+        if znode is None:
+            return QueueRead(None)
+        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+        return QueueRead(decode_legacy_plan(znode.data, version, czxid))
+
+    def controls(self, watch: Watch) -> ControlsRead:
+        """Read what operators turned."""
+        unreadable: dict[str, str] = {}
+
+        def read(path: str, decode: Callable[[bytes], Value | str]) -> Value | None:
+            znode = self._zookeeper.exists(path, watch)
+            value = None if znode is None else decode(znode.data)
+            if isinstance(value, str):
+                unreadable[path] = value
+                return None
+            return value
+
+        pauses = read(paths.PAUSES, decode_pauses)
+        limits = read(paths.LIMITS, decode_limits)
+        throttle = read(paths.THROTTLE, decode_throttle)
+        return ControlsRead(Controls(pauses or Pauses(), limits or Limits(), throttle, unreadable))
+
+    # --- what is kept of it --------------------------------------------------------------------
+
+    def history(self) -> HistoryRead:
+        """Read what is kept of every request."""
+        unfinished: dict[RequestId, OpenHistory] = {}
+        ended: dict[RequestId, EndedHistory] = {}
+        for name in sorted(self._zookeeper.children(paths.OUTCOMES) or ()):
+            request = RequestId(name)
+            znode = self._zookeeper.get(paths.history_path(request))
+            children = tuple(sorted(self._zookeeper.children(paths.history_path(request)) or ()))
+            if znode is not None and paths.SUMMARY in children:
+                ended[request] = EndedHistory(children, Zxid(znode.czxid))
+            elif children:
+                unfinished[request] = self._open(request, children)
+        oldest_first = sorted(ended, key=lambda request: ended[request].czxid)
+        return HistoryRead(unfinished, {request: ended[request] for request in oldest_first})
+
+    def _open(self, request: RequestId, children: tuple[str, ...]) -> OpenHistory:
+        parts: dict[str, Part] = {}
+        refused: list[Refusal] = []
+        endings: list[Ending] = []
+        accepted = 0
+        for name in children:
+            shard = paths.parse_shard(name)
+            znode = self._zookeeper.get(f"{paths.history_path(request)}/{name}")
+            if shard is not None and shard.kind == "accepted":
+                accepted += shard.rows
+            elif shard is not None and znode is not None:
+                rows = decode_ended(request, znode.data)
+                if not isinstance(rows, str):
+                    refused += rows[0]
+                    endings += rows[1]
+            elif znode is not None:
+                part = decode_part(name, znode.data)
+                if not isinstance(part, str):
+                    parts[part.name] = part
+        return OpenHistory(parts, accepted, tuple(refused), tuple(endings))
+
+    def accepted(self, request: RequestId) -> AcceptedRead:
+        """Read the accepted entries of a request, in the order in which they were accepted."""
+        names = self._zookeeper.children(paths.history_path(request)) or ()
+        shards = [shard for shard in map(paths.parse_shard, names) if shard is not None]
+        in_turn = sorted(shards, key=lambda shard: (shard.epoch, shard.number))
+        wanted = (shard for shard in in_turn if shard.kind == "accepted")
+        entries = (e for shard in wanted for e in self._rows(paths.shard_path(request, shard)))
+        return AcceptedRead(request, tuple(entries))
+
+    def _rows(self, path: str) -> Iterator[AcceptedEntry]:
+        znode = self._zookeeper.get(path)
+        read = "gone" if znode is None else decode_accepted(znode.data)
+        yield from () if isinstance(read, str) else read
+
+    def leases(self) -> LeasesRead:
+        """Read every throttle that was set and not lifted."""
+        leases: dict[Entity, Lease] = {}
+        for name in sorted(self._zookeeper.children(paths.LEASES) or ()):
+            znode = self._zookeeper.get(f"{paths.LEASES}/{name}")
+            if znode is not None:
+                read = decode_lease(name, znode.data, ZkVersion(znode.version))
+                if isinstance(read, Lease):
+                    leases[read.entity] = read
+        return LeasesRead(leases)
+
+    def entity_configs(self, entities: tuple[Entity, ...]) -> EntityConfigsRead:
+        """Read dynamic settings."""
+        return EntityConfigsRead({entity: self._entity_config(entity) for entity in entities})
+
+    def _entity_config(self, entity: Entity) -> EntityConfig | str:
+        znode = self._zookeeper.get(paths.entity_config_path(entity))
+        if znode is None:
+            return EntityConfig({}, None)
+        return decode_entity_config(znode.data, ZkVersion(znode.version))

@@ -1,0 +1,95 @@
+"""What operators ask for in the simulation arrives as they asked for it."""
+
+from __future__ import annotations
+
+from controller.core.controls import Controls, Limits, Pause, Pauses
+from controller.core.events import (
+    CancellationRead,
+    ControlsRead,
+    KillSwitchRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.submissions import CancelScope, RequestOptions
+from controller.reactor.ports import Znode
+from tests.sim.builders import Recorder
+from tests.sim.store import SimStore
+from tests.sim.world import World
+
+P = TopicPartition("t", 0)
+WATCHED = (
+    Znode.SUBMISSIONS,
+    Znode.CANCELLATION,
+    Znode.KILL_SWITCH,
+    Znode.QUEUE,
+    Znode.CONTROLS,
+)
+
+
+def a_world() -> tuple[World, SimStore, Recorder]:
+    """Return a world, and a store that watches what operators ask for."""
+    world, inbox = World(1, brokers=3), Recorder()
+    store = SimStore(
+        world.zookeeper, world.schedule, inbox, controller_id=BrokerId(1000000), competes=False
+    )
+    for znode in WATCHED:
+        store.read(znode)
+    world.run_for(1.0)
+    return world, store, inbox
+
+
+def test_requests_and_their_parts_are_told() -> None:
+    """With the time at which they were made."""
+    world, store, inbox = a_world()
+    request = world.submit_request({P: [1, 2]}, RequestOptions(reason="drain", parts=2))
+    part = RequestOptions(part_of=request, parts=2)
+    assert world.submit_request({P: [2, 3]}, part) == request
+    world.run_for(1.0)
+    names = sorted(inbox.of(SubmissionsListed)[-1].names)
+    assert names == ["request_0000000000", "request_0000000001"]
+    store.read_submissions(names)
+    world.run_for(1.0)
+    first, second = inbox.of(SubmissionsRead)[-1].submissions.values()
+    assert first is not None
+    assert second is not None
+    assert (first.entries, first.options.reason) == ({P: (1, 2)}, "drain")
+    assert first.created_ms == 1000
+    assert first.request == second.request == request
+
+
+def test_cancellations_queue_and_switch_are_told() -> None:
+    """A second cancellation changes the first."""
+    world, _, inbox = a_world()
+    world.cancel()
+    world.submit_queue({P: [1, 2]})
+    world.disable()
+    world.run_for(1.0)
+    everything = inbox.of(CancellationRead)[-1].cancellation
+    assert everything is not None
+    assert everything.is_everything
+    queue = inbox.of(QueueRead)[-1].plan
+    assert queue is not None
+    assert queue.entries == {P: (1, 2)}
+    assert inbox.of(KillSwitchRead)[-1].is_on
+    world.cancel(topics=["t"], scope=CancelScope.ALL)
+    world.enable()
+    world.run_for(1.0)
+    selected = inbox.of(CancellationRead)[-1].cancellation
+    assert selected is not None
+    assert (selected.topics, selected.scope) == (frozenset({"t"}), CancelScope.ALL)
+    assert selected.version == 1
+    assert not inbox.of(KillSwitchRead)[-1].is_on
+
+
+def test_controls_are_told() -> None:
+    """The last word counts."""
+    world, _, inbox = a_world()
+    world.pause(Pauses(Pause("storm")))
+    world.pause(Pauses())
+    world.limit(Limits(max_partitions_in_flight=3))
+    world.throttle(5)
+    world.run_for(1.0)
+    expected = Controls(Pauses(), Limits(max_partitions_in_flight=3), 5)
+    assert inbox.of(ControlsRead)[-1].controls == expected
