@@ -16,9 +16,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?=
+MINUTES ?= 30
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram reference help setup check unit test test-all integration smoke sim bench demo clean
+.PHONY: diagram recovery reference help setup check unit test test-all integration smoke sim chaos bench demo clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,11 +54,17 @@ test-all: setup check unit integration ## the same with every test on real broke
 sim: $(READY) ## seeded histories of faults on the simulated cluster; SEED=n repeats one
 	PYTHONHASHSEED=0 $(BIN)/python $(if $(SEED),-m tests.sim.histories $(SEED),-m pytest tests/sim)
 
+chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n
+	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks
 
 diagram: $(READY) ## docs/phases.md, drawn from the transition table
 	$(BIN)/python -m controller.core.diagrams > docs/phases.md
+
+recovery: $(READY) ## docs/recovery.md, written from what the proof of recovery tries
+	$(BIN)/python -m tests.sim.recovery_table > docs/recovery.md
 
 reference: $(READY) ## docs/configuration.md, written from the settings
 	$(BIN)/python -m controller.cli.reference > docs/configuration.md

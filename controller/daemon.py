@@ -9,6 +9,7 @@ only put events into the inbox. If one of them ends, the process ends, and a sta
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import time
@@ -28,7 +29,9 @@ from controller.clocks import MonotonicClock
 from controller.core.events import BrokersRead, Event
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
+from controller.debug_boundaries import Ambush, Trap, ambush_of
 from controller.errors import NativeRefusedError, Verdict
+from controller.reactor.boundaries import Boundaries
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Inbox
@@ -106,6 +109,7 @@ def run(settings: Settings) -> int:
         ControllerError: the process cannot go on.
 
     """
+    ambush = ambush_of(os.environ)
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
     # The Kafka client reports every lost connection as an error; the channels tell it themselves.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -115,12 +119,12 @@ def run(settings: Settings) -> int:
             "protocol below 2.7"
         )
     with ExitStack() as stack:
-        host = _build(settings, stack)
+        host = _build(settings, stack, ambush)
         host.run()
     return 0
 
 
-def _build(settings: Settings, stack: ExitStack) -> Host:
+def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     """Build everything, start what has to run, and undo it in the reverse order."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
@@ -188,6 +192,7 @@ def _build(settings: Settings, stack: ExitStack) -> Host:
         sizes=sizes,
         clock=clock,
         observer=observer,
+        boundaries=None if ambush is None else _trapped(ambush, log),
         lease_s=settings.zookeeper_session_timeout_s,
     )
 
@@ -209,11 +214,28 @@ def _build(settings: Settings, stack: ExitStack) -> Host:
         on_error=on_error,
         after_turn=observer.tend,
         threads=threads,
+        unix_s=time.time,
     )
     health.watch_loop(lambda: host.last_turn)
     stopping.hand_over(host)
     leadership.start()
     return host
+
+
+def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:
+    """Set the trap of the debug hook, and say so loudly."""
+
+    def announce(sprung: Ambush) -> None:
+        log.warning("debug_boundary_reached", action=sprung.action, boundary=sprung.boundary.value)
+
+    log.warning(
+        "debug_boundary_set",
+        action=ambush.action,
+        boundary=ambush.boundary.value,
+        nth=ambush.nth,
+        detail="this daemon will kill or stop itself on purpose: never in production",
+    )
+    return Boundaries(Trap(ambush, announce).reached)
 
 
 class _Signals:

@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from controller.core.controls import Order
 from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinIsr
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
@@ -205,6 +206,13 @@ class Settings(BaseSettings):
         "every unfinished one.",
     )
 
+    annotate_legacy: bool = Field(
+        default=False,
+        description="Write original_replicas into /admin/reassign_partitions (KIP-236). Dangerous: "
+        "should the daemon die, Kafka 2.3 deletes such a node unprocessed, and Kafka 3.9 leaves it "
+        "and notices no later one until the controller moves.",
+    )
+
     step_size: Annotated[int | Literal["all"], BeforeValidator(_step_size)] = Field(
         1, description='Replicas added per step, or "all" for a single jump (KAFKA-6794).'
     )
@@ -230,6 +238,18 @@ class Settings(BaseSettings):
     size_refresh_s: Seconds = Field(
         60.0, description="How often brokers are asked for the sizes of the partitions in work."
     )
+    max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Bytes being copied at once, as far as sizes are known; no limit without."
+    )
+    max_leader_moves_per_broker_per_second: Count = Field(
+        50, description="Leaderships one broker loses or gains by steps within a second."
+    )
+    order: Order = Field(
+        Order.SUBMITTED,
+        description="Which waiting partition of a request goes first: submitted, small_first, "
+        "large_first or most_useful_first (the one that frees the fullest broker).",
+    )
+    outcomes_kept: Count = Field(200, description="Ended requests whose outcome is kept.")
     stop_replica_timeout_s: Seconds = Field(
         60.0,
         description="How long a dropped replica's acknowledgement is awaited before it becomes an "
@@ -330,6 +350,11 @@ class Settings(BaseSettings):
             slow_answer_s=self.slow_answer_s,
             under_min_isr=self.under_min_isr,
             size_refresh_s=self.size_refresh_s,
+            max_bytes_in_flight=self.max_bytes_in_flight,
+            max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
+            order=self.order,
+            annotate_legacy=self.annotate_legacy,
+            outcomes_kept=self.outcomes_kept,
             stop_replica_timeout_s=self.stop_replica_timeout_s,
             config_refresh_s=self.config_refresh_s,
             preferred_election=self.preferred_election,

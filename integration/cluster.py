@@ -1,5 +1,5 @@
 """
-A real cluster on this machine: one ZooKeeper, some brokers, and what tests ask of them.
+A real cluster on this machine: ZooKeeper, some brokers, and what tests ask of them.
 
 Reads znodes as they are, without the project's own codecs: a test must not believe what it tests.
 It only breaks what it is told to break; ``heal`` undoes that.
@@ -22,12 +22,15 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
+from integration.ensembles import ensemble
 from integration.scratch import scratch_directory
 from integration.servers import Broker, BrokerOptions, ZooKeeperServer
 from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
 from integration.waiting import eventually
 
 _SERVING_WITHIN_S: Final = 60.0
+_RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
+"""Soon, as servers here go away on purpose; kazoo's own pauses grow to a minute."""
 _PASSING: Final = (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN)
 """What a controller answers whose role or ZooKeeper session has just gone."""
 
@@ -38,6 +41,8 @@ class ClusterOptions:
 
     brokers: int = 5
     """They get the ids 1 to n."""
+    zookeepers: int = 1
+    """More than one are an ensemble."""
     racks: Sequence[str] = ()
     """Dealt out in turn; none means brokers without a rack."""
     chroot: str = "/kafka"
@@ -49,7 +54,7 @@ class Cluster:
     A ZooKeeper and its brokers; ``running`` makes one that is cleaned up.
 
     Attributes:
-        zookeeper: The ZooKeeper process.
+        zookeepers: The ZooKeeper processes, one unless an ensemble is asked for.
         brokers: The broker processes by id.
         directory: Where everything it writes is.
     """
@@ -57,9 +62,12 @@ class Cluster:
     def __init__(self, directory: Path, options: ClusterOptions) -> None:
         self.directory = directory
         self.options = options
-        self.zookeeper = ZooKeeperServer(directory / "zookeeper")
-        self.zookeeper_connect = self.zookeeper.address + options.chroot
-        self.zk = KazooClient(hosts=self.zookeeper_connect, timeout=10.0)
+        self.zookeepers = ensemble(directory, options.zookeepers)
+        addresses = ",".join(server.address for server in self.zookeepers)
+        self.zookeeper_connect = addresses + options.chroot
+        self.zk = KazooClient(
+            hosts=self.zookeeper_connect, timeout=10.0, connection_retry=dict(_RECONNECT)
+        )
         self.brokers = {
             broker_id: Broker(
                 broker_id,
@@ -87,11 +95,19 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything, the brokers side by side, and wait until all know each other."""
-        self.zookeeper.start()
+        self.start_zookeepers()
         self.zookeeper.make_path(self.options.chroot or "/")
         self.zk.start(timeout=30)
         self.start_brokers(*self.brokers)
         self._await_whole()
+
+    def start_zookeepers(self) -> None:
+        """Start every ZooKeeper that is dead, side by side, and wait until each serves."""
+        dead = [server for server in self.zookeepers if not server.is_alive]
+        for server in dead:
+            server.spawn()
+        for server in dead:
+            server.await_ready()
 
     def start_brokers(self, *broker_ids: int) -> None:
         """Start brokers side by side and wait until each serves."""
@@ -101,11 +117,16 @@ class Cluster:
             self.brokers[broker_id].await_ready()
 
     def heal(self) -> None:
-        """Let everything run again that was killed, stopped or frozen."""
+        """Let everything run again that was killed, stopped, frozen, cut off or lost its disk."""
         for process in self.processes:
             process.thaw()
-        if not self.zookeeper.is_alive:
-            self.zookeeper.start()
+        self.start_zookeepers()
+        for broker in self.brokers.values():
+            if broker.link is not None:
+                broker.link.mend()
+            if broker.failed_disks:
+                broker.stop()
+                broker.repair_disks()
         self.start_brokers(*(n for n, broker in self.brokers.items() if not broker.is_alive))
         self._await_whole()
 
@@ -116,11 +137,19 @@ class Cluster:
         for process in self.processes:
             process.kill()
             process.port.close()
+        for broker in self.brokers.values():
+            if broker.link is not None:
+                broker.link.close()
+
+    @property
+    def zookeeper(self) -> ZooKeeperServer:
+        """The ZooKeeper process, the first of them in an ensemble."""
+        return self.zookeepers[0]
 
     @property
     def processes(self) -> list[Broker | ZooKeeperServer]:
         """Every process of the cluster, dead or alive."""
-        return [*self.brokers.values(), self.zookeeper]
+        return [*self.brokers.values(), *self.zookeepers]
 
     # --- clients -------------------------------------------------------------------------------
 

@@ -15,12 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from controller.reactor.boundaries import Boundary
 from integration.ports import LOCALHOST, ReservedPort
 from integration.processes import ChildProcess, on_a_leash
 from integration.tools import ToolResult
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PREFIX: Final = "REASSIGNER_"
+AMBUSH: Final = "REASSIGNER_DEBUG_BOUNDARY"
 _ANSWER_WITHIN_S: Final = 5.0
 
 
@@ -33,6 +35,7 @@ class Daemon(ChildProcess):
         directory: Its log and journal go here; several daemons may share it if named differently.
         options: Further command-line options.
         name: How messages and files call it.
+        ambush: ``die`` or ``freeze``, and the boundary at which it does that to itself.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Daemon(ChildProcess):
         directory: Path,
         *options: str,
         name: str = "reassigner",
+        ambush: tuple[str, Boundary] | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = ReservedPort()
@@ -58,11 +62,15 @@ class Daemon(ChildProcess):
             str(self.journal_directory),
             *options,
         ]
+        environment = _environment()
+        if ambush is not None:
+            environment[AMBUSH] = ":".join(ambush)
+        self._boundary = None if ambush is None else ambush[1]
         super().__init__(
             name,
             command,
             log=directory / f"{name}.log",
-            environment=_environment(),
+            environment=environment,
             working_directory=_ROOT,
         )
 
@@ -72,12 +80,20 @@ class Daemon(ChildProcess):
         return f"http://{self.port.address}"
 
     def is_ready(self) -> bool:
-        """Ask ``/readyz``: leaders and standbys are both ready."""
+        """Ask ``/readyz``: leaders and standbys are both ready; and whether it has a status yet."""
         try:
-            code, _body = self.get("/readyz")
+            codes = {self.get(path)[0] for path in ("/readyz", "/status")}
         except (OSError, http.client.HTTPException):
             return False
-        return code == http.HTTPStatus.OK
+        return codes == {http.HTTPStatus.OK}
+
+    def is_sprung(self) -> bool:
+        """Return whether it reached the boundary at which it was to die or to freeze."""
+        log = self.log.read_text() if self.log.exists() else ""
+        return self._boundary is not None and any(
+            '"debug_boundary_reached"' in line and f'"{self._boundary}"' in line
+            for line in log.splitlines()
+        )
 
     def get(self, path: str) -> tuple[int, str]:
         """

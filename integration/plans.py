@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from kazoo.exceptions import KazooException, NoNodeError
 
+from controller.reactor.boundaries import Boundary
 from integration.cluster import QUIET, Cluster
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -32,7 +33,7 @@ SESSION_S: Final = 4
 """ZooKeeper session timeout of the daemons here."""
 
 _TRICKLE: Final = 1
-_FLOOD: Final = 1_000_000_000
+UNLIMITED: Final = 1_000_000_000
 _RECORD_BYTES: Final = 500_000
 _HOLDING_RECORDS: Final = 10
 """A follower fetches 1 MB at once and is then throttled for the quota's window of 11 seconds."""
@@ -96,9 +97,13 @@ def is_reassigning(cluster: Cluster, topic: str) -> bool:
     return bool(content.get("adding_replicas") or content.get("removing_replicas"))
 
 
-def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
-    """Return in words what distinguishes the cluster from one where the plan is carried out."""
-    missing = list(_wrong_partitions(cluster, targets))
+def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = False) -> list[str]:
+    """
+    Return in words what distinguishes the cluster from one where the plan is carried out.
+
+    With ``any_leader`` the preferred one need not lead: a Kafka controller does not see to that.
+    """
+    missing = list(_wrong_partitions(cluster, targets, any_leader=any_leader))
     missing += [
         f"{topic} still names adding or removing replicas"
         for topic in {topic for topic, _ in targets}
@@ -111,25 +116,30 @@ def what_is_missing(cluster: Cluster, targets: Targets) -> list[str]:
     return missing
 
 
-def await_end(cluster: Cluster, targets: Targets, *, within_s: float) -> None:
+def await_end(
+    cluster: Cluster, targets: Targets, *, within_s: float, any_leader: bool = False
+) -> None:
     """Wait until a plan is carried out: assignments, ISR, leaders, disks and our own records."""
     eventually(
-        lambda: not what_is_missing(cluster, targets),
+        lambda: not what_is_missing(cluster, targets, any_leader=any_leader),
         within_s=within_s,
         every_s=0.2,
-        what=lambda: "the plan is carried out; " + "; ".join(what_is_missing(cluster, targets)),
+        what=lambda: (
+            "the plan is carried out; "
+            + "; ".join(what_is_missing(cluster, targets, any_leader=any_leader))
+        ),
         tolerating=(KazooException,),
     )
 
 
-def _wrong_partitions(cluster: Cluster, targets: Targets) -> Iterator[str]:
+def _wrong_partitions(cluster: Cluster, targets: Targets, *, any_leader: bool) -> Iterator[str]:
     for (topic, partition), replicas in targets.items():
         name, state = f"{topic}-{partition}", cluster.state(topic, partition)
         if cluster.replicas(topic, partition) != list(replicas):
             yield f"{name} has replicas {cluster.replicas(topic, partition)}"
         elif state is None or set(state["isr"]) != set(replicas):
             yield f"{name} has state {state}"
-        elif state["leader"] != replicas[0]:
+        elif state["leader"] != replicas[0] and not any_leader:
             yield f"{name} is led by {state['leader']}"
         elif holders(cluster, topic, partition) != set(replicas):
             yield f"{name} is on the disks of {holders(cluster, topic, partition)}"
@@ -160,24 +170,25 @@ def copies_held(
     znodes, as that works whoever is the controller.
     """
     held = list(partitions)
-    _fill(cluster, held)
-    for topic in {topic for topic, _ in held}:
-        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
-
-    def throttle(bytes_per_s: int) -> None:
-        rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
-        for broker in cluster.brokers:
-            _configure(cluster, f"brokers/{broker}", rate)
-
-    throttle(_TRICKLE)
+    fill(cluster, held)
+    limit_copies(cluster, {topic for topic, _ in held}, _TRICKLE)
     try:
-        yield lambda: throttle(_FLOOD)
+        yield lambda: limit_copies(cluster, (), UNLIMITED)
     finally:
-        throttle(_FLOOD)
+        limit_copies(cluster, (), UNLIMITED)
 
 
-def _fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
-    """Write more into each partition than passes before the throttle is felt."""
+def limit_copies(cluster: Cluster, topics: Iterable[str], bytes_per_s: int) -> None:
+    """Limit what every broker copies per second of these topics and those limited before."""
+    for topic in topics:
+        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
+    rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
+    for broker in cluster.brokers:
+        _configure(cluster, f"brokers/{broker}", rate)
+
+
+def fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    """Write 5 MB into each partition: more than passes before a throttle is felt."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
     for topic, partition in partitions:
         for key in range(_HOLDING_RECORDS):
@@ -214,14 +225,14 @@ class Daemons:
         self._directory = directory
         self._started: list[Daemon] = []
 
-    def start(self, *options: str) -> Daemon:
+    def start(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
         """Start a daemon with these options and wait until it is ready."""
-        daemon = self.make(*options)
+        daemon = self.make(*options, ambush=ambush)
         daemon.start()
         return daemon
 
-    def make(self, *options: str) -> Daemon:
-        """Return a daemon that is not started yet."""
+    def make(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
+        """Return a daemon that is not started yet; later options win over earlier ones."""
         daemon = Daemon(
             self._cluster.zookeeper_connect,
             self._directory,
@@ -229,6 +240,7 @@ class Daemons:
             str(SESSION_S),
             *options,
             name=f"reassigner-{len(self._started) + 1}",
+            ambush=ambush,
         )
         self._started.append(daemon)
         return daemon

@@ -18,9 +18,13 @@ from kazoo.client import KazooClient
 
 from integration.jars import KAFKA_3_9, Release, classpath
 from integration.jvms import java_command, write_logging
+from integration.links import Link
 from integration.ports import LOCALHOST, ReservedPort
 from integration.processes import ChildProcess
 from integration.waiting import eventually
+
+LINKED_LISTENER: Final = "LINKED"
+"""Name of the listener behind a link."""
 
 # ApiVersions, version 0, correlation id 0, no client id: what every client says first.
 _HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
@@ -37,6 +41,8 @@ class BrokerOptions:
     replica_lag_time_max_ms: int = 10_000
     zookeeper_session_timeout_ms: int = 6_000
     log_dirs: int = 1
+    linked: bool = False
+    """Whether there is a second listener, behind a link that can be cut (``links``)."""
     heap_mb: int = 512
     internal_replication_factor: int = 3
     """Of the offsets and transaction topics."""
@@ -46,14 +52,24 @@ class BrokerOptions:
 
 
 class ZooKeeperServer(ChildProcess):
-    """A standalone ZooKeeper."""
+    """
+    A ZooKeeper, standalone unless told otherwise.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: Configuration, log and data go below it.
+        name: How messages call it.
+        extra: Further settings.
+    """
+
+    def __init__(
+        self, directory: Path, *, name: str = "zookeeper", extra: Mapping[str, str] | None = None
+    ) -> None:
         directory.mkdir(parents=True)
         self.port = ReservedPort()
+        self.data_directory = directory / "data"
         configuration = directory / "zoo.cfg"
         settings = {
-            "dataDir": str(directory / "data"),
+            "dataDir": str(self.data_directory),
             "clientPort": str(self.port.number),
             "clientPortAddress": LOCALHOST,
             "tickTime": "500",  # sessions from one second on, expired at most half a second late
@@ -62,6 +78,7 @@ class ZooKeeperServer(ChildProcess):
             "maxClientCnxns": "0",
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
+            **(extra or {}),
         }
         configuration.write_text(_properties(settings))
         command = java_command(
@@ -73,7 +90,7 @@ class ZooKeeperServer(ChildProcess):
             # Survives kill -9 all the same: what was written is in the page cache.
             properties={"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "1024"},
         )
-        super().__init__("zookeeper", command, log=directory / "zookeeper.log")
+        super().__init__(name, command, log=directory / "zookeeper.log")
 
     @property
     def address(self) -> str:
@@ -91,8 +108,13 @@ class ZooKeeperServer(ChildProcess):
             client.close()
 
     def is_ready(self) -> bool:
-        """Ask ``srvr``, which is only answered once requests are served."""
-        return b"Mode: standalone" in _ask(self.port.number, b"srvr")
+        """Return whether requests are served."""
+        return self.mode() is not None
+
+    def mode(self) -> str | None:
+        """Return ``standalone``, ``leader`` or ``follower``; None while nothing is served."""
+        _, found, rest = _ask(self.port.number, b"srvr").partition(b"Mode: ")
+        return rest.split()[0].decode() if found else None
 
 
 class Broker(ChildProcess):
@@ -121,6 +143,7 @@ class Broker(ChildProcess):
         directory.mkdir(parents=True)
         self.broker_id = broker_id
         self.port = ReservedPort()
+        self.link = Link() if options.linked else None
         self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
         self._is_registered = is_registered
         self._session_s = options.zookeeper_session_timeout_ms / 1000
@@ -137,7 +160,7 @@ class Broker(ChildProcess):
 
     @property
     def address(self) -> str:
-        """``host:port`` of its only listener."""
+        """``host:port`` of the listener that clients and brokers use."""
         return self.port.address
 
     def spawn(self) -> None:
@@ -148,6 +171,33 @@ class Broker(ChildProcess):
             what=f"the former session of {self.name} expires",
         )
         super().spawn()
+
+    def fail_disk(self, number: int) -> Path:
+        """
+        Make a log directory fail, as a disk that is gone; return it.
+
+        A file stands in its place. The broker notices at its next checkpoint there, or as soon as
+        it creates a segment.
+        """
+        failing = self.log_dirs[number]
+        failing.rename(_aside(failing))
+        failing.write_text("a directory stood here")
+        return failing
+
+    @property
+    def failed_disks(self) -> list[Path]:
+        """The log directories that were made to fail."""
+        return [log_dir for log_dir in self.log_dirs if _aside(log_dir).exists()]
+
+    def repair_disks(self) -> None:
+        """
+        Bring failed log directories back with what they held; the broker has to be dead.
+
+        A running broker never takes a failed directory into use again.
+        """
+        for log_dir in self.failed_disks:
+            log_dir.unlink()
+            _aside(log_dir).rename(log_dir)
 
     def is_ready(self) -> bool:
         """Return whether it is registered and answers requests; it registers before it answers."""
@@ -169,15 +219,19 @@ class Broker(ChildProcess):
         }
 
     def _settings(self, zookeeper: str, options: BrokerOptions, rack: str | None) -> dict[str, str]:
-        listener = f"PLAINTEXT://{self.port.address}"
+        listeners = advertised = f"PLAINTEXT://{self.port.address}"
+        if self.link is not None:
+            listeners += f",{LINKED_LISTENER}://{self.link.behind.address}"
+            advertised += f",{LINKED_LISTENER}://{self.link.port.address}"
         optional = {
             "broker.rack": rack,
             "inter.broker.protocol.version": options.inter_broker_protocol,
         }
         return {
             "broker.id": str(self.broker_id),
-            "listeners": listener,
-            "advertised.listeners": listener,
+            "listeners": listeners,
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LINKED_LISTENER}:PLAINTEXT",
             "zookeeper.connect": zookeeper,
             "zookeeper.session.timeout.ms": str(options.zookeeper_session_timeout_ms),
             "log.dirs": ",".join(str(path) for path in self.log_dirs),
@@ -204,6 +258,7 @@ _FIXED: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
     "log.initial.task.delay.ms": "1000",  # of the task that deletes directories
     "log.segment.delete.delay.ms": "1000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",  # where a failed disk is noticed
     # Small.
     "background.threads": "2",
     "log.cleaner.dedupe.buffer.size": "2097152",
@@ -214,6 +269,11 @@ _FIXED: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "3",
 }
+
+
+def _aside(log_dir: Path) -> Path:
+    """Return where a log directory waits while its disk has failed."""
+    return log_dir.with_name(f"{log_dir.name}.failed")
 
 
 def _properties(settings: Mapping[str, str]) -> str:

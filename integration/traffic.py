@@ -49,6 +49,8 @@ class Traffic:
         partitions: Number of partitions by topic.
         records_per_s: Over all partitions.
         payload_bytes: Size of a record's value.
+        give_up_after_s: How long a record may wait for its acknowledgement. Others of its batch,
+            in flight when one is given up, may be written a second time: librdkafka begins anew.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Traffic:
         *,
         records_per_s: float = 500.0,
         payload_bytes: int = 100,
+        give_up_after_s: float = 60.0,
     ) -> None:
         self._targets = [(topic, n) for topic, count in partitions.items() for n in range(count)]
         self._interval_s = 1.0 / records_per_s
@@ -68,7 +71,9 @@ class Traffic:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "delivery.timeout.ms": 60_000,
+                "delivery.timeout.ms": int(give_up_after_s * 1000),
+                # A broker that hangs is given up in time to find the one that leads instead.
+                "socket.timeout.ms": 10_000,
                 # A leader change is noticed by the next record, not five minutes later.
                 "topic.metadata.refresh.interval.ms": 1_000,
                 **QUIET,
@@ -108,6 +113,11 @@ class Traffic:
     def acknowledged(self) -> Sequence[Record]:
         """What was acknowledged so far, in the order of acknowledgement."""
         return self._acknowledged[:]
+
+    @property
+    def acknowledged_count(self) -> int:
+        """How many records were acknowledged so far."""
+        return len(self._acknowledged)
 
     @property
     def failed(self) -> Mapping[str, int]:

@@ -3,25 +3,35 @@ Every write that ZooKeeper ever took, in order, read from its transaction log on
 
 A watch shows the latest value only; this shows each value that ever stood, and which session wrote
 it, so a test can say "never" and "exactly". Only creations, changes and deletions of znodes are
-read, also from within multis (ZooKeeper logs a multi that failed as an error, without its parts).
+read, also from within multis. Of a multi that failed ZooKeeper logs the parts before the one that
+failed as if they were done, then an error for each of the rest: none of it ever stood.
 
 The format is that of ``FileTxnLog``: a header of 16 bytes, then for each transaction a checksum, a
 length, the transaction in ZooKeeper's own serialisation (``zookeeper.jute``) and the byte ``B``.
-The file is allocated ahead and filled with zeros: a length of zero is its end.
+The file is allocated ahead and filled with zeros: a length of zero is its end. ZooKeeper begins
+another file at every start and after so many transactions; here none is ever purged.
+
+The members of an ensemble each have a log, with gaps where one was away and came back by a
+snapshot; together they have everything. A proposal that no majority took is cut off its member's
+log when that one is back, so read an ensemble's history when all are.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from integration.cluster import Cluster
+from integration.servers import ZooKeeperServer
 
 _FILE_HEADER_BYTES: Final = 16
+_END_OF_RECORD: Final = b"B"
 _CREATE, _DELETE, _SET_DATA, _MULTI = 1, 2, 5, 14
+_ERROR: Final = -1
 _CREATIONS: Final = frozenset({_CREATE, 15, 19, 21})
 """create, create2, createContainer, createTTL: all begin with path and data."""
 _DELETIONS: Final = frozenset({_DELETE, 20})
@@ -65,12 +75,20 @@ class Assignment(NamedTuple):
 
 def writes(cluster: Cluster) -> list[Write]:
     """Return every write below the cluster's chroot, the oldest first."""
-    chroot = cluster.options.chroot
-    logs = (cluster.directory / "zookeeper" / "data" / "version-2").glob("log.*")
+    return writes_of(cluster.zookeepers, cluster.options.chroot)
+
+
+def writes_of(zookeepers: Sequence[ZooKeeperServer], chroot: str) -> list[Write]:
+    """Return every write below a chroot, the oldest first; the servers are one service."""
+    multis: dict[int, list[Write]] = {}
+    for server in zookeepers:
+        for log in (server.data_directory / "version-2").glob("log.*"):
+            for zxid, multi in groupby(_read(log.read_bytes()), key=attrgetter("zxid")):
+                multis[zxid] = list(multi)
     return [
         write._replace(path=write.path.removeprefix(chroot))
-        for log in sorted(logs, key=lambda path: int(path.suffix[1:], 16))
-        for write in _read(log.read_bytes())
+        for zxid in sorted(multis)
+        for write in multis[zxid]
         if write.path.startswith(f"{chroot}/")
     ]
 
@@ -102,8 +120,8 @@ def _read(log: bytes) -> Iterator[Write]:
     while at + 12 <= len(log):
         _checksum, length = struct.unpack_from(">qi", log, at)
         at += 12
-        if length <= 0 or at + length >= len(log):
-            return
+        if length <= 0 or log[at + length : at + length + 1] != _END_OF_RECORD:
+            return  # what follows was never written, or not to its end
         yield from _transaction(_Jute(log[at : at + length]))
         at += length + 1
 
@@ -114,6 +132,8 @@ def _transaction(jute: _Jute) -> Iterator[Write]:
     if kind == _MULTI:
         (count,) = jute.unpack(">i")
         parts = [(jute.unpack(">i")[0], _Jute(jute.buffer())) for _ in range(count)]
+    if any(part == _ERROR for part, _ in parts):
+        return
     for part, body in parts:
         if part in _CREATIONS or part == _SET_DATA:
             yield Write(zxid, session, at_ms, body.buffer().decode(), body.buffer())

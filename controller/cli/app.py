@@ -22,6 +22,8 @@ from typer.core import TyperGroup
 from controller.cli.displays import DisplayOpener, bars, json_lines, lines, nothing
 from controller.cli.execute import Execution, Wishes
 from controller.cli.exits import Exit, exit_of
+from controller.cli.explain import explain
+from controller.cli.facts import named_partition
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
 from controller.cli.plans import read_plan_file
 from controller.cli.reports import say, tell
@@ -105,6 +107,7 @@ def build_app(around: Surroundings) -> typer.Typer:
     app.command("execute", short_help="Submit a plan.")(verbs.execute)
     app.command("verify", short_help="Compare a plan with the cluster.")(verbs.verify)
     app.command("status", short_help="Print what the leading daemon does.")(verbs.status)
+    app.command("explain", short_help="Explain where one partition stands.")(verbs.explain)
     app.command("watch", short_help="Show progress while it happens.")(verbs.watch)
     return app
 
@@ -236,6 +239,34 @@ class Verbs:
         with self._leader(zookeeper, config, http) as leader:
             display = json_lines if as_json else self._display()
             raise typer.Exit(watch_leader(self._around, leader, display, until_idle=until_idle))
+
+    def explain(
+        self,
+        partition: Annotated[
+            list[str],
+            typer.Argument(
+                metavar="TOPIC-PARTITION", help="Or TOPIC PARTITION.", show_default=False
+            ),
+        ],
+        *,
+        zookeeper: ZookeeperOption = None,
+        config: ConfigOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """
+        Explain where one partition stands, what it waits for and what can be done about it.
+
+        Example: reassigner explain orders-7 --zookeeper zk1:2181/kafka
+
+        Reads ZooKeeper, and asks the leading daemon if there is one. Exit code: 0 explained, 1
+        there is no such partition, or an error.
+        """
+        named = named_partition(partition)
+        settings = self._around.settings({"zookeeper": zookeeper}, config)
+        with self._around.inspect(settings) as inspector:
+            size = settings.options().step_size
+            ended = explain(self._around, inspector, named, step_size=size, as_json=as_json)
+        raise typer.Exit(ended)
 
     # --- shared --------------------------------------------------------------------------------
 

@@ -18,7 +18,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from controller.cli.reports import ids, partition_line, request_line, work_line
+from controller.cli.reports import (
+    blocked_lines,
+    ids,
+    partition_line,
+    request_line,
+    wait_words,
+    waiting_line,
+    work_line,
+)
 
 BAR_WIDTH: Final = 24
 NARROW_BAR_WIDTH: Final = 10
@@ -53,6 +61,8 @@ class Lines:
             for partition in status["in_flight"][:PARTITIONS_MAX]:
                 name = f"{partition['topic']}-{partition['partition']}"
                 self._once(name, partition_line(partition))
+            for line in blocked_lines(status):
+                self._once(line.partition(":")[0], line)
         self._once("", headline or (work_line(status) if status is not None else ""))
 
     def _once(self, key: str, line: str) -> None:
@@ -108,7 +118,7 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     elif headline:
         parts.append(Text(headline))
     if status is not None:
-        parts += [_requests(status), _partitions(status)]
+        parts += [_requests(status), _partitions(status), *_blocked(status)]
     return Group(*parts)
 
 
@@ -143,12 +153,19 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
             f"{now} -> {target}",
             ids(partition["isr"]),
             str(partition["leader"]),
-            Text(blocked["detail"] if blocked else ""),
+            Text(wait_words(blocked) if blocked else ""),
         )
     more = len(status["in_flight"]) - PARTITIONS_MAX
     if more > 0:
         table.add_row(f"and {more} more")
     return table if table.row_count else Text("")
+
+
+def _blocked(status: Mapping[str, Any]) -> Iterator[RenderableType]:
+    for partition in status.get("waiting", ()):
+        yield Text(waiting_line(partition), style="dim")
+    for line in blocked_lines(status):
+        yield Text(line, style="red" if line.startswith("stalled") else "")
 
 
 def _style(partition: Mapping[str, Any]) -> str:

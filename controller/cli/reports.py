@@ -97,13 +97,26 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield request_line(request)
     for partition in status["in_flight"]:
         yield partition_line(partition)
+    for partition in status.get("waiting", ()):
+        yield waiting_line(partition)
+    yield from blocked_lines(status)
     yield work_line(status)
+
+
+def blocked_lines(status: Mapping[str, Any]) -> Iterable[str]:
+    """Sum up what waits, by what for."""
+    for title in ("blocked", "stalled"):
+        counts = status.get(title)
+        if counts:
+            yield f"{title}: " + ", ".join(f"{by} {count}" for by, count in counts.items())
 
 
 def work_line(status: Mapping[str, Any]) -> str:
     """Sum up the work."""
     partitions = status["partitions"]
-    return f"{partitions['in_flight']} partitions in flight, {partitions['waiting']} waiting"
+    undecided = partitions.get("undecided", 0)
+    more = f", {undecided} not accepted yet" if undecided else ""
+    return f"{partitions['in_flight']} partitions in flight, {partitions['waiting']} waiting{more}"
 
 
 def request_line(request: Mapping[str, Any]) -> str:
@@ -119,7 +132,7 @@ def request_line(request: Mapping[str, Any]) -> str:
 def partition_line(partition: Mapping[str, Any]) -> str:
     """Word one partition in flight."""
     blocked = partition["blocked_on"]
-    waits = f", waits for {blocked['by']}: {blocked['detail']}" if blocked else ""
+    waits = f", waits for {wait_words(blocked)}" if blocked else ""
     stalled = ", STALLED" if partition.get("stalled") else ""
     return (
         f"{partition['topic']}-{partition['partition']}: {partition['phase']}, step "
@@ -129,7 +142,19 @@ def partition_line(partition: Mapping[str, Any]) -> str:
     )
 
 
+def waiting_line(partition: Mapping[str, Any]) -> str:
+    """Word one of the few that stand for all that wait for the same."""
+    name = f"{partition['topic']}-{partition['partition']}"
+    return f"{name}: waiting, waits for {wait_words(partition['blocked_on'])}"
+
+
+def wait_words(blocked: Mapping[str, Any]) -> str:
+    """Word what a partition waits for, and since when."""
+    since = blocked.get("since")
+    return f"{blocked['by']}: {blocked['detail']}" + (f" (since {since})" if since else "")
+
+
 def is_busy(status: Mapping[str, Any]) -> bool:
     """Whether anything is in flight or waits."""
     partitions = status["partitions"]
-    return bool(partitions["in_flight"] or partitions["waiting"])
+    return any(partitions.get(kind, 0) for kind in ("in_flight", "waiting", "undecided"))

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from controller.core.events import Orphan
 from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
     LegacyPlan,
+    PartitionState,
     Replicas,
     RequestId,
     TopicAssignment,
@@ -74,6 +76,28 @@ class OperatorPort(Protocol):
         ...
 
 
+class InspectorPort(OperatorPort, Protocol):
+    """ZooKeeper as ``explain`` reads it; ``zk.inspections.Inspector`` implements it."""
+
+    def read_states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, PartitionState | str | None]:
+        """Return leaders and ISRs."""
+        ...
+
+    def read_deletions(self) -> frozenset[str]:
+        """Return the topics queued for deletion."""
+        ...
+
+    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
+        """Return the orphan records about a partition."""
+        ...
+
+    def newest_outcomes(self) -> tuple[Summary, ...]:
+        """Return how the last requests ended, the newest first."""
+        ...
+
+
 Connect = Callable[[Settings], AbstractContextManager[OperatorPort]]
 
 
@@ -85,7 +109,28 @@ def fetch_status(address: str) -> Mapping[str, Any]:
         TransientError: it does not answer, or not with one.
 
     """
-    url = f"http://{address}/status"
+    document = _fetch(address, "/status")
+    if "in_flight" not in document:
+        raise SessionSuspendedError(f"{address} is not a reassigner")
+    return document
+
+
+def fetch_explanation(address: str, partition: TopicPartition) -> Mapping[str, Any]:
+    """
+    Ask a daemon about a partition.
+
+    Raises:
+        TransientError: it does not answer, or does not know how to.
+
+    """
+    document = _fetch(address, f"/explain?partition={partition}")
+    if "reassignment" not in document:
+        raise SessionSuspendedError(f"{address} is not a reassigner")
+    return document
+
+
+def _fetch(address: str, path: str) -> Mapping[str, Any]:
+    url = f"http://{address}{path}"
     try:
         with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as response:
             document = json.loads(response.read(STATUS_BYTES_MAX))
@@ -95,7 +140,7 @@ def fetch_status(address: str) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise SessionSuspendedError(f"{url} does not answer: {reason}") from error
-    if not isinstance(document, dict) or "in_flight" not in document:
+    if not isinstance(document, dict):
         raise SessionSuspendedError(f"{url} is not a reassigner")
     return document
 
@@ -105,6 +150,13 @@ def connect_operator(settings: Settings) -> AbstractContextManager[OperatorPort]
     from controller.zk.operator import Operator  # noqa: PLC0415 - help and errors need no ZooKeeper
 
     return Operator(settings)
+
+
+def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPort]:
+    """Connect to ZooKeeper to look around."""
+    from controller.zk.inspections import Inspector  # noqa: PLC0415 - as above
+
+    return Inspector(settings)
 
 
 def run_daemon(settings: Settings) -> int:
@@ -120,7 +172,9 @@ class Surroundings:
 
     environ: Mapping[str, str]
     connect: Connect = connect_operator
+    inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
     fetch: Callable[[str], Mapping[str, Any]] = fetch_status
+    fetch_explanation: Callable[[str, TopicPartition], Mapping[str, Any]] = fetch_explanation
     run_daemon: Callable[[Settings], int] = run_daemon
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

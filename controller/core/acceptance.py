@@ -11,8 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller.core.bookkeeping import kind_of
 from controller.core.gates import ids
+from controller.core.histories import Summary
 from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
     Goal,
     PartitionAssignment,
     Refusal,
@@ -24,7 +29,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.records import (
+    AcceptedRecord,
     Change,
+    EndingRecord,
     GoalEndedRecord,
     GoalRecord,
     LegacyEntryRecord,
@@ -43,6 +50,7 @@ def legacy_request_id(czxid: Zxid) -> RequestId:
 
 GOALS: Final = "/admin/reassignments"
 """Where unreadable records are named by their path."""
+KILL_SWITCH: Final = "/admin/reassign_cancel"
 
 
 @dataclass(slots=True)
@@ -68,7 +76,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     text = entry_text(partition, target)
 
     def refuse(reason: RefusalReason, detail: str) -> Refusal:
-        return Refusal(request, text, reason, detail)
+        return Refusal(request, text, reason, detail, partition)
 
     topic = view.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
@@ -101,6 +109,25 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     return None
 
 
+def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -> Refusal:
+    """Return the refusal of whatever is submitted while reassignments are disabled."""
+    return Refusal(
+        request,
+        entry,
+        RefusalReason.DISABLED,
+        f"reassignments are disabled: {KILL_SWITCH} exists",
+        partition,
+    )
+
+
+def is_unread(view: ClusterView, topic: str) -> bool:
+    """Whether nothing can be said of a topic before it is read, or read again."""
+    known = view.topics.get(topic)
+    if known is not None:
+        return known.stale
+    return topic in (view.listed or ()) and topic not in view.unreadable_topics
+
+
 def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
     """Judge the entries of ``/admin/reassign_partitions`` that have not become goals yet."""
     request = legacy_request_id(plan.czxid)
@@ -112,7 +139,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
                 (
                     LegacyPlanEndedRecord(plan.version),
                     RefusalRecord((refusal,)),
-                    OutcomeRecord(request, 0, (refusal,), plan.raw),
+                    OutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
                 )
             )
         )
@@ -144,20 +171,19 @@ def _judge(
     running = view.reassignments.get(partition)
     if running is not None and running.goal.route is Route.LEGACY and running.goal.target == target:
         return
-    topic = view.topics.get(partition.topic)
-    is_unread = topic is None and partition.topic in (view.listed or ())
-    if (topic is not None and topic.stale) or (
-        is_unread and partition.topic not in view.unreadable_topics
-    ):
+    if is_unread(view, partition.topic):
         outcome.is_complete = False
         return
     refusal = refusal_of(view, request, partition, target)
+    if refusal is None and view.kill_switch and running is None:
+        refusal = disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.goal.route is Route.REQUEST:
         refusal = Refusal(
             request,
             entry_text(partition, target),
             RefusalReason.OTHER_ROUTE,
             f"it is being moved by request {running.goal.request}",
+            partition,
         )
     if refusal is not None:
         outcome.changes.append(
@@ -178,19 +204,67 @@ def _accept(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Change:
     assignment = view.topics[partition.topic].partitions[partition.partition]
-    running = view.reassignments.get(partition)
-    known = running.goal.original if running else None
-    goal = Goal(
-        target=target,
-        original=known if known is not None else original_of(view, partition, assignment),
-        request=request,
-        route=Route.LEGACY,
-        version=running.goal.version if running else None,
-    )
-    idle = not assignment.is_reassigning and (running is None or not running.in_flight)
-    if idle and assignment.replicas == target:
+    goal = goal_of(view, request, partition, target, Route.LEGACY)
+    if is_there(view, partition, assignment, target):
         return _already_there(partition, goal)
-    return Change((GoalRecord(partition, goal),), partition=partition)
+    return Change(accepted(view, partition, goal), partition=partition)
+
+
+def is_there(
+    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
+) -> bool:
+    """Whether a partition is at its target and nothing moves it."""
+    running = view.reassignments.get(partition)
+    idle = not assignment.is_reassigning and (running is None or not running.in_flight)
+    return idle and assignment.replicas == target
+
+
+def goal_of(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    route: Route,
+) -> Goal:
+    """Return the goal of an accepted entry; one in flight keeps where it came from."""
+    assignment = view.topics[partition.topic].partitions[partition.partition]
+    running = view.reassignments.get(partition)
+    if running is None:
+        return Goal(target, original_of(view, partition, assignment), request, route)
+    before = running.goal
+    original = before.original
+    if original is None:
+        original = original_of(view, partition, assignment)
+    named = before.abandoned | frozenset(before.target)
+    left = named - frozenset(target) - frozenset(original or ())
+    return Goal(target, original, request, route, before.version, abandoned=left)
+
+
+def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+    """Return the records of an accepted entry; who had the partition before is told."""
+    records: tuple[Record, ...] = (
+        GoalRecord(partition, goal),
+        AcceptedRecord(goal.request, AcceptedEntry(partition, goal.original, goal.target)),
+    )
+    running = view.reassignments.get(partition)
+    if running is None or running.goal.request == goal.request:
+        return records if running is None else records[:1]
+    if running.goal.route is Route.FOREIGN:
+        return records
+    told = Ending(running.goal.request, partition, Fate.SUPERSEDED, f"by {goal.request}")
+    return (*records, EndingRecord(told))
+
+
+def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
+    """Return the outcome of a znode of which nothing could be understood."""
+    return Summary(
+        request=refusal.request,
+        kind=kind_of(refusal.request),
+        total=refusal.entries,
+        done=0,
+        refused=(refusal,),
+        raw=raw,
+    )
 
 
 def _already_there(partition: TopicPartition, goal: Goal) -> Change:

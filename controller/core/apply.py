@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, assert_never
 
-from controller.core.consequences import goal_held, goal_let_go
+from controller.core.bookkeeping import keep_books, request_of
 from controller.core.effects import (
     ClaimController,
     DescribeTopicConfigs,
     Effect,
     MeasureSizes,
+    ReadAccepted,
     ReadEntityConfigs,
     ReadPurpose,
     ReadStates,
+    ReadSubmissions,
     ReadTopics,
     ResignController,
     SendStopReplica,
@@ -31,8 +32,8 @@ from controller.core.lease_books import (
     lease_set,
     throttles_settled,
 )
+from controller.core.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.model import (
-    BrokerId,
     Instant,
     LeaderEpoch,
     PartitionState,
@@ -40,6 +41,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.orders import sort_lines
 from controller.core.paces import pace_set
 from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
 from controller.core.records import (
@@ -50,21 +52,21 @@ from controller.core.records import (
     GoalEndedRecord,
     GoalRecord,
     IdleRecord,
+    LeaderMovedRecord,
     LeaseEndedRecord,
     LeaseRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
     NotificationsDeletedRecord,
+    OrderedRecord,
     OrphanEndedRecord,
     OrphanRecord,
-    OutcomeRecord,
     PaceRecord,
     PassedOverRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
     PreferredTriedRecord,
     Record,
-    RefusalRecord,
     StateCreatedRecord,
     StateRecord,
     ThrottlesSettledRecord,
@@ -72,10 +74,8 @@ from controller.core.records import (
 )
 from controller.core.sizes import sizes_asked
 from controller.core.view import ClusterView
-from controller.core.works import Load, Reassignment, Request
+from controller.core.works import Reassignment, Request
 from controller.errors import ensure
-
-REQUESTS_KEPT: Final = 200
 
 
 def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
@@ -117,11 +117,9 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case GoalRecord():
             view.doubtful_goals.discard(record.partition)
             _goal(view, record, now)
-            goal_held(view, record.partition, now)
         case GoalEndedRecord():
             view.doubtful_goals.discard(record.partition)
             _goal_ended(view, record, now)
-            goal_let_go(view, record.partition)
         case LegacyEntryRecord():
             _legacy_entry(view, record)
         case LegacyPlanEndedRecord():
@@ -129,22 +127,12 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 view.legacy_ended = view.legacy.czxid
             view.legacy = None
             view.due.tenure = True
-        case RefusalRecord(refusals=refusals):
-            for refusal in refusals:
-                tally = view.requests.setdefault(refusal.request, Request(Route.LEGACY, now))
-                tally.refused.append(refusal)
-                tally.total += 1
-            view.due.plan = True
-        case OutcomeRecord():
-            _forget_old_requests(view)
         case LeaseRecord():
             lease_set(view, record)
         case LeaseEndedRecord():
             lease_ended(view, record)
         case ThrottlesSettledRecord():
             throttles_settled(view, record)
-        case PaceRecord():
-            pace_set(view, record)
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.orphans_tried.discard(orphan)
@@ -167,7 +155,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
-                if blocked is None or reassignment.blocked is None:
+                noted = reassignment.blocked
+                if blocked is None or noted is None or noted.by is not blocked.by:
                     reassignment.blocked_since = record.at if blocked else None
                 reassignment.blocked = blocked
         case PreferredTriedRecord(partitions=partitions, at=at):
@@ -179,26 +168,25 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.may_have_foreign = False
         case PassedOverRecord(partitions=partitions):
             for partition in partitions:
-                for queue in (view.resumed, view.waiting):
-                    if partition in queue:
-                        del queue[partition]
-                        queue[partition] = None
+                view.waiting.pass_over(partition)
+                if partition in view.resumed:
+                    del view.resumed[partition]
+                    view.resumed[partition] = None
         case IdleRecord(since=since):
             view.idle_since = since
         case YieldedRecord(topics=topics):
             view.yielded = topics
+        case LeaderMovedRecord(brokers=brokers, at=at):
+            for broker in brokers:
+                since, count = view.leader_moves.get(broker, (at, 0))
+                fresh = at >= since + 1.0
+                view.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
+        case OrderedRecord():
+            sort_lines(view)
+        case PaceRecord():
+            pace_set(view, record)
         case _:
-            assert_never(record)
-
-
-def _forget_old_requests(view: ClusterView) -> None:
-    """Keep the counts of the newest ended requests only; the outcomes are in ZooKeeper."""
-    if len(view.requests) <= REQUESTS_KEPT:
-        return
-    running = {r.goal.request for r in view.reassignments.values()}
-    ended = [request for request in view.requests if request not in running]
-    for request in ended[: len(view.requests) - REQUESTS_KEPT]:
-        del view.requests[request]
+            keep_books(view, record, now)
 
 
 def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
@@ -207,19 +195,14 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     goal = replace(goal, version=None if goal.route is Route.FOREIGN else version)
     known = view.reassignments.get(record.partition)
     if known is None:
-        tally = view.requests.setdefault(goal.request, Request(goal.route, now))
-        tally.total += 1
-        view.reassignments[record.partition] = Reassignment(
-            goal=goal, since=now, phase=_first_phase(view, record.partition), phase_since=now
-        )
-        if view.reassignments[record.partition].in_flight:
-            view.in_flight += 1
-        else:
-            view.waiting[record.partition] = None
+        phase = _first_phase(view, record.partition)
+        known = Reassignment(goal=goal, since=now, phase=phase, phase_since=now)
+        begin(view, record.partition, known, now)
     else:
-        known.goal = goal
+        hand_on(view, record.partition, known, goal, now)
     view.due.partitions[record.partition] = None
-    view.due.capacity = view.due.plan = view.due.tenure = True
+    view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
+    view.due.cancel = True
 
 
 def _first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
@@ -231,19 +214,21 @@ def _first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
 
 def take_up(view: ClusterView) -> None:
     """At the begin of a tenure: put every known reassignment where the topic znodes say it is."""
-    view.in_flight = 0
+    view.in_flight = view.bytes_in_flight = 0
     view.waiting.clear()
     view.resumed.clear()
+    for request in view.requests.values():
+        request.in_flight = 0
     for partition, reassignment in view.reassignments.items():
         reassignment.phase = _first_phase(view, partition)
         reassignment.load = None
         reassignment.inherited = True
         reassignment.deleted.clear()
         if reassignment.in_flight:
-            view.in_flight += 1
+            count_in_flight(view, reassignment, 1)
             reassignment.step = max(reassignment.step, 1)
         else:
-            view.waiting[partition] = None
+            view.waiting.add(partition, reassignment.goal.request)
     view.incoming.clear()
     view.outgoing.clear()
     view.due.add(view.reassignments)
@@ -251,22 +236,31 @@ def take_up(view: ClusterView) -> None:
 
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:
     reassignment = view.reassignments.get(record.partition)
-    if record.outcome == "done":
-        tally = view.requests.setdefault(record.request, Request(Route.LEGACY, now))
-        tally.done += 1
-        tally.total += reassignment is None
-    if reassignment is not None:
-        if reassignment.in_flight:
-            view.in_flight -= 1
-        unload(view, reassignment)
+    request = request_of(view, record.request, now)
+    request.settled.add(record.partition)
+    if reassignment is None:
+        # It was where it should be when it was accepted.
+        request.total += request.kind != "request"
+    else:
+        _count_bytes(view, record.partition, reassignment, request)
+        drop(view, record.partition)
         _want_preferred(view, record.partition, reassignment)
-    view.reassignments.pop(record.partition, None)
-    view.waiting.pop(record.partition, None)
-    view.resumed.pop(record.partition, None)
     view.acked.pop(record.partition, None)
     if record.partition not in view.orphaned:
         view.confirmed.pop(record.partition, None)
-    view.due.capacity = view.due.plan = view.due.tenure = True
+    view.due.capacity = view.due.plan = view.due.tenure = view.due.queue = True
+    view.due.endings = view.due.throttles = view.due.cancel = True
+    view.due.submissions = bool(view.submissions)
+
+
+def _count_bytes(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
+) -> None:
+    size, original = view.sizes.get(partition), reassignment.goal.original
+    if size is None or original is None or reassignment.step == 0:
+        return
+    copies = sum(r not in original for r in reassignment.goal.target)
+    request.moved_bytes = (request.moved_bytes or 0) + size * copies
 
 
 def _want_preferred(
@@ -287,10 +281,13 @@ def _want_preferred(
 def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
     if view.legacy is None:
         return
+    view.legacy.written = True
     if record.replicas is None:
         view.legacy.entries.pop(record.partition, None)
     else:
         view.legacy.entries[record.partition] = record.replicas
+    if record.partition in view.reassignments:
+        view.due.add((record.partition,))
     view.due.plan = view.due.tenure = True
 
 
@@ -309,11 +306,11 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
     reassignment.blocked = None
     reassignment.blocked_since = None
     if reassignment.in_flight and not was_in_flight:
-        view.in_flight += 1
-        view.waiting.pop(record.partition, None)
+        count_in_flight(view, reassignment, 1)
+        view.waiting.discard(record.partition)
         view.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
-        view.in_flight -= 1
+        count_in_flight(view, reassignment, -1)
         view.due.tenure = True
         unload(view, reassignment)
         if isinstance(after, Pending):
@@ -322,37 +319,11 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
     if isinstance(after, Starting):
         reassignment.step += 1
         unload(view, reassignment)
-        _load(view, record.partition, reassignment)
+        load(view, record.partition, reassignment)
     view.due.partitions[record.partition] = None
 
 
-def _load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
-    assignment = view.assignment(partition)
-    state = view.states.get(partition)
-    if assignment is None or state is None:
-        return
-    incoming = assignment.adding_replicas
-    outgoing: BrokerId | None = state.leader if incoming else None
-    reassignment.load = Load(incoming, outgoing)
-    for broker in incoming:
-        view.incoming[broker] = view.incoming.get(broker, 0) + 1
-    if outgoing is not None:
-        view.outgoing[outgoing] = view.outgoing.get(outgoing, 0) + 1
-
-
-def unload(view: ClusterView, reassignment: Reassignment) -> None:
-    """Give back what the step in flight of a reassignment counted against the limits."""
-    load, reassignment.load = reassignment.load, None
-    if load is None:
-        return
-    view.due.capacity = True
-    for broker in load.incoming:
-        view.incoming[broker] -= 1
-    if load.outgoing is not None:
-        view.outgoing[load.outgoing] -= 1
-
-
-def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901 - one arm per effect
+def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
@@ -364,6 +335,10 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
             view.asked_configs.update(dict.fromkeys(topics, now))
         case ReadTopics(topics=topics):
             view.asked_topics.update(topics)
+        case ReadSubmissions(names=names):
+            view.asked_submissions.update(names)
+        case ReadAccepted(request=request):
+            view.asked_accepted.add(request)
         case ReadEntityConfigs(entities=entities):
             view.asked_entities.update(dict.fromkeys(entities, now))
         case MeasureSizes():

@@ -12,27 +12,35 @@ out after the changes, so that what they tell brokers is what was just written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, islice
 
 from controller.core.acceptance import entry_text
 from controller.core.agendas import Due
+from controller.core.budgets import Budget
+from controller.core.cancelling import follow_cancellation, needs_the_role
+from controller.core.conclusions import conclude
 from controller.core.duties import introduce, repair
 from controller.core.effects import Effect, SetTimer
-from controller.core.gates import Budget
 from controller.core.health import health_gate, topics_in_question
+from controller.core.holds import request_hold
 from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
+from controller.core.limits import priority_of
 from controller.core.membership import channels, welcome
 from controller.core.model import (
     BlockedBy,
     Instant,
     Refusal,
     RefusalReason,
+    RequestId,
     TopicPartition,
 )
 from controller.core.native import STOP_TIMER, advance
+from controller.core.orders import put_in_order
 from controller.core.paces import follow_pace
 from controller.core.phases import Stopping
+from controller.core.queues import drain_queue
 from controller.core.records import (
     BlockedRecord,
     Change,
@@ -41,6 +49,7 @@ from controller.core.records import (
     PassedOverRecord,
     RefusalRecord,
 )
+from controller.core.requests import accept_submissions, learn_submissions, refuse_disabled
 from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
 from controller.core.sizes import follow_sizes
 from controller.core.tenures import consider_tenure, hold_of
@@ -52,6 +61,7 @@ SCAN_MAX = 2000
 """Waiting reassignments looked at per turn when a slot becomes free."""
 SCAN_TIMER = "scan"
 SCAN_EVERY_S = 0.2
+LEADER_MOVES_TIMER = "leader_moves"
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
 """How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
@@ -67,7 +77,7 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
         now: The time of this turn.
 
     """
-    parts = [learn_topics(view, due)]
+    parts = [learn_topics(view, due), learn_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
@@ -75,6 +85,8 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
         parts.append(ask_ahead(view, view.legacy, now))
     if view.tenure is not None and not view.resigning and view.fenced is None:
         parts += _in_tenure(view, due, now)
+    elif view.tenure is None and view.leading and view.is_warm and not view.claiming:
+        parts += _paperwork(view, due, now)
     return Decision(
         tuple(chain.from_iterable(p.changes for p in parts)),
         tuple(chain.from_iterable(p.effects for p in parts)),
@@ -96,6 +108,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting))
+    parts += _asked(view, due, now)
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         parts.append(adopt_foreign(view))
     if due.elections:
@@ -104,6 +117,34 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     parts.append(follow_pace(view, due, now))
     if due.timer or due.claimed:
         parts.append(_deadlines(view, now))
+    return parts
+
+
+def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    """What a leading daemon may write without being the controller: nothing of Kafka's."""
+    parts = []
+    if due.submissions or due.tenure:
+        parts.append(refuse_disabled(view))
+    if (due.cancel or due.tenure) and not needs_the_role(view):
+        parts.append(follow_cancellation(view, now))
+    if due.endings or due.tenure:
+        parts.append(conclude(view, now))
+    return parts
+
+
+def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    """What operators ask for: cancellations first, then requests, then the queue."""
+    parts = []
+    if due.cancel or due.plan or due.claimed or due.capacity:
+        parts.append(follow_cancellation(view, now))
+    if due.submissions or due.claimed:
+        parts.append(accept_submissions(view, now))
+    if due.queue or due.capacity or due.claimed:
+        parts.append(drain_queue(view, now))
+    if due.endings or due.claimed:
+        parts.append(conclude(view, now))
+    if due.order or due.claimed:
+        parts.append(put_in_order(view))
     return parts
 
 
@@ -128,7 +169,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
 
 def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
     """Repair first, then advance; then give free slots to what waits."""
-    budget = Budget(view, hold_of(view), health_gate(view))
+    budget = Budget(view, now, hold_of(view), health_gate(view))
     changes: list[Change] = []
     for partition in due.partitions:
         if partition.topic not in view.topics:
@@ -140,23 +181,39 @@ def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
         elif partition in view.reassignments:
             changes += _step(view, partition, now, budget)
     waiting = _waiting(view, due, now, budget) if due.capacity or due.claimed else Decision()
-    return Decision((*changes, *waiting.changes), waiting.effects)
+    again: tuple[Effect, ...] = ()
+    if budget.refused_leader_moves:
+        again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
+    return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
 def _waiting(view: ClusterView, due: Due, now: Instant, budget: Budget) -> Decision:
     """Give free slots to what waits; where very much does, a part of it at a time."""
     changes: list[Change] = []
     passed: list[TopicPartition] = []
-    for partition in islice(chain(view.resumed, view.waiting), SCAN_MAX):
+    for partition in islice(_in_line(view, now), SCAN_MAX):
         if not budget.has_slot:
             return Decision(tuple(changes))
         if partition not in due.partitions:
             changes += _step(view, partition, now, budget)
         passed.append(partition)
-    if len(view.resumed) + len(view.waiting) <= SCAN_MAX:
+    if len(passed) < SCAN_MAX:
         return Decision(tuple(changes))
     changes.append(Change((PassedOverRecord(tuple(passed)),)))
     return Decision(tuple(changes), (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),))
+
+
+def _in_line(view: ClusterView, now: Instant) -> Iterator[TopicPartition]:
+    """Yield what waits: what was begun, then by priority, requests of one priority in turn."""
+    yield from view.resumed
+    by_priority: dict[int, list[RequestId]] = {}
+    for request in view.waiting.requests():
+        if request_hold(view, request, now) is None:
+            by_priority.setdefault(priority_of(view, request), []).append(request)
+    for priority in sorted(by_priority, reverse=True):
+        # Who has least in flight comes first: slots are shared, however long a line is.
+        fair = sorted(by_priority[priority], key=lambda r: view.requests[r].in_flight)
+        yield from view.waiting.in_turn(fair)
 
 
 def _step(
@@ -182,6 +239,7 @@ def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | Non
         entry_text(partition, reassignment.goal.target),
         RefusalReason.UNKNOWN_PARTITION,
         "the topic was deleted meanwhile",
+        partition,
     )
     return Change(
         (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.limits import in_flight_max
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -21,7 +20,6 @@ from controller.core.model import (
 )
 from controller.core.steps import Step
 from controller.core.view import ClusterView
-from controller.core.works import Load
 
 
 def ids(replicas: Iterable[BrokerId]) -> str:
@@ -42,17 +40,23 @@ def isr_floor(view: ClusterView, topic: str, goal: Goal) -> int | None:
     return max(1, min(config.min_insync_replicas, len(goal.target)))
 
 
-def begin_gate(
+def config_unknown(view: ClusterView, topic: str) -> Blocked:
+    """Return that the topic's settings are awaited, and why they are not known."""
+    why = view.config_errors.get(topic, "not read yet")
+    return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+
+
+def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
+    goal: Goal,
     state: PartitionState,
     current: Replicas,
     step: Step,
 ) -> Blocked | None:
     """Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR."""
     if partition.topic not in view.configs:
-        why = view.config_errors.get(partition.topic, "not read yet")
-        return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+        return config_unknown(view, partition.topic)
     dead = tuple(r for r in step.adding if not view.is_live(r, partition))
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
@@ -62,7 +66,8 @@ def begin_gate(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
-    if lagging:
+    if lagging and not goal.rolls_back:
+        # What goes back is judged by the ISR that results, not by whether every original lives.
         return _not_in_isr(view, partition, lagging)
     return None
 
@@ -101,7 +106,7 @@ def drop_gate(
     """Return what keeps the dropped replicas from leaving the ISR now."""
     floor = isr_floor(view, partition.topic, goal)
     if floor is None:
-        return Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown")
+        return config_unknown(view, partition.topic)
     remaining = view.live((r for r in state.isr if r not in dropping), partition)
     if len(remaining) < floor:
         return Blocked(
@@ -110,70 +115,3 @@ def drop_gate(
             f"{floor} needed",
         )
     return None
-
-
-class Budget:
-    """
-    The limits of one turn, counted down as steps are planned.
-
-    Starts from what is in flight; a step that copies nothing (``adding`` empty) costs only a slot.
-    """
-
-    def __init__(
-        self, view: ClusterView, hold: Blocked | None = None, health: Blocked | None = None
-    ) -> None:
-        """
-        Take the present counts of the view.
-
-        Args:
-            view: Everything known.
-            hold: Forbids every new step.
-            health: Forbids new steps that copy, but for those that lead back.
-
-        """
-        self._options = view.options
-        self._in_flight_max = in_flight_max(view)
-        self._health = health
-        self._in_flight = view.in_flight
-        self._incoming = dict(view.incoming)
-        self._outgoing = dict(view.outgoing)
-        self._hold = hold
-
-    @property
-    def has_slot(self) -> bool:
-        """Whether another partition may be in flight."""
-        return self._hold is None and self._in_flight < self._in_flight_max
-
-    def gate(self, adding: Replicas, leader: BrokerId, goal: Goal) -> Blocked | None:
-        """Return which limit is reached, if any."""
-        if self._hold is not None:
-            return self._hold
-        if self._health is not None and adding and not goal.rolls_back:
-            return self._health
-        if self._in_flight >= self._in_flight_max:
-            cap = self._in_flight_max
-            return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
-        for broker in adding:
-            if self._incoming.get(broker, 0) >= self._options.max_incoming_per_broker:
-                return Blocked(BlockedBy.LIMIT, f"broker {broker} receives its limit of copies")
-        if adding and self._outgoing.get(leader, 0) >= self._options.max_outgoing_per_broker:
-            return Blocked(BlockedBy.LIMIT, f"broker {leader} serves its limit of copies")
-        return None
-
-    def give_back(self, load: Load | None) -> None:
-        """Count a step that ends this turn: its partition may use its own slot again."""
-        self._in_flight -= 1
-        if load is None:
-            return
-        for broker in load.incoming:
-            self._incoming[broker] = self._incoming.get(broker, 0) - 1
-        if load.outgoing is not None:
-            self._outgoing[load.outgoing] = self._outgoing.get(load.outgoing, 0) - 1
-
-    def take(self, adding: Replicas, leader: BrokerId) -> None:
-        """Count a step that begins this turn."""
-        self._in_flight += 1
-        for broker in adding:
-            self._incoming[broker] = self._incoming.get(broker, 0) + 1
-        if adding:
-            self._outgoing[leader] = self._outgoing.get(leader, 0) + 1

@@ -12,6 +12,7 @@ from controller.core.apply import take_up
 from controller.core.events import ControllerClaimed
 from controller.core.health import forget_all_health
 from controller.core.lease_books import leases_unknown
+from controller.core.loads import drop
 from controller.core.model import Instant, Route
 from controller.core.phases import Pending
 from controller.core.view import ClusterView, Tenure
@@ -69,7 +70,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     view.tenure = None
     view.claiming = view.resigning = False
-    view.goals_read = view.orphans_read = False
+    view.goals_read = view.orphans_read = view.history_read = False
     leases_unknown(view)
     view.fenced = None
     view.idle_since = None
@@ -85,27 +86,36 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.orphans_tried.clear()
     if view.orphans:
         view.orphans_after = Instant(now + ORPHAN_RETRY_S)
-    view.in_flight = 0
-    view.incoming.clear()
-    view.outgoing.clear()
     view.waiting.clear()
     view.resumed.clear()
     view.preferred.clear()
     for partition, reassignment in list(view.reassignments.items()):
-        if reassignment.goal.route is Route.FOREIGN:
-            del view.reassignments[partition]
-            continue
         reassignment.phase = Pending()
         reassignment.blocked = None
+        reassignment.blocked_since = None
         reassignment.load = None
-        view.waiting[partition] = None
+        if reassignment.goal.route is Route.FOREIGN:
+            drop(view, partition)
+        else:
+            view.waiting.add(partition, reassignment.goal.request)
+    view.in_flight = view.bytes_in_flight = view.shards = 0
+    for request in view.requests.values():
+        request.in_flight = 0
+    view.incoming.clear()
+    view.outgoing.clear()
+    view.leader_moves.clear()
     view.due.tenure = True
 
 
 def forget_reads(view: ClusterView) -> None:
     """With the session every watch is gone: nothing counts as known before it is read again."""
     view.listed = view.deletions = view.guards = None
-    view.legacy_read = False
+    view.legacy_read = view.queue_read = view.cancellation_read = view.controls_read = False
+    view.kill_switch = None
+    view.submissions_listed = None
+    view.submissions.clear()
+    view.asked_submissions.clear()
+    view.judged.clear()
     view.topics.clear()
     view.asked_topics.clear()
     view.unreadable_topics.clear()

@@ -12,6 +12,7 @@ from itertools import chain
 
 from controller.core.acceptance import accept_legacy, entry_text, legacy_request_id
 from controller.core.agendas import Due
+from controller.core.conclusions import summary_of
 from controller.core.effects import Effect
 from controller.core.model import (
     Goal,
@@ -51,7 +52,7 @@ def follow_plan(
     if legacy is not None and not legacy.stale:
         accepted = accept_legacy(view, legacy)
         if not (accepted.changes or changes) and accepted.is_complete:
-            changes += _tidy(view, legacy, starting)
+            changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
     return Decision(tuple(changes), tuple(_learn_configs(view, now)))
 
@@ -73,6 +74,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         entry_text(partition, reassignment.goal.target),
         RefusalReason.DROPPED_BY_OPERATOR,
         "it was taken out of /admin/reassign_partitions before it began",
+        partition,
     )
     return Change(
         (ended(partition, reassignment, "dropped"), RefusalRecord((refusal,))), partition=partition
@@ -86,17 +88,20 @@ def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -
 
 
 def _tidy(
-    view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition]
+    view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition], now: Instant
 ) -> list[Change]:
     """Leave in the znode only what belongs there, and take it away with the last entry."""
     if not legacy.entries and not view.legacy_reassignments():
-        return [_plan_ended(view, legacy)]
+        return [_plan_ended(view, legacy, now)]
     mirror = view.options.legacy_mode is LegacyMode.MIRROR
     surplus = tuple(
         LegacyEntryRecord(p, None)
         for p in legacy.entries
         if p not in starting and not _belongs(view, p, mirror=mirror)
     )
+    if not surplus and view.options.annotate_legacy and not legacy.written:
+        # Written as they are: whoever writes them adds where they come from.
+        surplus = tuple(LegacyEntryRecord(p, r) for p, r in legacy.entries.items())
     return [Change(surplus)] if surplus else []
 
 
@@ -128,12 +133,10 @@ def has_undecided(view: ClusterView) -> bool:
     )
 
 
-def _plan_ended(view: ClusterView, legacy: PlanNode) -> Change:
+def _plan_ended(view: ClusterView, legacy: PlanNode, now: Instant) -> Change:
     request = legacy_request_id(legacy.czxid)
-    tally = view.requests.get(request)
-    done = tally.done if tally else 0
-    refused = tuple(tally.refused) if tally else ()
-    return Change((LegacyPlanEndedRecord(legacy.version), OutcomeRecord(request, done, refused)))
+    outcome = OutcomeRecord(summary_of(view, request, now))
+    return Change((LegacyPlanEndedRecord(legacy.version), outcome))
 
 
 def is_judged(view: ClusterView) -> bool:

@@ -209,6 +209,8 @@ class Refusal:
     detail: str
     partition: TopicPartition | None = None
     """None where the entry does not even name one."""
+    entries: int = 1
+    """How many entries it stands for."""
 
 
 class Fate(StrEnum):
@@ -252,6 +254,8 @@ class BlockedBy(StrEnum):
     BROKER_DEAD = "broker_dead"
     MIN_ISR = "min_insync_replicas"
     LIMIT = "limit"
+    LEADER_MOVES = "leader_moves"
+    """So many leaderships moved within a second; it is tried again in the next."""
     LEADER_ACK = "leader_acknowledgement"
     STOP_REPLICA_ACK = "stop_replica_acknowledgement"
     TOPIC_DELETION = "topic_deletion"
@@ -265,6 +269,7 @@ class BlockedBy(StrEnum):
     """Partitions we do not move are below min.insync.replicas."""
     INCOMPLETE = "incomplete"
     """Parts of an atomic request are still missing, or not judged."""
+    CONTROLLER_ROLE = "controller_role"
 
 
 @dataclass(frozen=True, slots=True)

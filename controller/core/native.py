@@ -15,6 +15,7 @@ missed an event, finds its way by the same path. The order of writes and sends i
 
 from __future__ import annotations
 
+from controller.core.budgets import Budget
 from controller.core.effects import (
     Effect,
     ReadPurpose,
@@ -22,10 +23,13 @@ from controller.core.effects import (
     SendUpdateMetadata,
     SetTimer,
 )
-from controller.core.gates import Budget, begin_gate, ids
+from controller.core.gates import begin_gate, ids
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    Ending,
+    Fate,
+    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
@@ -33,6 +37,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.openings import OpeningTurn
 from controller.core.phases import (
     Ended,
     Expanding,
@@ -45,30 +50,35 @@ from controller.core.phases import (
 from controller.core.records import (
     AssignmentRecord,
     Change,
+    EndingRecord,
     GoalEndedRecord,
     LegacyEntryRecord,
-    OrphanEndedRecord,
     OrphanRecord,
     Record,
 )
 from controller.core.steps import Step, next_step
 from controller.core.throttles import throttle_gate
-from controller.core.turns import Turn
 from controller.core.view import ClusterView
+from controller.core.waits import leader_missing, state_unknown
+from controller.core.works import Reassignment
 
 STOP_TIMER = "stop_replica_deadline"
 
 
-class NativeTurn(Turn):
+class NativeTurn(OpeningTurn):
     """A turn of the native engine: what each phase does next."""
 
     def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
         """Return the next change, what is waited for, or None when there is nothing to do."""
+        if isinstance(self.reassignment.phase, Expanding | Starting | Syncing | Shrinking):
+            turned = self.turned(budget)
+            if turned is not None:
+                return turned
         match self.reassignment.phase:
             case Pending():
                 return self.pending(budget)
             case Expanding():
-                return self.expanding()
+                return self.expanding(budget)
             case Starting(leader_epoch=epoch, excluded_at=excluded_at):
                 return self.starting(epoch, excluded_at)
             case Syncing():
@@ -94,79 +104,33 @@ class NativeTurn(Turn):
     ) -> tuple[Change, Step] | Blocked:
         """Return the next step's first writes (U, A1) and sends (A2), or what forbids it."""
         state = self.state
-        size = self.view.options.step_size
         step = next_step(
             current,
             self.goal.target,
             state.leader,
-            size,
+            self.step_size,
             lambda r: r in state.isr and self.is_live(r),
         )
-        blocked = begin_gate(self.view, self.partition, state, current, step)
+        blocked = begin_gate(self.view, self.partition, self.goal, state, current, step)
         if blocked is None:
             blocked = self.bound(current, step)
         if blocked is None:
-            blocked = budget.gate(step.adding, state.leader, self.goal)
+            blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
         if blocked is None and step.adding:
             blocked = throttle_gate(self.view, self.partition, self.goal)
         if blocked is not None:
             return blocked
-        budget.take(step.adding, state.leader)
         if not step.adding and not step.dropping:
             # Only the order changes: nothing to copy, nothing to stop, no epoch to bump.
+            budget.take(self.partition, self.goal.request, step.adding, state.leader)
             return self.end(before, "only the order changed"), step
-        return self.open_step(step.assignment, before, cause), step
+        opened = self.open_step(step.assignment, before, cause, budget)
+        if isinstance(opened, Blocked):
+            return opened
+        budget.take(self.partition, self.goal.request, step.adding, state.leader)
+        return opened, step
 
-    def bound(self, current: Replicas, step: Step) -> Blocked | None:
-        """Refuse to add where the drop has to wait and the replica set would outgrow its bound."""
-        blocked = self.drop_blocked(step.dropping)
-        if not step.adding:
-            return blocked
-        if not self.drops_first:
-            return None
-        original = self.goal.original or self.goal.target
-        limit = max(len(original), len(self.goal.target)) + (self.view.options.step_size or 0)
-        if blocked is not None and len(current) + len(step.adding) > limit:
-            return blocked
-        return None
-
-    def open_step(
-        self, assignment: PartitionAssignment, before: tuple[Record, ...], cause: str
-    ) -> Change:
-        """Write the step into the topic znode with A1, dropping first where the gate allows it."""
-        target = assignment.target_replicas
-        dropping = assignment.removing_replicas
-        leader = self.leader_within(target)
-        excludes = (
-            bool(dropping)
-            and self.drops_first
-            and leader is not None
-            and self.drop_blocked(dropping) is None
-        )
-        records: tuple[Record, ...] = (*before, *self.listing())
-        if assignment != self.assignment:
-            records += (AssignmentRecord(self.partition, assignment),)
-        for broker in assignment.adding_replicas:
-            orphan = self.view.orphans.get((broker, self.partition))
-            if orphan is not None:
-                records += (OrphanEndedRecord(orphan),)
-        if excludes and leader is not None:
-            isr = tuple(r for r in self.state.isr if r not in dropping)
-            write = self.state_record(leader, isr)
-            phase = Starting(write.leader_epoch, write.leader_epoch)
-            told = target
-        else:
-            write = self.state_record(self.state.leader, self.state.isr)
-            phase = Starting(write.leader_epoch, None)
-            told = assignment.replicas
-        return self.change(
-            *records,
-            write,
-            self.phase(phase, cause),
-            effects=self.tell(told, assignment.adding_replicas),
-        )
-
-    def expanding(self) -> Change | Blocked | None:
+    def expanding(self, budget: Budget) -> Change | Blocked | None:
         """A1 anew for a step found in the topic znode: what was sent before is not known."""
         missing = self.unsynced(self.assignment.target_replicas)
         if missing is None and not self.assignment.removing_replicas:
@@ -176,10 +140,10 @@ class NativeTurn(Turn):
             )
         reduced = self.reduced()
         if reduced is not None:
-            return self.open_step(reduced, (), "reduced to the step size")
+            return self.open_step(reduced, (), "reduced to the step size", budget)
         if missing is None:
-            return self.shrink("found in sync")
-        return self.open_step(self.assignment, (), "found in the topic znode")
+            return self.shrink("found in sync", budget)
+        return self.open_step(self.assignment, (), "found in the topic znode", budget)
 
     def starting(
         self, epoch: LeaderEpoch, excluded_at: LeaderEpoch | None
@@ -237,10 +201,10 @@ class NativeTurn(Turn):
         if blocked is not None:
             return blocked
         if self.assignment.removing_replicas:
-            return self.shrink("the target is in sync")
+            return self.shrink("the target is in sync", budget)
         return self.complete_step(target, (), budget)
 
-    def shrink(self, cause: str) -> Change | Blocked:
+    def shrink(self, cause: str, budget: Budget) -> Change | Blocked:
         """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
         assignment = self.assignment
         target = assignment.target_replicas
@@ -250,9 +214,13 @@ class NativeTurn(Turn):
         leader = self.leader_within(target)
         if leader is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        moved = self.moved_leader(leader, budget)
+        if isinstance(moved, Blocked):
+            return moved
         isr = tuple(r for r in self.state.isr if r in target)
         write = self.state_record(leader, isr)
         return self.change(
+            *moved,
             write,
             self.phase(Shrinking(write.leader_epoch), cause),
             effects=self.tell(target, ()),
@@ -266,7 +234,7 @@ class NativeTurn(Turn):
         if target == self.goal.target:
             written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
             return self.end((*records, *written), "the target is in sync")
-        budget.give_back(self.reassignment.load)
+        budget.give_back(self.reassignment)
         begun = self.begin(target, records, budget, "next step")
         if not isinstance(begun, Blocked):
             return begun[0]
@@ -296,9 +264,39 @@ class NativeTurn(Turn):
             *written,
             *self.left_behind(recorded),
             self.phase(Ended(), cause),
-            GoalEndedRecord(self.partition, self.goal.version, self.goal.request, "done"),
+            *ending(self.goal, self.partition),
             effects=effects,
         )
+
+
+def ending(goal: Goal, partition: TopicPartition) -> tuple[Record, ...]:
+    """Return the end of a reassignment that is where its goal wants it."""
+    if not goal.rolls_back:
+        return (GoalEndedRecord(partition, goal.version, goal.request, "done"),)
+    told = Ending(goal.request, partition, Fate.ROLLED_BACK, f"by {goal.cancelled_by}")
+    return (
+        GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK),
+        EndingRecord(told),
+    )
+
+
+def _edited(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Blocked | None:
+    """
+    Return what an edit of the legacy znode keeps waiting.
+
+    An entry with another target is a newer order: it is judged first, or our next write to the
+    znode would put the old one in its place.
+    """
+    legacy, goal = view.legacy, reassignment.goal
+    if legacy is None or goal.route is Route.REQUEST:
+        return None
+    if legacy.stale and goal.route is Route.LEGACY:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if legacy.entries.get(partition, goal.target) != goal.target:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
+    return None
 
 
 def advance(
@@ -317,9 +315,10 @@ def advance(
     assignment = view.assignment(partition)
     state = view.states.get(partition)
     if assignment is None or state is None:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
-    if view.legacy is not None and view.legacy.stale and reassignment.goal.route is Route.LEGACY:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+        return state_unknown(view, partition)
+    edited = _edited(view, partition, reassignment)
+    if edited is not None:
+        return edited
     if not view.is_live(state.leader, partition):
-        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+        return leader_missing(state)
     return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)

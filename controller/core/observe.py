@@ -7,20 +7,15 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from controller.core.answers import (
     is_refused,
     leader_and_isr_answered,
     stop_replica_answered,
 )
-from controller.core.apply import unload
-from controller.core.consequences import goal_held, goal_let_go
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
     ControllerClaimed,
-    ControlsRead,
     DeletionsRead,
     Deposed,
     EntityConfigsRead,
@@ -49,15 +44,17 @@ from controller.core.events import (
 )
 from controller.core.handovers import begin_tenure, end_tenure, forget_reads
 from controller.core.health import forget_health, judge, judge_topic, note_isr
+from controller.core.intakes import take_in
 from controller.core.lease_books import (
     entity_configs_read,
     leases_read,
     leases_unknown,
-    throttles_doubted,
 )
 from controller.core.leases import broker_entity
+from controller.core.loads import begin, drop, hand_on
 from controller.core.model import (
     NO_LEADER,
+    BlockedBy,
     BrokerId,
     Instant,
     LegacyPlan,
@@ -69,7 +66,7 @@ from controller.core.paces import note_answer
 from controller.core.phases import Stopping
 from controller.core.sizes import sizes_read
 from controller.core.view import ClusterView, PlanNode, Topic
-from controller.core.works import START, Reassignment, Request
+from controller.core.works import START, Reassignment
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -109,11 +106,6 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case GuardsRead():
             view.guards = event
             view.due.tenure = True
-        case ControlsRead(controls=controls):
-            view.controls = controls
-            view.controls_read = True
-            throttles_doubted(view)
-            view.due.tenure = view.due.capacity = True
         case LeasesRead():
             leases_read(view, event)
         case EntityConfigsRead():
@@ -124,6 +116,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.leading = True
             # Another daemon led meanwhile: what it recorded has to be read first.
             view.goals_read = view.orphans_read = False
+            view.history_read = False
             leases_unknown(view)
             view.due.tenure = True
         case LeadershipLost():
@@ -155,7 +148,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case TimerFired():
             _timer(view)
         case _:
-            assert_never(event)
+            take_in(view, event, now)
 
 
 def _brokers(view: ClusterView, event: BrokersRead) -> None:
@@ -259,6 +252,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
+    view.due.submissions = view.due.queue = True
     if known is not None and not known.stale and read.version <= known.version:
         return
     before = known.partitions if known is not None else {}
@@ -379,34 +373,27 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
             continue
         known = view.reassignments.get(partition)
         if known is not None:
-            known.goal = goal
-            goal_held(view, partition, now)
-            continue
-        view.reassignments[partition] = Reassignment(goal=goal, since=now, phase_since=now)
-        view.waiting[partition] = None
-        goal_held(view, partition, now)
-        tally = view.requests.setdefault(goal.request, Request(goal.route, now))
-        tally.total += 1
+            hand_on(view, partition, known, goal, now)
+        else:
+            begin(view, partition, Reassignment(goal=goal, since=now, phase_since=now), now)
     doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
     for partition in [p for p in doubtful if p not in event.goals]:
-        forgotten = view.reassignments.pop(partition, None)
-        if forgotten is not None and forgotten.in_flight:
-            view.in_flight -= 1
-            unload(view, forgotten)
-        view.waiting.pop(partition, None)
-        view.resumed.pop(partition, None)
-        goal_let_go(view, partition)
+        drop(view, partition)
     view.doubtful_goals.clear()
     view.may_have_foreign = True
     view.due.add(event.goals)
-    view.due.tenure = True
+    view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
 
 
 def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
     for topic, read in event.configs.items():
         view.asked_configs[topic] = now
         if isinstance(read, str):
-            view.config_errors[topic] = read
+            if view.config_errors.get(topic) != read:
+                # What waits for these settings has to say why they are not known.
+                view.config_errors[topic] = read
+                view.due.capacity = True
+                view.due.add(p for p in view.reassignments if p.topic == topic)
             judge_topic(view, topic)
             continue
         view.config_errors.pop(topic, None)
@@ -414,6 +401,7 @@ def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
             view.configs[topic] = read
             judge_topic(view, topic)
             view.due.plan = view.due.capacity = True
+            view.due.submissions = view.due.queue = True
             if topic in view.topics and view.tenure is not None:
                 view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
 
@@ -422,6 +410,15 @@ def _timer(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
     view.due.timer = True
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
-    view.due.add(p for p, r in view.reassignments.items() if isinstance(r.phase, Stopping))
+    view.due.submissions = view.due.queue = view.due.cancel = view.due.endings = True
+    view.due.throttles = True
+    view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
     # Without a leader: the topic's settings may allow what they did not allow before.
     view.due.add(p for p, state in view.states.items() if state.leader == NO_LEADER)
+
+
+def _waits_for_time(reassignment: Reassignment) -> bool:
+    blocked = reassignment.blocked
+    return isinstance(reassignment.phase, Stopping) or (
+        blocked is not None and blocked.by is BlockedBy.LEADER_MOVES
+    )

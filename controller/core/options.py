@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controller.core.controls import Order
+
 
 class TenurePolicy(StrEnum):
     """When the daemon holds ``/controller``."""
@@ -45,6 +47,14 @@ class Options:
     max_partitions_in_flight: int = 100
     max_incoming_per_broker: int = 10
     max_outgoing_per_broker: int = 10
+    max_bytes_in_flight: int | None = None
+    """As far as sizes are known; None: no limit."""
+    max_leader_moves_per_broker_per_second: int = 50
+    order: Order = Order.SUBMITTED
+    annotate_legacy: bool = False
+    """Whether ``original_replicas`` is written into the legacy znode (KIP-236)."""
+    outcomes_kept: int = 200
+    """Ended requests whose outcome is kept."""
     under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
     adaptive: bool = False
     """Whether ``max_partitions_in_flight`` is approached and left as the cluster bears it."""

@@ -11,6 +11,9 @@ Where they have to stay until the new ones are in sync (``step_size = all``, or 
 
     Pending -> Starting -> Syncing -> Shrinking -> Stopping -> (next step) Starting ... -> Ended
 
+Where the target changes in flight, or is cancelled, the step turns round: from any phase in which
+no replica was told to stop yet, a new ``Starting`` drops what is not wanted any more.
+
 ``Expanding`` is where a step stands that an earlier tenure, or another controller, left in the
 topic znode: the epoch is bumped and everything is sent anew, whatever may have been sent before.
 
@@ -77,9 +80,9 @@ Phase = Pending | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
     Pending: frozenset({Expanding, Starting, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
-    Starting: frozenset({Syncing, Stopping}),
+    Starting: frozenset({Syncing, Stopping, Starting}),
     Syncing: frozenset({Pending, Starting, Shrinking, Ended}),
-    Shrinking: frozenset({Stopping}),
+    Shrinking: frozenset({Stopping, Starting}),
     Stopping: frozenset({Pending, Starting, Syncing, Ended}),
     Ended: frozenset(),
 }

@@ -302,11 +302,24 @@ class YieldedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelChosenRecord:
-    """Volatile: everything that a cancellation selects was turned round, as of this version."""
+class JudgedRecord:
+    """Volatile: so many entries of a submitted znode, from the first on, are dealt with."""
 
-    request: RequestId
-    version: ZkVersion
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRecord:
+    """Volatile: those that wait are put in the order that holds now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMovedRecord:
+    """Volatile: a step of ours moved a leadership from one broker to another."""
+
+    brokers: tuple[BrokerId, ...]
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +353,10 @@ Record = (
     | OutcomeForgottenRecord
     | LeaseRecord
     | LeaseEndedRecord
+    | JudgedRecord
+    | LeaderMovedRecord
+    | OrderedRecord
     | ThrottlesSettledRecord
-    | CancelChosenRecord
     | PaceRecord
     | OrphanRecord
     | OrphanEndedRecord

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from controller.core.model import BrokerId, PartitionAssignment, Replicas
+
+STEPS_MAX: Final = 10_000
+"""More steps than any replica list needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +81,42 @@ def next_step(
         hopeless=tuple(r for r in hopeless if r in dropping),
         is_last=is_last,
     )
+
+
+def drop_set(
+    assigned: Replicas, isr: Replicas, leader: BrokerId, top: int, target: Replicas
+) -> Replicas:
+    """
+    Return the replicas that can go because the target changed in flight (KIP-236).
+
+    The first ``top`` of leader, ISR and rest stay, ``top`` being the size of the original
+    assignment: so the leader never goes, and no in-sync replica while there is one that is not.
+    """
+    rest = tuple(r for r in assigned if r not in isr)
+    existing = tuple(dict.fromkeys((leader, *(r for r in isr if r in assigned), *rest)))
+    kept = existing[:top]
+    return tuple(r for r in assigned if r not in kept and r not in target)
+
+
+def steps_to(
+    current: Replicas,
+    final: Replicas,
+    leader: BrokerId,
+    step_size: int | None,
+    is_sound: Callable[[BrokerId], bool] = lambda _: True,
+) -> tuple[Step, ...]:
+    """
+    Return the steps from one assignment to another, as they are made if nothing changes meanwhile.
+
+    The leader stays as long as it may, then the first of what is left leads; what a step adds is
+    taken to be sound.
+    """
+    steps: list[Step] = []
+    added: set[BrokerId] = set()
+    while current and current != final and len(steps) < STEPS_MAX:
+        step = next_step(current, final, leader, step_size, lambda r: r in added or is_sound(r))
+        steps.append(step)
+        added.update(step.adding)
+        current = step.target
+        leader = leader if leader in current else current[0]
+    return tuple(steps)

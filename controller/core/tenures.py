@@ -7,29 +7,72 @@ daemon holds it only while it has work, and yields once to each pending topic de
 
 from __future__ import annotations
 
+from controller.core.cancelling import needs_the_role
 from controller.core.effects import ClaimController, Effect, ResignController, SetTimer, Stop
 from controller.core.eligibility import native_refusals
+from controller.core.holds import next_opening, request_hold
 from controller.core.legacy import has_undecided, unlisted
-from controller.core.model import Blocked, BlockedBy, Instant
+from controller.core.model import Blocked, BlockedBy, Instant, Route
 from controller.core.options import TenurePolicy
+from controller.core.queues import is_standing_still
 from controller.core.records import Change, Decision, IdleRecord, Record, YieldedRecord
+from controller.core.requests import is_due
 from controller.core.view import ClusterView
+from controller.core.works import Reassignment
 
 CLAIM_TIMER = "claim"
 LINGER_TIMER = "linger"
+WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 DELETION_PATIENCE_S = 30.0
 """How long a pending topic deletion holds up a claim: one that cannot end must not for ever."""
+ORPHAN_TIMER = "orphans"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role."""
 
 
-def has_work(view: ClusterView) -> bool:
-    """Whether anything needs the controller's role."""
-    if view.reassignments or view.legacy is not None:
+def has_work(view: ClusterView, now: Instant) -> bool:
+    """Whether anything needs the controller's role now: what is held back does not."""
+    if view.in_flight or needs_the_role(view) or _has_submissions(view) or _has_queue(view):
+        return True
+    held = {
+        name: request_hold(view, name, now) is not None
+        for name, request in view.requests.items()
+        if request.open
+    }
+    if not all(held.values()) or any(r.goal.rolls_back for r in _few(view)):
+        return True
+    if view.legacy is not None and (
+        has_undecided(view) or not any(view.requests[name].route is Route.LEGACY for name in held)
+    ):
         return True
     # Outside a tenure a Kafka controller holds preferred elections itself.
     return view.tenure is not None and bool(view.preferred or view.preferred_version is not None)
+
+
+def _few(view: ClusterView) -> list[Reassignment]:
+    """Return what goes back: it is first in line, and waits for nothing but a pause of all."""
+    if view.controls.pauses.everything is not None:
+        return []
+    if view.tenure is not None:
+        return [view.reassignments[p] for p in view.resumed]
+    return list(view.reassignments.values())
+
+
+def _has_submissions(view: ClusterView) -> bool:
+    """Whether a request can be accepted or refused; disabled, that needs no role."""
+    if view.kill_switch:
+        return False
+    return any(is_due(view, s) for s in view.submissions.values())
+
+
+def _has_queue(view: ClusterView) -> bool:
+    queue = view.queue
+    if queue is None:
+        return False
+    if queue.unreadable is not None or queue.refused or not queue.entries:
+        return True
+    return not is_standing_still(view)
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
@@ -67,8 +110,17 @@ def _owes_a_yield(view: ClusterView) -> bool:
     return tenure is None or since is None or tenure.since < since + DELETION_PATIENCE_S
 
 
-def consider_tenure(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
+def consider_tenure(view: ClusterView, now: Instant) -> Decision:
     """Return the claim, the hand-back or the time to look again."""
+    considered = _consider(view, now)
+    opening = next_opening(view, now)
+    if opening is None:
+        return considered
+    again = SetTimer(WINDOW_TIMER, opening)
+    return Decision(considered.changes, (*considered.effects, again))
+
+
+def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
     if view.tenure is None:
         return Decision(effects=_claim(view, now))
     if view.resigning:
@@ -103,12 +155,16 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
     if view.stopping:
         return () if view.claiming else (Stop(),)
     wanted = (
-        view.options.tenure is TenurePolicy.PERMANENT or has_work(view) or has_orphans(view, now)
+        view.options.tenure is TenurePolicy.PERMANENT
+        or has_work(view, now)
+        or has_orphans(view, now)
     )
-    if not (view.leading and view.is_warm and wanted) or view.claiming:
+    if not (view.leading and view.is_warm) or view.claiming or native_refusals(view):
         return ()
-    if native_refusals(view):
-        return ()
+    if not wanted:
+        # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
+        waits = view.orphans and now < view.orphans_after
+        return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
     if _owes_a_yield(view) and view.deletions_since is not None:
         until = Instant(view.deletions_since + DELETION_PATIENCE_S)
         if now < until:
@@ -119,7 +175,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
 
 
 def _linger(view: ClusterView, now: Instant) -> Decision:
-    if has_work(view) or has_orphans(view, now):
+    if has_work(view, now) or has_orphans(view, now):
         if view.idle_since is None:
             return Decision()
         return Decision(changes=(Change((IdleRecord(None),)),))
@@ -130,6 +186,7 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
         )
     # Computed as the timer was, or a rounding step would make it fire just too early.
     if now >= view.idle_since + view.options.tenure_linger_s:
-        return Decision(effects=(ResignController("nothing left to do"),))
+        why = "what is left is held back" if view.reassignments else "nothing left to do"
+        return _hand_over(view, why)
     until = Instant(view.idle_since + view.options.tenure_linger_s)
     return Decision(effects=(SetTimer(LINGER_TIMER, until),))

@@ -17,6 +17,7 @@ from controller.core.effects import (
 from controller.core.events import Orphan
 from controller.core.gates import drop_gate, sync_gate
 from controller.core.leaders import reassigned_leader
+from controller.core.limits import step_size_of
 from controller.core.model import (
     Blocked,
     BrokerId,
@@ -72,7 +73,12 @@ class Turn:
     @property
     def drops_first(self) -> bool:
         """Whether a step may drop before it adds: not the single jump, not other people's moves."""
-        return self.view.options.step_size is not None and self.goal.route is not Route.FOREIGN
+        return self.step_size is not None and self.goal.route is not Route.FOREIGN
+
+    @property
+    def step_size(self) -> int | None:
+        """How many replicas a step adds at most; None is all at once."""
+        return step_size_of(self.view, self.goal)
 
     def phase(self, phase: Phase, cause: str) -> PhaseRecord:
         """Return the record of a phase change."""
@@ -110,7 +116,9 @@ class Turn:
         return drop_gate(self.view, self.partition, self.goal, self.state, dropping)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
-        """Return what keeps these replicas from being in sync."""
+        """Return what keeps these replicas from being in sync; going back waits for copies only."""
+        if self.goal.rolls_back:
+            target = tuple(r for r in target if r in self.assignment.adding_replicas)
         return sync_gate(self.view, self.partition, self.goal, self.state, target)
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
@@ -145,8 +153,9 @@ class Turn:
         if not self.reassignment.inherited:
             return ()
         known = {*self.goal.target, *self.reassignment.deleted, *recorded}
+        left = (*(self.goal.original or ()), *sorted(self.goal.abandoned))
         return self.orphan_records(
-            (b, "ended by another controller") for b in self.goal.original or () if b not in known
+            (b, "ended by another controller") for b in dict.fromkeys(left) if b not in known
         )
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
@@ -170,7 +179,7 @@ class Turn:
 
         Only replicas that are not in ISR go, and only where the originals are known.
         """
-        size = self.view.options.step_size
+        size = self.step_size
         original = self.goal.original
         adding = self.assignment.adding_replicas
         if size is None or original is None or not self.drops_first or len(adding) <= size:

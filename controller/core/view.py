@@ -41,6 +41,7 @@ from controller.core.options import Options
 from controller.core.phases import Shrinking, Starting, Stopping
 from controller.core.stakes import Stakes
 from controller.core.submissions import Cancellation, Submission
+from controller.core.waiting import WaitingList
 from controller.core.works import START, Reassignment, Request
 
 
@@ -71,6 +72,8 @@ class PlanNode:
     unreadable: str | None = None
     raw: bytes = b""
     stale: bool = False
+    written: bool = False
+    """Whether we wrote it since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ class ClusterView:
     """Records a write of ours was refused for: the next read says whether they exist."""
     unreadable_goals: dict[str, str] = field(default_factory=dict)
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
-    waiting: dict[TopicPartition, None] = field(default_factory=dict)
+    waiting: WaitingList = field(default_factory=WaitingList)
     """Pending reassignments in the order they will be looked at."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)
     """Pending ones with steps behind them: they go first when there is room."""
@@ -145,6 +148,9 @@ class ClusterView:
     in_flight: int = 0
     incoming: dict[BrokerId, int] = field(default_factory=dict)
     outgoing: dict[BrokerId, int] = field(default_factory=dict)
+    bytes_in_flight: int = 0
+    leader_moves: dict[BrokerId, tuple[Instant, int]] = field(default_factory=dict)
+    """Since when, and how many, leaderships a broker lost or gained within a second."""
     preferred: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose preferred leader is to be elected."""
     preferred_version: ZkVersion | None = None
@@ -169,11 +175,7 @@ class ClusterView:
     """How many entries of a submission were accepted or refused, from the first on."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
-    cancel_chosen: tuple[RequestId, ZkVersion] | None = None
-    """The cancellation, and its version, of which everything selected was turned round."""
     cancellation_ended: Zxid | None = None
-    turning: dict[RequestId, int] = field(default_factory=dict)
-    """How many reassignments a cancellation has on their way back."""
     kill_switch: bool | None = None
     """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
     queue: PlanNode | None = None

@@ -36,6 +36,8 @@ class Load:
 
     incoming: Replicas
     outgoing: BrokerId | None
+    size: int = 0
+    """Bytes to copy, as far as the partition's size is known."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,9 @@ class Request:
     """Entries known of, the refused ones included."""
     open: int = 0
     """Reassignments that have not ended."""
+    in_flight: int = 0
+    settled: set[TopicPartition] = field(default_factory=set)
+    """Entries that were accepted or refused, while submitted znodes of it are left."""
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, Ending] = field(default_factory=dict)
     fates: Counter[Fate] = field(default_factory=Counter)
@@ -91,11 +96,16 @@ class Request:
     @property
     def done(self) -> int:
         """Entries that reached their target."""
-        rest = self.total - self.open - len(self.refused) - self.fates.total()
+        rest = self.total - self.open - self.refused_count - self.fates.total()
         return max(rest - self.unjudged, 0)
 
     unjudged: int = 0
     """Entries of submitted znodes that were neither accepted nor refused yet."""
+
+    @property
+    def refused_count(self) -> int:
+        """Entries that were refused."""
+        return sum(r.entries for r in self.refused)
 
     def ended(self, ending: Ending) -> None:
         """Count an ending, once per partition."""

@@ -12,7 +12,7 @@ Pure: what comes back is values; the store adds the fences and executes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from controller.core.model import (
@@ -78,8 +78,14 @@ class _Draft:
 class _Plan:
     """A plan's znode as the writes of this decision leave it, one after the other."""
 
-    def __init__(self, path: str, node: PlanNode | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        node: PlanNode | None,
+        original_of: Callable[[TopicPartition], Replicas | None] = lambda _: None,
+    ) -> None:
         self._path = path
+        self._original_of = original_of
         self._version = ZkVersion(0) if node is None else node.version
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
@@ -92,7 +98,9 @@ class _Plan:
             else:
                 self.entries[partition] = replicas
         version, self._version = self._version, ZkVersion(self._version + 1)
-        return SetData(self._path, legacy_plans.encode_legacy_plan(self.entries), version)
+        originals = {p: r for p in self.entries if (r := self._original_of(p)) is not None}
+        data = legacy_plans.encode_legacy_plan(self.entries, originals)
+        return SetData(self._path, data, version)
 
     def size(self, draft: Entries) -> int:
         """Estimate what one more entry adds to a multi that changes these."""
@@ -107,9 +115,16 @@ class Batcher:
         self._view = view
         self._topics: dict[str, dict[int, PartitionAssignment]] = {}
         self._versions: dict[str, ZkVersion] = {}
-        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy)
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy, self._annotation)
         self._queue = _Plan(paths.QUEUE, view.queue)
         self._shards = view.shards
+
+    def _annotation(self, partition: TopicPartition) -> Replicas | None:
+        """Return what KIP-236 calls the original replicas, where operators want them written."""
+        if not self._view.options.annotate_legacy:
+            return None
+        known = self._view.reassignments.get(partition)
+        return None if known is None else known.goal.original
 
     def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
         """Yield the batches, in the order in which they have to be committed."""

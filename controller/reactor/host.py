@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from controller.core.eligibility import native_refusals
-from controller.core.events import Deposed, Event, ShutdownRequested
+from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
 from controller.core.model import Instant
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
@@ -19,6 +19,9 @@ from controller.reactor.ports import Clock
 
 IDLE_S = 1.0
 """Longest sleep: the watchdog looks at the adapters' threads at least this often."""
+
+WALL_EVERY_S = 30.0
+"""How often the core is told what the clock on the wall says."""
 
 SHUTDOWN_S = 10.0
 """How long handing back may take before the process ends anyway; the session's end then does it."""
@@ -67,6 +70,7 @@ class Host:
         on_error: Callable[[BaseException, Verdict], None],
         after_turn: Callable[[ClusterView], None],
         threads: Callable[[], Iterable[tuple[str, bool]]],
+        unix_s: Callable[[], float],
     ) -> None:
         """
         Prepare to run.
@@ -78,6 +82,7 @@ class Host:
             on_error: Told of every error and its verdict.
             after_turn: Called with the view after every turn and at least every ``IDLE_S``.
             threads: (name, alive) of every thread that must never end.
+            unix_s: What the clock on the wall says, in seconds since 1970.
 
         """
         self._reactor = reactor
@@ -86,6 +91,8 @@ class Host:
         self._on_error = on_error
         self._after_turn = after_turn
         self._threads = threads
+        self._unix_s = unix_s
+        self._wall_due: Instant | None = None
         self._is_eligible = False
         self._deadline: Instant | None = None
         self.last_turn: Instant = clock.now()
@@ -107,6 +114,7 @@ class Host:
         self._inbox.attach(self._reactor)
         self._reactor.start()
         while not self._reactor.finished:
+            self._tell_time()
             if not self._reactor.view.due:
                 self._inbox.wait(self._sleep_s())
             self._turn()
@@ -125,6 +133,13 @@ class Host:
                 raise
             if verdict is Verdict.RESIGN:
                 self._inbox.put(Deposed(str(error)))
+
+    def _tell_time(self) -> None:
+        """Let the core know what the wall says, again now and then: wall clocks are set."""
+        now = self._clock.now()
+        if self._wall_due is None or now >= self._wall_due:
+            self._wall_due = Instant(now + WALL_EVERY_S)
+            self._inbox.put(WallClockRead(self._unix_s()))
 
     def _check_eligibility(self) -> None:
         """Refuse a cluster that must not have a controller like us, once enough is known of it."""

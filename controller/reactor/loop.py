@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from controller.core.apply import apply, invalidate, issued, versions_moved
@@ -59,6 +59,7 @@ from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.batches import Batch, Batcher
+from controller.reactor.boundaries import Boundaries
 from controller.reactor.outbox import Outbox
 from controller.reactor.ports import (
     Channels,
@@ -100,7 +101,7 @@ class Reactor:
         clock: Clock,
         observer: Observer,
         sizes: Sizes | None = None,
-        crash_at: Callable[[str], None] = lambda _: None,
+        boundaries: Boundaries | None = None,
         lease_s: float = math.inf,
     ) -> None:
         """
@@ -114,8 +115,8 @@ class Reactor:
             clock: Monotonic time.
             observer: Sees everything.
             sizes: How large replicas are; None where nobody can tell: they stay unknown.
-            crash_at: Called at every boundary between a write and a send with the boundary's name,
-                so that fault campaigns can die exactly there.
+            boundaries: Told of every instant between two writes or sends, so that the proof of
+                recovery can die exactly there.
             lease_s: How long we may stand still and still believe in our claim: the ZooKeeper
                 session's timeout.
 
@@ -128,7 +129,7 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._sizes = sizes
-        self._crash_at = crash_at
+        self._boundaries = boundaries
         self._lease_s = lease_s
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
@@ -264,13 +265,19 @@ class Reactor:
         while left:
             batches = list(Batcher(self.view).batches(left))
             written = [b for b in batches if b.operations]
-            self._crash_at("before-commit")
+            if self._boundaries is not None:
+                self._boundaries.committing(self.view, left)
             results = self._store.commit([b.operations for b in written]) if written else []
-            self._crash_at("after-commit")
             outcome = dict(zip(map(id, written), results, strict=True))
+            results = [outcome.get(id(b), Committed()) for b in batches]
+            if self._boundaries is not None:
+                durable = zip(batches, results, strict=True)
+                self._boundaries.committed(
+                    self.view,
+                    [c for b, r in durable if isinstance(r, Committed) for c in b.changes],
+                )
             left = []
-            for batch in batches:
-                result = outcome.get(id(batch), Committed())
+            for batch, result in zip(batches, results, strict=True):
                 if isinstance(result, Rejected):
                     left += self._rejected(batch, result, now)
                 else:
@@ -388,7 +395,9 @@ class Reactor:
     def _flush(self) -> None:
         self._check_lease(self._clock.now())
         for broker, request in self._outbox.take(self.view):
-            self._crash_at(f"before-{type(request).__name__}")
+            if self._boundaries is not None:
+                self._boundaries.sending(request)
             self._channels.send(broker, request)
             self._observer.on_request_sent(broker, request)
-            self._crash_at(f"after-{type(request).__name__}")
+            if self._boundaries is not None:
+                self._boundaries.sent(broker, request)

@@ -3,19 +3,25 @@ The notice board between the loop and everybody else: the newest snapshot, repla
 
 The loop publishes at most a few times per second, and less often where the view is so large that
 making the snapshot takes long. Readers on other threads take the reference that is there.
+
+A snapshot names few of many partitions; about a single one a reader asks, and the loop answers the
+next time it looks at the board.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from controller.core.model import Instant
+from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
 from controller.telemetry.counts import ClusterCounts, WorkCounts, cluster_counts, work_counts
+from controller.telemetry.explanations import explanation_of
 from controller.telemetry.status import Clocks, status_of
 from controller.telemetry.strains import Strain, strain_of
 
@@ -24,6 +30,10 @@ CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster is the longest part and the least urgent."""
 SHARE: Final = 0.05
 """The part of the loop's time that snapshots may take."""
+QUESTIONS_MAX: Final = 64
+"""Questions that may wait; beyond, the oldest is forgotten and its asker gives up in time."""
+
+Question = tuple[TopicPartition, Future[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class StatusBoard:
         self._next_at = Instant(float("-inf"))
         self._next_count_at = Instant(float("-inf"))
         self._cluster: ClusterCounts | None = None
+        self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
 
     @property
     def latest(self) -> Snapshot | None:
@@ -88,6 +99,7 @@ class StatusBoard:
 
         """
         started = self._clock.now()
+        self._answer(view, started)
         if started < self._next_at and not at_once:
             return None
         clocks = Clocks(started, self._wall())
@@ -100,6 +112,21 @@ class StatusBoard:
         ended = self._clock.now()
         self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))
         return snapshot
+
+    def ask(self, partition: TopicPartition) -> Future[Mapping[str, Any]]:
+        """Ask the loop about a partition; safe from any thread."""
+        future: Future[Mapping[str, Any]] = Future()
+        self._questions.append((partition, future))
+        return future
+
+    def _answer(self, view: ClusterView, now: Instant) -> None:
+        while self._questions:
+            partition, future = self._questions.popleft()
+            if future.set_running_or_notify_cancel():
+                clocks = Clocks(now, self._wall())
+                future.set_result(
+                    explanation_of(view, partition, clocks, stalled_after_s=self._stalled_after_s)
+                )
 
     def _count(self, view: ClusterView, now: Instant) -> None:
         if view.tenure is None:

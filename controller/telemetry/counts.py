@@ -7,11 +7,33 @@ Pure functions of the view; the longest walks every partition, so the caller pac
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from controller.core.model import BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.acceptance import legacy_request_id
+from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.phases import LABELS, Ended, Pending, Phase
 from controller.core.view import ClusterView
+from controller.core.waits import IN_TURN, Waits, since_of
+from controller.core.works import Reassignment
+
+EXAMPLES_MAX: Final = 5
+"""Partitions named for each reason: the first that were accepted."""
+UNNOTED: Final = "none"
+"""The reason of what is stalled without a note of what it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One partition that waits, as it is named for its reason."""
+
+    partition: TopicPartition
+    request: RequestId
+    detail: str
+    since: Instant | None
+    """None of an entry that is not accepted yet."""
+    is_begun: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +42,21 @@ class WorkCounts:
 
     phases: Counter[str]
     blocked: Counter[str]
+    """Everything that waits, by what for: in flight, waiting, and not accepted yet."""
+    examples: Mapping[str, tuple[Example, ...]]
+    """For each of these reasons the first few by name."""
     moving: Counter[RequestId]
     """Those in flight, by request."""
     waiting: Counter[RequestId]
+    undecided: int
+    """Entries of the legacy znode that cannot be accepted yet."""
     in_flight: tuple[TopicPartition, ...]
-    stalled: frozenset[TopicPartition]
-    """Those in flight that have not come on for too long."""
+    stalled: Mapping[TopicPartition, str]
+    """
+    Those that have not come on for too long, and what they wait for.
+
+    In flight without a change of phase, or not begun for another reason than that others go first.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +79,95 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Work
 
     In flight is what is between its first step and its end, also while its next step waits.
     """
-    phases: dict[type[Phase], int] = {}
-    blocked: dict[BlockedBy, int] = {}
-    moving: dict[RequestId, int] = {}
-    waiting: dict[RequestId, int] = {}
-    in_flight: list[TopicPartition] = []
+    counting = _Counting(view, now, Instant(now - stalled_after_s))
     for partition, reassignment in view.reassignments.items():
-        kind, request = type(reassignment.phase), reassignment.goal.request
-        phases[kind] = phases.get(kind, 0) + 1
-        if reassignment.blocked is not None:
-            by = reassignment.blocked.by
-            blocked[by] = blocked.get(by, 0) + 1
-        if kind is Ended or (kind is Pending and not reassignment.step):
-            waiting[request] = waiting.get(request, 0) + 1
-        else:
-            moving[request] = moving.get(request, 0) + 1
-            in_flight.append(partition)
+        counting.add(partition, reassignment)
+    undecided = counting.add_undecided(view)
     return WorkCounts(
-        phases=Counter({LABELS[kind]: n for kind, n in phases.items()}),
-        blocked=Counter({by.value: n for by, n in blocked.items()}),
-        moving=Counter(moving),
-        waiting=Counter(waiting),
-        in_flight=tuple(in_flight),
-        stalled=frozenset(
-            p for p in in_flight if now - view.reassignments[p].phase_since >= stalled_after_s
-        ),
+        phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
+        blocked=Counter({by.value: n for by, n in counting.blocked.items()}),
+        examples={by.value: tuple(few) for by, few in counting.examples.items()},
+        moving=Counter(counting.moving),
+        waiting=Counter(counting.waiting),
+        undecided=undecided,
+        in_flight=tuple(counting.in_flight),
+        stalled=counting.stalled,
     )
+
+
+def is_stalled(reassignment: Reassignment, reason: Blocked | None, still_since: Instant) -> bool:
+    """
+    Whether a reassignment has not come on since then.
+
+    Begun, its phase tells; not begun, it is stalled only if it waits for more than its turn.
+    """
+    if _is_begun(reassignment):
+        return reassignment.phase_since <= still_since
+    if reason is None or reason.by in IN_TURN:
+        return False
+    return since_of(reassignment) <= still_since
+
+
+def _is_begun(reassignment: Reassignment) -> bool:
+    phase = reassignment.phase
+    return not isinstance(phase, Ended) and (
+        reassignment.step > 0 or not isinstance(phase, Pending)
+    )
+
+
+class _Counting:
+    """The counts while they are made; plain dictionaries, as a Counter's lookups are slow."""
+
+    def __init__(self, view: ClusterView, now: Instant, still_since: Instant) -> None:
+        self.phases: dict[type[Phase], int] = {}
+        self.blocked: dict[BlockedBy, int] = {}
+        self.examples: dict[BlockedBy, list[Example]] = {}
+        self.moving: dict[RequestId, int] = {}
+        self.waiting: dict[RequestId, int] = {}
+        self.in_flight: list[TopicPartition] = []
+        self.stalled: dict[TopicPartition, str] = {}
+        self._waits = Waits(view, now)
+        self._leading = view.leading
+        self._still_since = still_since
+
+    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        kind, request = type(reassignment.phase), reassignment.goal.request
+        self.phases[kind] = self.phases.get(kind, 0) + 1
+        is_begun = _is_begun(reassignment)
+        reason = self._waits.of(reassignment)
+        if reason is not None:
+            self._blocked(partition, request, reason, since_of(reassignment), is_begun=is_begun)
+        if is_begun:
+            self.moving[request] = self.moving.get(request, 0) + 1
+            self.in_flight.append(partition)
+        else:
+            self.waiting[request] = self.waiting.get(request, 0) + 1
+        if self._leading and is_stalled(reassignment, reason, self._still_since):
+            self.stalled[partition] = UNNOTED if reason is None else reason.by.value
+
+    def add_undecided(self, view: ClusterView) -> int:
+        found = 0
+        for partition, reason in self._waits.undecided():
+            found += 1
+            if view.legacy is not None:
+                request = legacy_request_id(view.legacy.czxid)
+                self._blocked(partition, request, reason, None, is_begun=False)
+        return found
+
+    def _blocked(
+        self,
+        partition: TopicPartition,
+        request: RequestId,
+        reason: Blocked,
+        since: Instant | None,
+        *,
+        is_begun: bool,
+    ) -> None:
+        self.blocked[reason.by] = self.blocked.get(reason.by, 0) + 1
+        few = self.examples.setdefault(reason.by, [])
+        if len(few) < EXAMPLES_MAX:
+            # The view keeps them in the order of their acceptance: the first are the oldest.
+            few.append(Example(partition, request, reason.detail, since, is_begun))
 
 
 def cluster_counts(view: ClusterView) -> ClusterCounts:

@@ -1,9 +1,9 @@
 """
-The HTTP server: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``, and a page at ``/``.
+The HTTP server: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``, ``/explain``, and ``/``.
 
 Read only, bounded in connections and time, and without a word about its insides: what fails is
-logged here and answered with a plain status. It reads the newest snapshot; it never touches the
-view.
+logged here and answered with a plain status. It reads the newest snapshot, and has the loop asked
+about a single partition; it never touches the view.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import structlog
 
@@ -26,10 +27,15 @@ from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.page import render_page
+from controller.znodes.paths import parse_topic_partition
 
 IDLE_S: Final = 10.0
 """A connection that says nothing for so long is closed."""
 CONNECTIONS_MAX: Final = 32
+ANSWER_WITHIN_S: Final = 3.0
+"""The loop looks at the board at least once a second, unless a turn takes longer."""
+_STARTING: Final = "the daemon is starting"
+_ASKED_HOW: Final = "ask for /explain?partition=TOPIC-NUMBER"
 METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 
 
@@ -58,6 +64,7 @@ class Pages:
         self._paths: Mapping[str, Callable[[], Answer]] = {
             "/": self.page,
             "/status": self.status,
+            "/explain": lambda: text(HTTPStatus.BAD_REQUEST, _ASKED_HOW),
             "/metrics": self.metrics,
             "/healthz": self.healthz,
             "/readyz": self.readyz,
@@ -65,10 +72,27 @@ class Pages:
 
     def answer(self, path: str) -> Answer:
         """Return the answer of a path, whatever follows its question mark."""
-        found = self._paths.get(path.partition("?")[0])
+        name, _, query = path.partition("?")
+        if name == "/explain" and query:
+            return self.explain(query)
+        found = self._paths.get(name)
         if found is None:
             return text(HTTPStatus.NOT_FOUND, f"not found; there are {' '.join(self._paths)}")
         return found()
+
+    def explain(self, query: str) -> Answer:
+        """What the daemon knows of one partition."""
+        named = parse_qs(query).get("partition", [""])[0]
+        partition = parse_topic_partition(named)
+        if partition is None:
+            return text(HTTPStatus.BAD_REQUEST, _ASKED_HOW)
+        if self._board.latest is None:
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
+        try:
+            document = self._board.ask(partition).result(ANSWER_WITHIN_S)
+        except TimeoutError:
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, "the loop is busy; ask again")
+        return _json(document)
 
     def healthz(self) -> Answer:
         """Whether the process is alive."""
@@ -76,7 +100,7 @@ class Pages:
 
     def readyz(self) -> Answer:
         """Whether it could do its work."""
-        return _probe(self._health.why_unready())
+        return _probe(self._why_unready())
 
     def metrics(self) -> Answer:
         """Prometheus' text format."""
@@ -87,26 +111,37 @@ class Pages:
         """The status document."""
         document = self._document()
         if document is None:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, "the daemon is starting")
-        body = json.dumps(document, indent=1).encode()
-        return Answer(HTTPStatus.OK, "application/json", body + b"\n")
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
+        return _json(document)
 
     def page(self) -> Answer:
         """The same for people."""
         body = render_page(self._document()).encode()
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", body)
 
+    def _why_unready(self) -> str | None:
+        """Before its first turn a daemon has nothing to show, whatever its session says."""
+        reason = self._health.why_unready()
+        if reason is None and self._board.latest is None:
+            return _STARTING
+        return reason
+
     def _document(self) -> Mapping[str, Any] | None:
         snapshot = self._board.latest
         if snapshot is None:
             return None
-        unready = self._health.why_unready()
+        unready = self._why_unready()
         return {
             **snapshot.status,
             "ready": unready is None,
             "unready_because": unready,
             "zookeeper": self._health.session.value,
         }
+
+
+def _json(document: Mapping[str, Any]) -> Answer:
+    body = json.dumps(document, indent=1).encode()
+    return Answer(HTTPStatus.OK, "application/json", body + b"\n")
 
 
 def _probe(reason: str | None) -> Answer:

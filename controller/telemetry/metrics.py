@@ -8,6 +8,7 @@ topics and partitions belong in logs and the status page. Names follow Kafka's i
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
@@ -20,9 +21,10 @@ from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.boards import Snapshot
-from controller.telemetry.counts import ClusterCounts
+from controller.telemetry.counts import UNNOTED, ClusterCounts
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 PHASE_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
 
 
@@ -74,12 +76,18 @@ class Metrics:
         self.blocked = Gauge(
             "reassigner_blocked_partitions",
             "Reassignments that wait, by what for",
-            ["by"],
+            ["reason"],
             registry=registry,
         )
         self.stalled = Gauge(
             "reassigner_stalled_partitions",
-            "Partitions in flight without progress for too long",
+            "Partitions without progress for too long, by what they wait for",
+            ["reason"],
+            registry=registry,
+        )
+        self.progress_age = Gauge(
+            "reassigner_progress_age_seconds",
+            "Time since a reassignment last came on; 0 when there is none",
             registry=registry,
         )
         self.under_min_isr = Gauge(
@@ -181,6 +189,8 @@ class Metrics:
             self.partitions.labels(label)
         for by in BlockedBy:
             self.blocked.labels(by.value)
+        for label in STALL_LABELS:
+            self.stalled.labels(label)
         for reason in RefusalReason:
             self.refusals.labels(reason.value)
         for error in WriteError:
@@ -196,7 +206,9 @@ class Metrics:
             self.partitions.labels(label).set(snapshot.work.phases[label])
         for by in BlockedBy:
             self.blocked.labels(by.value).set(snapshot.work.blocked[by.value])
-        self.stalled.set(len(snapshot.work.stalled))
+        stalled = Tally(snapshot.work.stalled.values())
+        for label in STALL_LABELS:
+            self.stalled.labels(label).set(stalled[label])
         self.under_min_isr.set(snapshot.strain.under_min_isr)
         self.slow_throttles.set(len(snapshot.strain.slow))
         self.throttled.set(snapshot.strain.throttled)

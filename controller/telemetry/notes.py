@@ -14,14 +14,18 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
+from controller.core.controls import Controls
 from controller.core.eligibility import native_refusals
 from controller.core.events import (
     BrokersRead,
+    CancellationRead,
     ClaimFailed,
     ControllerClaimed,
+    ControlsRead,
     Deposed,
     Event,
     GoalsRead,
+    KillSwitchRead,
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
@@ -35,10 +39,13 @@ from controller.core.events import (
     TopicsRead,
     UpdateMetadataAnswered,
 )
+from controller.core.histories import Summary
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.records import (
     BlockedRecord,
+    CancellationEndedRecord,
     Change,
+    EndingRecord,
     GoalEndedRecord,
     GoalRecord,
     LeaseEndedRecord,
@@ -48,6 +55,7 @@ from controller.core.records import (
     OrphanRecord,
     OutcomeRecord,
     PaceRecord,
+    PartRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
     Record,
@@ -125,9 +133,22 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
                 yield Note("refused", Level.WARNING, flat(refusal))
             if len(refusals) > MANY:
                 yield warning("refused_more", entries=len(refusals) - MANY)
+        case EndingRecord(ending=ending):
+            yield Note("ended_otherwise", Level.INFO, flat(ending))
+        case PartRecord(request=request, part=part):
+            yield info("request_seen", request=request, part=part.name, entries=part.total)
+        case CancellationEndedRecord():
+            yield info("cancellation_ended")
+        case LeaseRecord(lease=lease):
+            # Lists may be very long; they are in the lease.
+            values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
+            yield info("throttle_set", entity=lease.entity, values=values)
+        case LeaseEndedRecord(entity=entity, values=values):
+            yield info("throttle_lifted", entity=entity, restored=values is not None)
+        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
+            yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
         case OutcomeRecord():
-            refused = len(record.refused)
-            yield info("request_ended", request=record.request, done=record.done, refused=refused)
+            yield _ended(record.summary)
         case LegacyPlanEndedRecord():
             yield info("plan_ended")
         case OrphanRecord(orphan=orphan):
@@ -140,23 +161,28 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
             yield Note("partition_created", Level.INFO, flat(record))
         case PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
-        case LeaseRecord(lease=lease):
-            # Lists may be very long; they are in the lease.
-            values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
-            yield info("throttle_set", entity=lease.entity, values=values)
-        case LeaseEndedRecord(entity=entity, values=values):
-            yield info("throttle_lifted", entity=entity, restored=values is not None)
-        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
-            yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
         case YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
         case BlockedRecord(blocked=blocked) if blocked is not None:
             by, detail = blocked.by.value, blocked.detail
             topic, partition = record.partition
             fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
-            yield Note("blocked", Level.DEBUG, fields)
+            yield Note("waits", Level.DEBUG, fields)
         case _:
             pass
+
+
+def _ended(summary: Summary) -> Note:
+    return info(
+        "request_ended",
+        request=summary.request,
+        total=summary.total,
+        done=summary.done,
+        refused=sum(r.entries for r in summary.refused),
+        otherwise={fate.value: count for fate, count in summary.fates.items()},
+        reason=summary.reason,
+        requested_by=summary.requested_by,
+    )
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -172,6 +198,24 @@ class EventNotes:
         self._unreadable: dict[str, str] = {}
         self._native: tuple[str, ...] = ()
         self._silent: frozenset[BrokerId] = frozenset()
+        self._disabled = False
+        self._controls = Controls()
+
+    def _turned(self, controls: Controls) -> Iterator[Note]:
+        """Tell what an operator turned."""
+        before, self._controls = self._controls, controls
+        if controls.pauses != before.pauses:
+            pauses = controls.pauses
+            yield info(
+                "pauses_changed",
+                everything=pauses.everything is not None,
+                requests=sorted(pauses.requests),
+                brokers=sorted(pauses.brokers),
+            )
+        if controls.limits != before.limits:
+            yield info("limits_changed", limits=plain(controls.limits))
+        if controls.throttle != before.throttle:
+            yield info("throttle_changed", bytes_per_s=controls.throttle)
 
     def of(self, event: Event, view: ClusterView) -> Iterator[Note]:  # noqa: C901, PLR0912 - one arm per event
         """Return what the event is worth."""
@@ -192,6 +236,22 @@ class EventNotes:
                 yield info("shutdown_requested")
             case LegacyPlanRead():
                 yield from self._plan_read(event)
+            case KillSwitchRead(is_on=is_on) if is_on != self._disabled:
+                self._disabled = is_on
+                yield warning("disabled") if is_on else info("enabled")
+            case CancellationRead(cancellation=read) if read is not None:
+                yield info(
+                    "cancellation_seen",
+                    request=read.request,
+                    everything=read.is_everything,
+                    scope=read.scope.value,
+                    reason=read.reason,
+                    requested_by=read.requested_by,
+                    unreadable=read.unreadable,
+                )
+            case ControlsRead(controls=controls):
+                yield from self._not_understood("control", controls.unreadable)
+                yield from self._turned(controls)
             case LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():

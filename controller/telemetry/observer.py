@@ -13,11 +13,13 @@ from datetime import datetime
 from typing import Protocol
 
 from controller.core.events import Deposed, Event, LeadershipLost
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant
 from controller.core.records import (
     BlockedRecord,
     Change,
     Decision,
+    GoalEndedRecord,
+    GoalRecord,
     IdleRecord,
     PhaseRecord,
     PreferredTriedRecord,
@@ -26,7 +28,8 @@ from controller.core.records import (
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, WriteError
 from controller.telemetry.arrivals import TimedInbox
-from controller.telemetry.boards import Snapshot, StatusBoard
+from controller.telemetry.blockages import BlockageNotes
+from controller.telemetry.boards import StatusBoard
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
@@ -42,6 +45,10 @@ UNJOURNALED = (
     ThrottlesSettledRecord,
 )
 """Volatile records: phases have a note of their own, the others tell nothing lasting."""
+
+
+PROGRESS = (GoalRecord, GoalEndedRecord, PhaseRecord)
+"""Records that mean that a reassignment came on."""
 
 
 class Log(Protocol):
@@ -99,7 +106,8 @@ class TelemetryObserver:
         self._events = EventNotes()
         self._strains = StrainNotes()
         self._had_tenure = False
-        self._stalled: frozenset[TopicPartition] = frozenset()
+        self._blockages = BlockageNotes()
+        self._progress_at = clock.now()
         self._last_callback = Instant(float("-inf"))
 
     def on_event(self, event: Event, view: ClusterView) -> None:
@@ -130,6 +138,8 @@ class TelemetryObserver:
         for moved in self._phases.changes(change, view):
             self._measurements.phase(moved)
             self._tell([phase_note(moved)], keep=True)
+        if any(isinstance(r, PROGRESS) for r in change.records):
+            self._progress_at = self._clock.now()
         self._measurements.committed(change)
         self._tell(notes_of_change(change), keep=False)
         at = self._wall()
@@ -167,17 +177,14 @@ class TelemetryObserver:
         self._metrics.show(snapshot)
         self._tell(self._events.eligibility(view), keep=True)
         self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
-        self._tell_stalled(snapshot)
+        now = self._clock.now()
+        self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
+        is_busy = bool(view.reassignments) and view.leading
+        self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
     def _shows_work(self) -> bool:
         latest = self._board.latest
         return latest is not None and bool(latest.work.phases)
-
-    def _tell_stalled(self, snapshot: Snapshot) -> None:
-        stalled = snapshot.work.stalled
-        for partition in sorted(stalled - self._stalled):
-            self._tell([warning("stalled", **partition._asdict())], keep=True)
-        self._stalled = stalled
 
     def _tell(self, notes: Iterable[Note], *, keep: bool) -> None:
         for note in notes:

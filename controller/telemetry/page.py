@@ -59,6 +59,21 @@ def _body(status: Mapping[str, Any]) -> str:
                 (_partition(p) for p in status["in_flight"]),
                 empty="Nothing is in flight.",
             ),
+            f"<h2>Blocked ({sum(status['blocked'].values())})</h2>",
+            _table(
+                ("waits for", "partitions", "stalled"),
+                (
+                    (escape(by), str(count), str(status["stalled"].get(by, 0)))
+                    for by, count in status["blocked"].items()
+                ),
+                empty="Nothing waits.",
+            ),
+            f"<h2>Waiting ({status['partitions']['waiting']}), the first for each reason</h2>",
+            _table(
+                ("partition", "request", "waits for"),
+                (_waiting(p) for p in status["waiting"]),
+                empty="Nothing waits for its turn.",
+            ),
         )
     )
 
@@ -102,7 +117,7 @@ def _request(request: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _partition(partition: Mapping[str, Any]) -> tuple[str, ...]:
     blocked = partition["blocked_on"]
-    waits = "" if blocked is None else f"{blocked['by']}: {blocked['detail']}"
+    waits = "" if blocked is None else _wait_words(blocked)
     name = f"{partition['topic']}-{partition['partition']}"
     return (
         escape(name) + (' <span class="bad">stalled</span>' if partition["stalled"] else ""),
@@ -114,6 +129,19 @@ def _partition(partition: Mapping[str, Any]) -> tuple[str, ...]:
         escape(str(partition["leader"])),
         escape(waits),
     )
+
+
+def _waiting(partition: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        escape(f"{partition['topic']}-{partition['partition']}"),
+        f"<code>{escape(str(partition['request']))}</code>",
+        escape(_wait_words(partition["blocked_on"])),
+    )
+
+
+def _wait_words(blocked: Mapping[str, Any]) -> str:
+    since = f" since {blocked['since']}" if blocked["since"] else ""
+    return f"{blocked['by']}: {blocked['detail']}{since}"
 
 
 def _ids(brokers: Iterable[object]) -> str:

@@ -8,6 +8,7 @@ counts are whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,20 +16,21 @@ from functools import lru_cache
 from typing import Any, Final
 
 from controller.core.eligibility import native_refusals
-from controller.core.model import Instant, Replicas, RequestId, TopicPartition
+from controller.core.holds import request_hold
+from controller.core.limits import priority_of, throttle_of
+from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
 from controller.core.phases import label_of
-from controller.core.steps import next_step
+from controller.core.steps import steps_to
 from controller.core.view import ClusterView
+from controller.core.waits import Waits, since_of
 from controller.core.works import Reassignment, Request
-from controller.telemetry.counts import WorkCounts
+from controller.telemetry.counts import Example, WorkCounts
 from controller.telemetry.plain import iso
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
-STEPS_MAX: Final = 10_000
-"""More steps than any replica list needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def status_of(
         engine: Which engine is at work.
 
     """
+    waits = Waits(view, clocks.now)
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine,
@@ -64,12 +67,34 @@ def status_of(
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
         "requests": _requests(view, clocks, work),
-        "partitions": {"in_flight": len(work.in_flight), "waiting": work.waiting.total()},
+        "partitions": {
+            "in_flight": len(work.in_flight),
+            "waiting": work.waiting.total(),
+            "undecided": work.undecided,
+        },
         "blocked": dict(sorted(work.blocked.items())),
+        "stalled": dict(sorted(Counter(work.stalled.values()).items())),
+        "waiting": [
+            _example(by, example, clocks)
+            for by, examples in sorted(work.examples.items())
+            for example in examples
+            if not example.is_begun
+        ],
         "in_flight": [
-            _partition(view, p, clocks, is_stalled=p in work.stalled)
+            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
             for p in work.in_flight[:IN_FLIGHT_MAX]
         ],
+    }
+
+
+def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
+    """Return one of the few that stand for all that wait for the same."""
+    since = None if example.since is None else clocks.at(example.since)
+    return {
+        "topic": example.partition.topic,
+        "partition": example.partition.partition,
+        "request": example.request,
+        "blocked_on": {"by": by, "detail": example.detail, "since": since},
     }
 
 
@@ -82,13 +107,19 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 # --- partitions --------------------------------------------------------------------------------
 
 
-def _partition(
-    view: ClusterView, partition: TopicPartition, clocks: Clocks, *, is_stalled: bool
+def partition_document(
+    view: ClusterView,
+    partition: TopicPartition,
+    clocks: Clocks,
+    waits: Waits,
+    *,
+    is_stalled: bool,
 ) -> dict[str, Any]:
+    """Return where one reassignment stands."""
     reassignment = view.reassignments[partition]
-    assignment = view.assignment(partition)
+    assignment = view.known_assignment(partition)
     state = view.states.get(partition)
-    goal, blocked = reassignment.goal, reassignment.blocked
+    goal = reassignment.goal
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
     return {
@@ -105,11 +136,19 @@ def _partition(
         "original_replicas": None if goal.original is None else list(goal.original),
         "isr": list(state.isr) if state else [],
         "leader": state.leader if state else None,
-        "blocked_on": {"by": blocked.by.value, "detail": blocked.detail} if blocked else None,
+        "blocked_on": _blocked_on(reassignment, waits, clocks),
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
         "stalled": is_stalled,
     }
+
+
+def _blocked_on(reassignment: Reassignment, waits: Waits, clocks: Clocks) -> dict[str, Any] | None:
+    blocked = waits.of(reassignment)
+    if blocked is None:
+        return None
+    since = clocks.at(since_of(reassignment))
+    return {"by": blocked.by.value, "detail": blocked.detail, "since": since}
 
 
 def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
@@ -130,11 +169,7 @@ def progress(current: Replicas, reassignment: Reassignment, options: Options) ->
 @lru_cache(maxsize=20_000)
 def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
     """Return how many steps of KAFKA-6794 lead from one assignment to another."""
-    steps = 0
-    while current and current != target and steps < STEPS_MAX:
-        current = next_step(current, target, current[0], step_size, lambda _: True).target
-        steps += 1
-    return steps
+    return len(steps_to(current, target, current[0], step_size)) if current else 0
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -142,8 +177,8 @@ def steps_between(current: Replicas, target: Replicas, step_size: int | None) ->
 
 def _requests(view: ClusterView, clocks: Clocks, work: WorkCounts) -> list[dict[str, Any]]:
     return [
-        _request(name, tally, work.moving[name], work.waiting[name], clocks)
-        for name, tally in _newest(view.requests.items())
+        _request(view, name, clocks, work.moving[name], work.waiting[name])
+        for name, _ in _newest(view.requests.items())
     ]
 
 
@@ -155,35 +190,56 @@ def _newest(
 
 
 def _request(
-    name: RequestId, tally: Request, in_flight: int, waiting: int, clocks: Clocks
+    view: ClusterView, name: RequestId, clocks: Clocks, in_flight: int, waiting: int
 ) -> dict[str, Any]:
-    refused = len(tally.refused)
+    request = view.requests[name]
+    options = request.options
+    held = request_hold(view, name, clocks.now) if request.open else None
+    throttle = throttle_of(view, name)
     return {
         "id": name,
-        "route": tally.route.value,
-        "state": _state(tally, in_flight, waiting),
-        "reason": tally.refused[0].detail if tally.refused else None,
-        "since": clocks.at(tally.since),
+        "kind": request.kind,
+        "route": request.route.value,
+        "state": _state(request, in_flight, waiting, held),
+        "reason": _reason(request, held),
+        "asked_for": options.reason or None,
+        "requested_by": options.requested_by or None,
+        "priority": priority_of(view, name),
+        "throttle": throttle,
+        "since": clocks.at(request.since),
         "partitions": {
-            "total": tally.total,
-            "done": tally.done,
+            "total": request.total,
+            "done": request.done,
             "in_flight": in_flight,
             "waiting": waiting,
-            "refused": refused,
-            "cancelled": 0,
+            "refused": request.refused_count,
+            "cancelled": request.fates[Fate.CANCELLED] + request.fates[Fate.ROLLED_BACK],
+            "superseded": request.fates[Fate.SUPERSEDED],
+            "skipped": request.fates[Fate.SKIPPED],
         },
         "refusals": [
             {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}
-            for r in tally.refused[:REFUSALS_MAX]
+            for r in request.refused[:REFUSALS_MAX]
         ],
-        "bytes": None,
+        "bytes": None if request.moved_bytes is None else {"moved": request.moved_bytes},
         "eta_s": None,
     }
 
 
-def _state(tally: Request, in_flight: int, waiting: int) -> str:
+def _reason(request: Request, held: Blocked | None) -> str | None:
+    """Return why nothing of it goes on, or why something of it was refused."""
+    if held is not None:
+        return held.detail
+    return request.refused[0].detail if request.refused else None
+
+
+def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None) -> str:
     if in_flight:
         return "in_flight"
-    if waiting:
-        return "waiting"
-    return "refused" if tally.refused and not tally.done else "done"
+    if waiting or request.unjudged:
+        return "waiting" if held is None else "held"
+    if request.done:
+        return "done"
+    if request.fates[Fate.CANCELLED] + request.fates[Fate.ROLLED_BACK]:
+        return "cancelled"
+    return "refused" if request.refused else "done"

@@ -10,13 +10,15 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
-from controller.cli.surroundings import OperatorPort, Surroundings
+from controller.cli.surroundings import Surroundings
+from controller.core.events import Orphan
 from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     Goal,
     LegacyPlan,
     PartitionAssignment,
+    PartitionState,
     Replicas,
     RequestId,
     Route,
@@ -89,7 +91,14 @@ class FakeCluster:
     goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
     outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
+    states: dict[TopicPartition, PartitionState | str] = field(default_factory=dict)
+    orphans: tuple[Orphan | str, ...] = ()
+    ended: tuple[Summary, ...] = ()
+    """Newest first."""
+    deletions: frozenset[str] = frozenset()
     leader: str | None = "daemon:8095"
+    explanations: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
+    """What the daemon answers about partitions; it does not answer about others."""
     statuses: list[Mapping[str, Any]] = field(default_factory=list)
     """What the daemon answers, one after the other; the last one stays."""
 
@@ -140,6 +149,26 @@ class FakeCluster:
         self.take_out(partition)
         if self.plan is not None and not self.plan.entries and not self.goals:
             self.plan = None
+
+    # --- InspectorPort -------------------------------------------------------------------------
+
+    def read_states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, PartitionState | str | None]:
+        """Return states."""
+        return {p: self.states.get(p) for p in partitions}
+
+    def read_deletions(self) -> frozenset[str]:
+        """Return topics queued for deletion."""
+        return self.deletions
+
+    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
+        """Return orphan records."""
+        return tuple(o for o in self.orphans if isinstance(o, str) or o.partition == partition)
+
+    def newest_outcomes(self) -> tuple[Summary, ...]:
+        """Return how requests ended."""
+        return self.ended
 
     # --- OperatorPort --------------------------------------------------------------------------
 
@@ -203,7 +232,9 @@ class Terminal:
         around = Surroundings(
             environ=self.environ,
             connect=self._connect,
+            inspect=self._connect,
             fetch=self._fetch,
+            fetch_explanation=self._fetch_explanation,
             run_daemon=self._run_daemon,
             now=lambda: self.at,
             sleep=self._sleep,
@@ -211,7 +242,7 @@ class Terminal:
         )
         return CliRunner().invoke(build_app(around), list(args))
 
-    def _connect(self, settings: Settings) -> AbstractContextManager[OperatorPort]:
+    def _connect(self, settings: Settings) -> AbstractContextManager[FakeCluster]:
         if self.unreachable:
             where = settings.zookeeper
             raise SessionSuspendedError(f"ZooKeeper at {where} cannot be reached within 10 s")
@@ -223,6 +254,13 @@ class Terminal:
         if not statuses:
             raise SessionSuspendedError(f"http://{address}/status does not answer: refused")
         return statuses.pop(0) if len(statuses) > 1 else statuses[0]
+
+    def _fetch_explanation(self, address: str, partition: TopicPartition) -> Mapping[str, Any]:
+        self.asked.append(f"{address} {partition}")
+        found = self.cluster.explanations.get(partition)
+        if found is None:
+            raise SessionSuspendedError(f"http://{address}/explain does not answer: refused")
+        return found
 
     def _run_daemon(self, settings: Settings) -> int:
         self.ran.append(settings)

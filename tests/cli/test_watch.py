@@ -8,15 +8,19 @@ import pytest
 
 from tests.cli.builders import FakeCluster, Terminal, a_partition, a_request, a_status
 
+FULL = {"by": "limit", "detail": "full", "since": "2026-01-02T03:04:05.000Z"}
 BUSY = a_status(
     tenure={"held": True, "epoch": 9, "since": "2026-01-02T03:04:05.000Z"},
     requests=[a_request(done=1, in_flight=1)],
     partitions={"in_flight": 1, "waiting": 0},
-    in_flight=[a_partition(blocked_on={"by": "limit", "detail": "full"}, stalled=True)],
+    in_flight=[a_partition(blocked_on=FULL, stalled=True)],
+    waiting=[{"topic": "t", "partition": 1, "request": "r", "blocked_on": FULL}],
+    blocked={"limit": 7},
+    stalled={"limit": 1},
 )
 LINE = (
     "t-0: A2-syncing, step 1 of 3, replicas 1,2,3 -> 2,3, isr 1,2, leader 1, "
-    "waits for limit: full, STALLED"
+    "waits for limit: full (since 2026-01-02T03:04:05.000Z), STALLED"
 )
 
 
@@ -40,6 +44,9 @@ def test_status_of_a_busy_leader() -> None:
         "leader, engine native, controller since 2026-01-02T03:04:05.000Z at epoch 9",
         "request legacy-000000000000002a: in_flight, 1 of 2 done, 1 in flight, 0 waiting",
         LINE,
+        "t-1: waiting, waits for limit: full (since 2026-01-02T03:04:05.000Z)",
+        "blocked: limit 7",
+        "stalled: limit 1",
         "1 partitions in flight, 0 waiting",
     ]
 

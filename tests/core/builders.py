@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.core.apply import apply, issued, versions_moved
+from controller.core.controls import Controls
 from controller.core.decide import decide
 from controller.core.effects import (
     DescribeTopicConfigs,
@@ -23,23 +24,31 @@ from controller.core.effects import (
 )
 from controller.core.events import (
     BrokersRead,
+    CancellationRead,
     ControllerClaimed,
+    ControlsRead,
     DeletionsRead,
     Deposed,
     Event,
     GoalsRead,
     GuardsRead,
+    HistoryRead,
+    KillSwitchRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
     LeadershipGained,
+    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
+    QueueRead,
     StatesRead,
     StopReplicaAnswered,
     StopReplicaResult,
+    SubmissionsListed,
     TopicConfigsRead,
     TopicsListed,
     TopicsRead,
+    WallClockRead,
 )
 from controller.core.model import (
     BrokerEpoch,
@@ -66,6 +75,8 @@ from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord,
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)
+WALL_S = 1_700_000_000.0
+"""What the wall clock says when a test begins."""
 
 
 def replicas(*ids: int) -> Replicas:
@@ -121,13 +132,18 @@ class Driver:
             BrokersRead({BrokerId(b): broker(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
             TopicsRead({t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}),
-            GoalsRead({}, {}),
-            OrphansRead(frozenset()),
             DeletionsRead(frozenset()),
             GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
             LegacyPlanRead(None),
+            CancellationRead(None),
+            KillSwitchRead(is_on=False),
+            QueueRead(None),
+            ControlsRead(Controls()),
+            SubmissionsListed(frozenset()),
             LeadershipGained(),
+            WallClockRead(WALL_S),
         )
+        self.observe(*self.own_records())
         self.observe(ControllerClaimed(EPOCH))
         first = {
             p: PartitionState(
@@ -158,11 +174,22 @@ class Driver:
         """Write a plan into the legacy znode."""
         self.observe(LegacyPlanRead(plan(entries)))
 
+    @staticmethod
+    def own_records() -> tuple[Event, ...]:
+        """Return what is read of our own records where there are none."""
+        return (
+            GoalsRead({}, {}),
+            OrphansRead(frozenset()),
+            HistoryRead({}, {}),
+            LeasesRead({}),
+        )
+
     def restart(self) -> None:
         """Lose the tenure and claim again: everything in memory only is gone."""
         known = dict(self.view.states)
         legacy = self.view.legacy
         self.observe(Deposed("a new process"))
+        self.observe(HistoryRead({}, {}), LeasesRead({}))
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
         if legacy is not None:
             again = LegacyPlan(dict(legacy.entries), legacy.version, legacy.czxid)
@@ -173,7 +200,9 @@ class Driver:
         """Claim where an earlier daemon left these records."""
         known = dict(self.view.states)
         self.observe(Deposed("a new process"))
-        self.observe(GoalsRead(goals, {}), OrphansRead(frozenset()))
+        self.observe(
+            GoalsRead(goals, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+        )
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
         self.observe(StatesRead(known))
 

@@ -9,6 +9,7 @@ from controller.core.events import (
     Deposed,
     GoalsRead,
     LegacyPlanRead,
+    OrphansRead,
     StatesRead,
     TimerFired,
     TopicsListed,
@@ -18,6 +19,7 @@ from controller.core.model import (
     ControllerEpoch,
     Goal,
     Instant,
+    LegacyPlan,
     PartitionAssignment,
     RequestId,
     Route,
@@ -104,8 +106,7 @@ def test_what_was_in_doubt_is_told_when_it_is_known_again() -> None:
 def test_a_topic_deletion_that_cannot_end_does_not_keep_us_from_the_role() -> None:
     """Its replica's broker is dead: that is just when somebody wants to reassign."""
     driver = Driver({tp(): (1, 2)})
-    driver.observe(Deposed("another one"), GoalsRead({}, {}))
-    driver.view.orphans_read = True
+    driver.observe(Deposed("another one"), *driver.own_records())
     driver.observe(DeletionsRead(frozenset({"stuck"})))
     driver.now = Instant(driver.now + 5)
     driver.sent.clear()
@@ -174,3 +175,26 @@ def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
     timers = [e for e in driver.sent if isinstance(e, SetTimer)]
     assert timers
     assert all(e.at > driver.now for e in timers)
+
+
+def test_an_entry_that_was_retargeted_while_nobody_was_in_charge_is_carried_out() -> None:
+    """The entry is the newer order: listing what is on record must not put the old one there."""
+    driver = Driver({tp(): (1, 2)})
+    old = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
+    known = dict(driver.view.states)
+    driver.observe(Deposed("another one"), GoalsRead({tp(): old}, {}))
+    driver.observe(OrphansRead(frozenset()), LegacyPlanRead(plan({tp(): (1, 4)})))
+    driver.observe(ControllerClaimed(NEXT))
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 4)})), StatesRead(known))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 4))
+
+
+def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None:
+    """It is taken out of the znode, and what was in flight goes on."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (1, 3)})
+    edited = LegacyPlan({tp(): replicas(1, 99)}, ZkVersion(10), Zxid(50))
+    driver.observe(LegacyPlanRead(edited))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 3))

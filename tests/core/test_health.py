@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from controller.core.agendas import Due
 from controller.core.apply import apply
+from controller.core.budgets import Budget
 from controller.core.events import Deposed
-from controller.core.gates import Budget
 from controller.core.health import (
     NAMED_MAX,
     health_gate,
@@ -167,12 +167,12 @@ def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> Non
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
     reassign(view, tp(), 1, 2, 7)
-    goal = view.reassignments[tp()].goal
-    budget = Budget(view, None, health_gate(view))
-    assert budget.gate(replicas(7), BrokerId(1), goal) == health_gate(view)
-    assert budget.gate((), BrokerId(1), goal) is None
-    back = replace(goal, cancelled_by=RequestId("cancel-1"))
-    assert budget.gate(replicas(7), BrokerId(1), back) is None
+    moved = view.reassignments[tp()]
+    budget = Budget(view, NOW, None, health_gate(view))
+    assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) == health_gate(view)
+    assert budget.gate(tp(), moved, (), BrokerId(1)) is None
+    moved.goal = replace(moved.goal, cancelled_by=RequestId("cancel-1"))
+    assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) is None
 
 
 STATES = st.lists(

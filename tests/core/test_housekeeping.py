@@ -34,7 +34,7 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
     assert driver.view.orphans == {}
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     assert not any(isinstance(effect, SendStopReplica) for effect in driver.sent)
-    assert not has_work(driver.view)
+    assert not has_work(driver.view, driver.now)
 
 
 def test_a_record_is_kept_while_its_topic_may_exist() -> None:

@@ -79,7 +79,7 @@ def test_a_plan_right_after_an_idle_hand_back_is_claimed_at_once() -> None:
     driver.settle()
     assert resigned(driver)
     driver.observe(Deposed("resigned"))
-    driver.view.goals_read = driver.view.orphans_read = True
+    driver.observe(*driver.own_records())
     driver.now = Instant(driver.now + 0.1)
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert isinstance(driver.sent[-1], ClaimController)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controller.core.agendas import Due
 from controller.core.apply import apply
+from controller.core.budgets import Budget
 from controller.core.controls import Controls, Limits
 from controller.core.events import ControllerClaimed, Deposed, UpdateMetadataAnswered
-from controller.core.gates import Budget
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.observe import observe
 from controller.core.options import Options
@@ -127,8 +127,8 @@ def test_limit_lowered_live_bounds_the_pace_at_once() -> None:
     pacer.view.controls = Controls(limits=Limits(max_partitions_in_flight=3))
     pacer.view.in_flight = 3
     reassign(pacer.view, tp(), 1, 2, 7)
-    goal = pacer.view.reassignments[tp()].goal
-    blocked = Budget(pacer.view).gate(replicas(7), BrokerId(1), goal)
+    moved = pacer.view.reassignments[tp()]
+    blocked = Budget(pacer.view, Instant(0.0)).gate(tp(), moved, replicas(7), BrokerId(1))
     assert blocked is not None
     assert blocked.by is BlockedBy.LIMIT
     assert pacer.interval() == 3
@@ -138,9 +138,9 @@ def test_pace_bounds_what_is_in_flight() -> None:
     """It takes the place of the limit where it is lower."""
     pacer = Pacer()
     pacer.view.in_flight = 9
-    assert Budget(pacer.view).has_slot
+    assert Budget(pacer.view, Instant(0.0)).has_slot
     pacer.view.in_flight = 10
-    assert not Budget(pacer.view).has_slot
+    assert not Budget(pacer.view, Instant(0.0)).has_slot
 
 
 def test_pace_is_found_anew_in_the_next_tenure() -> None:
@@ -159,4 +159,4 @@ def test_nothing_is_decided_where_the_pace_is_not_adaptive() -> None:
     """It is off by default."""
     view: ClusterView = Pacer(Options()).view
     assert view.pace is None
-    assert Budget(view).has_slot
+    assert Budget(view, Instant(0.0)).has_slot

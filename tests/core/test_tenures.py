@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller.core.effects import ResignController, SetTimer
-from controller.core.events import TimerFired
-from controller.core.model import Instant
+from controller.core.effects import ClaimController, ResignController, SetTimer
+from controller.core.events import Deposed, Orphan, OrphansRead, TimerFired
+from controller.core.model import BrokerId, Instant, Zxid
 from controller.core.options import Options
 from controller.core.tenures import LINGER_TIMER
 from controller.core.topic_configs import CONFIG_TIMER
@@ -37,3 +37,14 @@ def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
     assert [driver.view.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
     assert any(isinstance(e, SetTimer) and e.name == LINGER_TIMER for e in driver.sent)
     assert any(isinstance(e, ResignController) for e in driver.sent)
+
+
+def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() -> None:
+    """A quiet cluster wakes nobody: the time itself has to be asked for."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0))
+    orphan = Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")
+    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.observe(Deposed("another one"), *driver.own_records())
+    driver.observe(OrphansRead(frozenset({orphan})))
+    run_timers(driver)
+    assert isinstance(driver.sent[-1], ClaimController)

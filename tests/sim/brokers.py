@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DIRECTORIES: Final = 2
 """Log directories of every broker."""
+ANNOUNCE_AGAIN_S: Final = 1.0
+"""How soon a broker without ZooKeeper tries again to tell of a failed directory."""
 DELETED_LEADER: Final = -2
 """The leader in UpdateMetadata, or the epoch in StopReplica, of a partition being deleted."""
 NO_EPOCH: Final = -1
@@ -86,6 +88,11 @@ class SimBroker:
     def session_id(self) -> int:
         """The id of the present ZooKeeper session."""
         return -1 if self.session is None else self.session.id
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker has a connection to ZooKeeper."""
+        return self.session is not None and self.session.is_connected
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -189,11 +196,20 @@ class SimBroker:
             replica = self.hosted.get(partition)
             if replica is not None:
                 replica.fail_waiting(codes.KAFKA_STORAGE_ERROR)
-        if self.is_alive and self._fabric.zookeeper.is_open(self.session_id):
+        self._announce_failure(self.incarnation)
+
+    def _announce_failure(self, incarnation: int) -> None:
+        if not self.is_alive or incarnation != self.incarnation:
+            return
+        if self.is_connected and self._fabric.zookeeper.is_open(self.session_id):
             event = {"version": 1, "broker": self.id, "event": 1}
             path = f"{paths.LOG_DIR_EVENTS}/log_dir_event_"
             make = Make(path, json.dumps(event).encode(), sequential=True)
             self._fabric.zookeeper.transact(self.session_id, [make])
+        else:
+            self._fabric.schedule.call_in(
+                ANNOUNCE_AGAIN_S, lambda: self._announce_failure(incarnation)
+            )
 
     def repair_directories(self) -> None:
         """Mount the failed directories again, nothing lost, while the process is down."""

@@ -8,12 +8,13 @@ the boundaries between writes and sends that the loop announces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.core.events import Event, ShutdownRequested
 from controller.core.model import BrokerId, Instant
+from controller.reactor.boundaries import Boundary, Reached
 from controller.reactor.ports import Channels, Clock, Store, TopicConfigs
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
@@ -65,8 +66,10 @@ class Ports:
     channels: Channels
     configs: TopicConfigs
     clock: Clock
-    crash_at: Callable[[str], None]
-    """To be called, with its name, at every boundary between a write and a send."""
+    reached: Reached
+    """To be called at every boundary between two writes or sends."""
+    lease_s: float
+    """The ZooKeeper session's timeout."""
 
 
 Build = Callable[[Ports], DaemonLoop]
@@ -88,10 +91,13 @@ class SimDaemon:
         self._turn_due: Scheduled | None = None
         self._timer: Scheduled | None = None
         self._boundaries_left: int | None = None
-        self._boundary: str | None = None
+        self._fatal: Boundary | None = None
+        self._passes_left = 0
         self.is_alive = True
         self.boundaries = 0
         """Boundaries passed so far."""
+        self.died_at: Boundary | None = None
+        """The boundary it was to die at, once it did."""
         self.turns = 0
         self.store = SimStore(
             fabric.zookeeper,
@@ -104,11 +110,23 @@ class SimDaemon:
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
         self.loop = build(
-            Ports(self.store, self.channels, self.configs, fabric.schedule, self._pass_boundary)
+            Ports(
+                self.store,
+                self.channels,
+                self.configs,
+                fabric.schedule,
+                self._pass_boundary,
+                session_timeout_s,
+            )
         )
         self.loop.start()
         if competes:
             self.store.compete()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it lives and does not stand still."""
+        return self.is_alive and not self._paused
 
     # --- running -------------------------------------------------------------------------------
 
@@ -164,14 +182,14 @@ class SimDaemon:
         """Die at a later boundary between a write and a send: 0 is the next one."""
         self._boundaries_left = boundaries
 
-    def crash_at_boundary(self, name: str) -> None:
-        """Die at the next boundary with this name."""
-        self._boundary = name
+    def crash_at(self, boundary: Boundary, *, nth: int = 1) -> None:
+        """Die at a named boundary, when it is reached for the nth time from now."""
+        self._fatal, self._passes_left = boundary, nth
 
     def spare(self) -> None:
         """Take back a crash that has not happened yet."""
         self._boundaries_left = None
-        self._boundary = None
+        self._fatal = None
 
     def pause(self, seconds: float, *, loses_connection: bool) -> None:
         """Stand still, as a stopped process does; with or without its ZooKeeper connection."""
@@ -192,12 +210,15 @@ class SimDaemon:
 
         self._fabric.schedule.call_in(seconds, go_on)
 
-    def _pass_boundary(self, name: str) -> None:
+    def _pass_boundary(self, reached: Collection[Boundary]) -> None:
         self.boundaries += 1
-        if self._boundary == name:
-            raise SimulatedCrash(name)
+        if self._fatal is not None and self._fatal in reached:
+            self._passes_left -= 1
+            if self._passes_left == 0:
+                self.died_at = self._fatal
+                raise SimulatedCrash(self._fatal)
         if self._boundaries_left is None:
             return
         if self._boundaries_left == 0:
-            raise SimulatedCrash(name)
+            raise SimulatedCrash
         self._boundaries_left -= 1

@@ -29,6 +29,8 @@ class DataRules:
         self._committed: dict[TopicPartition, list[Record]] = {}
         self._serving: dict[TopicPartition, tuple[int, Replicas]] = {}
         """The newest leader epoch a leader accepted, and the replicas it was told."""
+        self._doomed: set[str] = set()
+        """Topics whose deletion has begun: nobody is promised their data any more."""
 
     def committed(self, partition: TopicPartition) -> int:
         """Return how many records of a partition producers were told to be safe."""
@@ -36,6 +38,7 @@ class DataRules:
 
     def forget(self, topic: str) -> None:
         """A topic was deleted, and its data with it."""
+        self._doomed.discard(topic)
         for partition in [p for p in self._committed if p.topic == topic]:
             del self._committed[partition]
         for partition in [p for p in self._serving if p.topic == topic]:
@@ -45,6 +48,8 @@ class DataRules:
 
     def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Remember what a producer was told to be safe, and judge that it is."""
+        if partition.topic in self._doomed:
+            return
         committed = self._committed.setdefault(partition, [])
         self._judge.checks += 1
         if offset < len(committed):
@@ -69,6 +74,8 @@ class DataRules:
             return
         if self._fabric.config(partition.topic).unclean_leader_election:
             return
+        if partition.topic in self._doomed:
+            return
         for member in state.isr:
             log = self._fabric.brokers[member].logs.get(partition)
             self._judge.checks += 1
@@ -92,7 +99,9 @@ class DataRules:
         """Judge that nobody counts on a log that a controller had deleted."""
         self._judge.note(f"{partition}: broker {broker} deleted its log ({leader_epoch})")
         state = self._znodes.states.get(partition)
-        if leader_epoch == DELETED_LEADER or state is None:
+        if leader_epoch == DELETED_LEADER:
+            self._doomed.add(partition.topic)
+        if partition.topic in self._doomed or state is None:
             return
         self._judge.ensure(
             broker not in state.isr,

@@ -7,7 +7,6 @@ acknowledged or deleted); ``invariants`` is the one that judges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,6 +57,8 @@ class Network:
     loss: float = 0.0
     """How likely a connection breaks while a request is under way."""
     resend_s: tuple[float, float] = (0.1, 0.6)
+    late_s: dict[BrokerId, float] = field(default_factory=dict)
+    """Brokers whose answers take up to so much longer; the request was carried out long before."""
 
 
 @dataclass(slots=True)
@@ -76,7 +77,12 @@ class Fabric:
     """StopReplica carries leader epochs (version 3, protocol 2.6 and later)."""
     kafka_crash_rate: float = 0.0
     """How likely a broker dies after a write of its active controller."""
-    traces: Callable[[str], None] = lambda _: None
+    chronicle: list[tuple[float, str]] = field(default_factory=list)
+    """When which misfortune or operator struck: what a failing seed prints."""
+
+    def tell(self, what: str) -> None:
+        """Write down what was done to the cluster."""
+        self.chronicle.append((self.schedule.now(), what))
 
     def config(self, topic: str) -> TopicConfig:
         """Return the effective settings of a topic."""

@@ -1,36 +1,38 @@
 """
 Seeded histories: the real loop and core on a simulated cluster, with plans, faults and a good end.
 
-One history is a function of its seed and options. ``python -m tests.sim.histories SEED [COUNT]``
-runs some by hand and prints what went wrong; string hashing has to be fixed (PYTHONHASHSEED=0) for
-two runs to be the same, since some events carry sets of topics.
+One history is a function of its seed and plot, and the plot of the seed (``plots``); string hashing
+has to be fixed (PYTHONHASHSEED=0) for two runs to be the same, since some events carry sets of
+topics. Many at once are run by ``campaigns``.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from controller.core.events import Event
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId
 from controller.core.options import Options
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
 from controller.reactor.loop import Reactor
-from controller.reactor.ports import BrokerRequest, WriteError
+from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
 from tests.sim.daemons import Build, Ports
-from tests.sim.faults import Faults, Weights
-from tests.sim.judges import InvariantViolationError
-from tests.sim.world import NotReachedError, World
+from tests.sim.faults import Faults
+from tests.sim.operators import Actions, Operators
+from tests.sim.plots import Plot, plot_of
+from tests.sim.witnesses import HistoryObserver
+from tests.sim.world import World
 
 GOOD_END_S: Final = 200.0
 """How long a healed cluster may take to finish what was asked for."""
+TIDY_S: Final = 200.0
+"""How long after that the last log may be left that nobody wants."""
 PLAN_EVERY_S: Final = 20.0
-_OPTIONS: Final = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
-_WEIGHTS: Final = Weights()
+LOOK_EVERY_S: Final = 0.5
 
 
 class SilentObserver:
@@ -52,8 +54,9 @@ class SilentObserver:
         """Do nothing."""
 
 
-def reactors(options: Options) -> Build:
+def reactors(options: Options, observer: Observer | None = None) -> Build:
     """Return what builds the real loop from the ports of a simulated daemon."""
+    seen_by = observer or SilentObserver()
 
     def build(ports: Ports) -> Reactor:
         return Reactor(
@@ -62,30 +65,22 @@ def reactors(options: Options) -> Build:
             channels=ports.channels,
             configs=ports.configs,
             clock=ports.clock,
-            observer=SilentObserver(),
-            crash_at=ports.crash_at,
+            observer=seen_by,
+            boundaries=Boundaries(ports.reached),
+            lease_s=ports.lease_s,
         )
 
     return build
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """What a history is made of."""
-
-    options: Options = _OPTIONS
-    plans: int = 4
-    fault_every_s: float = 1.5
-    weights: Weights = _WEIGHTS
-
-
-def play(seed: int, plot: Plot | None = None) -> World:
+def play(seed: int, plot: Plot | None = None, world: World | None = None) -> World:
     """
     Run one history to its good end.
 
     Args:
         seed: Decides everything.
-        plot: What happens.
+        plot: What happens; the plot of the seed by default.
+        world: Where it happens; whoever hands it in can look at it after a failure.
 
     Returns:
         The world at its end.
@@ -95,25 +90,43 @@ def play(seed: int, plot: Plot | None = None) -> World:
         NotReachedError: the healed cluster did not finish what was asked for.
 
     """
-    plot = plot or Plot()
-    world = World(seed)
+    plot = plot or plot_of(seed)
+    world = world or World(seed, has_kafka_controllers=plot.has_kafka_controllers)
     three = {n: [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(6)}
     two = {n: [1 + n % 5, 1 + (n + 1) % 5] for n in range(4)}
     world.create_topic("three", three, min_insync_replicas=2)
     world.create_topic("two", two)
     world.producer.start()
-    world.settle()
-    build = reactors(plot.options)
-    faults = Faults(world, every_s=plot.fault_every_s, weights=plot.weights, daemon=build)
-    world.add_daemon(build)
+    actions = plot.actions or Actions()
+    operators = Operators(world, every_s=plot.action_every_s, actions=actions)
+    build = reactors(plot.options, HistoryObserver(world, operators.wishes))
+    faults = Faults(
+        world,
+        every_s=plot.fault_every_s,
+        weights=plot.weights,
+        daemon=build,
+        daemons=plot.daemons,
+    )
+    world.invariants.records.step_size = plot.options.step_size
+    if plot.has_kafka_controllers:
+        world.settle()
+    for _ in range(plot.daemons):
+        world.add_daemon(build)
+    if not plot.has_kafka_controllers:
+        world.settle()
     world.run_for(3.0)
     faults.start()
+    if plot.actions is not None:
+        operators.start()
     for _ in range(plot.plans):
-        if world.zookeeper.get(paths.LEGACY_PLAN) is None:
-            world.submit_plan(_plan(world))
+        operators.submit_plan_for_all()
         world.run_for(PLAN_EVERY_S)
+    operators.stop()
     faults.heal()
-    world.run_until(lambda: is_finished(world), within_s=GOOD_END_S)
+    world.run_until(lambda: is_finished(world), within_s=GOOD_END_S, look_every_s=LOOK_EVERY_S)
+    world.producer.stop()
+    world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
+    world.invariants.judge_end(operators.wishes.unmet(world))
     return world
 
 
@@ -126,38 +139,15 @@ def is_finished(world: World) -> bool:
             zookeeper.children(paths.goal_topic_path(topic))
             for topic in zookeeper.children(paths.GOALS) or ()
         )
+        and not zookeeper.children(paths.DELETIONS)
         and world.all_healthy()
     )
 
 
-def _plan(world: World) -> dict[TopicPartition, list[int]]:
-    """Draw a target for every partition: other replicas, sometimes one more or one less."""
-    chance = world.schedule.random
-    brokers = sorted(world.brokers)
-    plan = {}
-    for partition in world.partitions():
-        minimum = world.fabric.config(partition.topic).min_insync_replicas
-        size = len(world.assignment(partition).target_replicas) + chance.choice((-1, 0, 0, 0, 1))
-        plan[partition] = [*chance.sample(brokers, max(minimum, min(size, len(brokers))))]
-    return {p: [int(b) for b in replicas] for p, replicas in plan.items()}
-
-
-def main(arguments: list[str]) -> int:
-    """Run histories by hand; return how many failed."""
-    first = int(arguments[0]) if arguments else 0
-    count = int(arguments[1]) if len(arguments) > 1 else 1
-    failed = 0
-    for seed in range(first, first + count):
-        try:
-            world = play(seed)
-        except (InvariantViolationError, NotReachedError) as error:
-            failed += 1
-            sys.stdout.write(f"seed {seed}: {error}\n")
-        else:
-            events, checks = world.schedule.events, world.invariants.checks
-            sys.stdout.write(f"seed {seed}: {world.now:.0f} s, {events} events, {checks} checks\n")
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def is_tidy(world: World) -> bool:
+    """Whether no log waits to be deleted: no orphan record is left."""
+    zookeeper = world.zookeeper
+    return not any(
+        zookeeper.children(f"{paths.ORPHANS}/{broker}")
+        for broker in zookeeper.children(paths.ORPHANS) or ()
+    )

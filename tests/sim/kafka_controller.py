@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NOTICE_S: Final = (0.005, 0.5)
 """How long until a broker deals with a change of ``/controller``."""
+CONNECTED_S: Final = 0.2
+"""How often a broker without ZooKeeper tries again."""
 
 
 class KafkaController:
@@ -34,6 +36,8 @@ class KafkaController:
         self._fabric = fabric
         self.duties: KafkaDuties | None = None
         """What it does while it is active."""
+        self.stands = True
+        """Whether it takes the role when nobody has it; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
 
@@ -41,6 +45,15 @@ class KafkaController:
     def is_active(self) -> bool:
         """Whether it believes to be the cluster's controller."""
         return self.duties is not None
+
+    def stand(self) -> None:
+        """Stand for election again after having been held back."""
+        self.stands = True
+        self._look()
+
+    def holds(self, session: int) -> bool:
+        """Whether it is active by this session."""
+        return self.is_active and self._broker.session_id == session
 
     def _started(self) -> None:
         self._end()
@@ -57,21 +70,32 @@ class KafkaController:
         if session is None or not self._broker.is_alive or not session.is_open:
             return
         incarnation = self._broker.incarnation
+        if not session.is_connected:
+            # Kafka's event thread stands still until ZooKeeper answers again.
+            self._fabric.schedule.call_in(CONNECTED_S, lambda: self._look_again(incarnation))
+            return
 
         def changed() -> None:
-            self._fabric.schedule.call_between(*NOTICE_S, look_again)
-
-        def look_again() -> None:
-            if incarnation == self._broker.incarnation:
-                self._look()
+            self._fabric.schedule.call_between(*NOTICE_S, lambda: self._look_again(incarnation))
 
         watch = session.watch("controller", changed)
         controller = self._fabric.zookeeper.exists(paths.CONTROLLER, watch)
         if controller is None:
             self._end()
-            self._elect()
+            if self.stands:
+                self._elect()
         elif controller.ephemeral_owner != session.id:
             self._end()
+
+    def _look_again(self, incarnation: int) -> None:
+        if incarnation == self._broker.incarnation:
+            self._look()
+
+    def elect_at_once(self) -> bool:
+        """Look who is controller without the usual delay; whether it took the role."""
+        was_active = self.is_active
+        self._look()
+        return self.is_active and not was_active
 
     def _elect(self) -> None:
         zookeeper, session = self._fabric.zookeeper, self._broker.session_id

@@ -15,6 +15,7 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     PartitionState,
+    Replicas,
     TopicPartition,
     ZkVersion,
 )
@@ -40,6 +41,9 @@ class KafkaDuties:
         self, broker: SimBroker, fabric: Fabric, epoch: ControllerEpoch, fence: ZkVersion
     ) -> None:
         self._fabric = fabric
+        self._broker = broker
+        self._failing_over = False
+        """A take-over that had to wait for ZooKeeper."""
         self._cluster = KafkaCluster(broker, fabric, epoch, fence, self.wake)
         self._reassignments = KafkaReassignments(self._cluster)
         self._due: Scheduled | None = None
@@ -57,6 +61,11 @@ class KafkaDuties:
         self._is_over = True
         self._cluster.close()
 
+    def alter(self, partition: TopicPartition, target: Replicas | None) -> None:
+        """Serve AlterPartitionReassignments: a new target, or None to go back."""
+        self._reassignments.asked[partition] = target
+        self.wake()
+
     def wake(self) -> None:
         """Make a pass soon."""
         if self._due is None and not self._is_over:
@@ -69,6 +78,12 @@ class KafkaDuties:
     def _pass(self, *, failover: bool) -> None:
         if self._is_over:
             return
+        if not self._broker.is_connected:
+            # Kafka's event thread stands still until ZooKeeper answers again.
+            self._failing_over = self._failing_over or failover
+            self.wake()
+            return
+        failover, self._failing_over = failover or self._failing_over, False
         try:
             self._work(failover=failover)
         except ControllerMoved:
@@ -85,7 +100,9 @@ class KafkaDuties:
             self._repair(partition)
         for broker in joined:
             self._introduce(broker)
-        self._reassignments.work(failover=failover, joined=joined)
+        doomed = self._deletions_pending()
+        self._reassignments.alter(doomed)
+        self._reassignments.work(failover=failover, joined=joined, doomed=doomed)
         if not failover:
             self._notifications()
         self._preferred()
@@ -189,7 +206,7 @@ class KafkaDuties:
         wanted = decode_preferred_election(znode.data)
         for partition in () if isinstance(wanted, str) else sorted(wanted):
             assignment, state = cluster.assignment(partition), cluster.states.get(partition)
-            if assignment is None or state is None:
+            if assignment is None or state is None or partition.topic in self._deletions_pending():
                 continue
             leader = self._preferred_leader(partition, state)
             if leader is not None and leader != state.leader:

@@ -8,6 +8,7 @@ became of B3's election, and StopReplica is sent without waiting for anybody's a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from controller.core.leaders import reassigned_leader
@@ -41,12 +42,14 @@ class KafkaReassignments:
         self._cluster = cluster
         self._started: set[TopicPartition] = set()
         """Partitions that went through phase A in this tenure."""
+        self.asked: dict[TopicPartition, Replicas | None] = {}
+        """What clients of AlterPartitionReassignments asked for since the last pass."""
         self._plan: int | None = None
         """The czxid of the legacy znode that was dealt with: only its creation counts."""
 
-    def work(self, *, failover: bool, joined: set[BrokerId]) -> None:
+    def work(self, *, failover: bool, joined: set[BrokerId], doomed: Collection[str]) -> None:
         """Advance every reassigning partition as far as it goes."""
-        self._take_plan()
+        self._take_plan(doomed)
         cluster = self._cluster
         for partition in cluster.partitions():
             stored = cluster.topics[partition.topic].partitions[partition.partition]
@@ -56,6 +59,24 @@ class KafkaReassignments:
                 self._started.discard(partition)
             while self._advance(partition, stored, cluster.states[partition]):
                 pass
+
+    def alter(self, doomed: Collection[str]) -> None:
+        """Begin what clients asked for; what Kafka would refuse is passed over (KIP-455)."""
+        asked, self.asked = self.asked, {}
+        cluster = self._cluster
+        for partition, wanted in asked.items():
+            topic = cluster.topics.get(partition.topic)
+            stored = None if topic is None else topic.partitions.get(partition.partition)
+            if stored is None or partition.topic in doomed or partition not in cluster.states:
+                continue
+            origin = tuple(r for r in stored.replicas if r not in stored.adding_replicas)
+            if wanted is None and not stored.is_reassigning:
+                continue
+            target = origin if wanted is None else wanted
+            if not all(r in cluster.live or r in stored.replicas for r in target):
+                continue
+            self._entry_done(partition, None)
+            self._begin(partition, stored, target)
 
     # --- the legacy znode ----------------------------------------------------------------------
 
@@ -67,8 +88,8 @@ class KafkaReassignments:
         plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
         return znode.czxid, dict(plan.entries)
 
-    def _take_plan(self) -> None:
-        """Start what a new legacy znode lists; entries of unknown partitions go."""
+    def _take_plan(self, doomed: Collection[str]) -> None:
+        """Start what a new legacy znode lists; entries of unknown and doomed partitions go."""
         found = self._entries()
         if found is None or found[0] == self._plan:
             return
@@ -76,7 +97,8 @@ class KafkaReassignments:
         for partition, target in entries.items():
             topic = self._cluster.topics.get(partition.topic)
             stored = None if topic is None else topic.partitions.get(partition.partition)
-            if stored is None or partition not in self._cluster.states:
+            known = partition in self._cluster.states and partition.topic not in doomed
+            if stored is None or not known:
                 self._entry_done(partition, None)
             elif stored.is_reassigning or stored.replicas != target:
                 self._begin(partition, stored, target)
@@ -92,9 +114,14 @@ class KafkaReassignments:
         replicas = _distinct(target + origin)
         adding = tuple(r for r in replicas if r not in origin)
         removing = tuple(r for r in replicas if r not in target)
+        dropped = tuple(r for r in stored.replicas if r not in replicas)
+        if set(cluster.states[partition].isr) <= set(dropped):
+            # Kafka would delete the last replicas in sync here, and their data with them: what was
+            # added has taken over, and the origin it goes back to has not been in sync since. No
+            # controller of ours can help that, so operators do not ask for it.
+            return
         cluster.moved.discard(partition)
         self._started.discard(partition)
-        dropped = tuple(r for r in stored.replicas if r not in replicas)
         cluster.write_assignment(partition, PartitionAssignment(replicas, adding, removing))
         state = cluster.states[partition]
         isr = tuple(r for r in state.isr if r not in dropped)

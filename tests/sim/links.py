@@ -67,7 +67,9 @@ class Link:
                         self._transmit(resent=False)
                     answered(answer, resent)
 
-            self._fabric.schedule.call_between(*network.delay_s, return_)
+            low, high = network.delay_s
+            late_s = network.late_s.get(self.broker, 0.0)
+            self._fabric.schedule.call_between(low, high + late_s, return_)
 
         self._fabric.schedule.call_between(*network.delay_s, arrive)
 

@@ -9,7 +9,7 @@ another is not begun for it. What is a fault of the connection is ``sessions``; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.core.events import (
     BrokersRead,
@@ -56,16 +56,23 @@ from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
 
 if TYPE_CHECKING:
+    from tests.sim.lanes import Lanes
     from tests.sim.sessions import SimSession
+
+OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS)
+"""Read on the lane of the bulk reads."""
 
 
 class SimReads:
     """The reading half of the store, for one session."""
 
-    def __init__(self, zookeeper: SimZooKeeper, session: SimSession, inbox: Inbox) -> None:
+    def __init__(
+        self, zookeeper: SimZooKeeper, session: SimSession, inbox: Inbox, lanes: Lanes
+    ) -> None:
         self._zookeeper = zookeeper
         self._session = session
         self._inbox = inbox
+        self._lanes = lanes
         self._reading: set[Znode] = set()
         self._watched_topics: set[str] = set()
         self._watched_states: set[TopicPartition] = set()
@@ -116,7 +123,8 @@ class SimReads:
         def at_server() -> Callable[[], None]:
             self._reading.discard(znode)
             event = self._readers[znode]()
-            return lambda: self._inbox.put(event)
+            lane = self._lanes.bulk if znode in OWN_RECORDS else self._lanes.levels
+            return lambda: lane.put(lambda: self._inbox.put(event))
 
         self._session.ask(at_server)
 
@@ -248,7 +256,7 @@ class SimReads:
 
         def at_server() -> Callable[[], None]:
             read = {topic: self._topic(topic) for topic in wanted}
-            return lambda: self._inbox.put(TopicsRead(read))
+            return lambda: self._lanes.bulk.put(lambda: self._inbox.put(TopicsRead(read)))
 
         self._session.ask(at_server)
 
@@ -272,7 +280,7 @@ class SimReads:
 
             def answer() -> None:
                 del self._reading_states[number]
-                self._inbox.put(StatesRead(states))
+                self._lanes.bulk.put(lambda: self._inbox.put(StatesRead(states)))
 
             return answer
 

@@ -219,6 +219,8 @@ class Replication:
             controller_epoch=Epoch(replica.controller_epoch),
             leader_recovery_state=0,
         )
+        if not self._broker.is_connected:
+            return  # Kafka waits for its connection; here the next look tries again.
         path = paths.state_path(partition)
         write = SetData(path, data, ZkVersion(replica.partition_epoch))
         try:
@@ -232,7 +234,7 @@ class Replication:
 
     def _notify_controller(self) -> None:
         """Write an ISR change notification (Kafka: ``maybePropagateIsrChanges``)."""
-        if not self._dirty:
+        if not self._dirty or not self._broker.is_connected:
             return
         listed = [{"topic": p.topic, "partition": p.partition} for p in self._dirty]
         data = json.dumps({"version": 1, "partitions": listed}).encode()

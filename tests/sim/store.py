@@ -2,8 +2,9 @@
 The daemon's store in a simulation: ``Store`` on top of the simulated ZooKeeper.
 
 Every multi is led by checks of the claim and of the leadership among the daemons, as in the real
-store. Faults: the session expires or is suspended, and a connection breaks in the middle of a
-commit so that nobody knows how much of it is durable.
+store. Faults: the session expires or is suspended, a connection breaks in the middle of a commit so
+that nobody knows how much of it is durable, something happens between two multis of a commit,
+ZooKeeper refuses some, and what is read arrives late (``lanes``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from controller.reactor.ports import (
     Operation,
     Rejected,
     SetData,
+    WriteError,
     Znode,
 )
 from controller.reactor.rereads import OWN_RECORDS
@@ -40,6 +42,8 @@ from controller.znodes.controllers import (
     decode_controller_epoch,
     encode_controller,
 )
+from tests.sim.lanes import Lanes
+from tests.sim.leaderships import stand_for_leadership
 from tests.sim.reads import SimReads
 from tests.sim.sessions import SimSession
 from tests.sim.zookeeper import (
@@ -47,7 +51,6 @@ from tests.sim.zookeeper import (
     AnyOperation,
     Make,
     SessionExpiredError,
-    SessionId,
     SimZooKeeper,
     TransactionFailedError,
     parent_of,
@@ -56,7 +59,6 @@ from tests.sim.zookeeper import (
 if TYPE_CHECKING:
     from tests.sim.schedule import Schedule
 
-LEADER_LOCK: Final = f"{paths.LEADER}/lock"
 RECONNECT_S: Final = (0.05, 0.5)
 
 
@@ -65,6 +67,14 @@ class Claim(NamedTuple):
 
     epoch: ControllerEpoch
     version: ZkVersion
+
+
+class Refusal(NamedTuple):
+    """A fault: ZooKeeper refuses multis with an operation below a path."""
+
+    below: str
+    error: WriteError
+    is_once: bool
 
 
 class SimStore:
@@ -102,8 +112,11 @@ class SimStore:
         self._tried: Claim | None = None
         self._leadership: ZkVersion | None = None
         self._breaks_after: int | None = None
+        self._refusal: Refusal | None = None
+        self._interruption: tuple[int, Callable[[], None]] | None = None
+        self.lanes = Lanes(schedule)
         self.session = self._open()
-        self._reads = SimReads(zookeeper, self.session, inbox)
+        self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
 
     @property
     def claim(self) -> Claim | None:
@@ -119,6 +132,7 @@ class SimStore:
         for number, multi in enumerate(multis):
             if self._breaks_after == number:
                 self._break()
+            self._interrupt(number)
             if not self.session.is_connected:
                 raise CommitUnknownError("the connection to ZooKeeper is lost")
             results.append(self._write(fences, multi))
@@ -136,19 +150,47 @@ class SimStore:
         self._schedule.call_between(*RECONNECT_S, self.session.resume)
         raise CommitUnknownError("the connection broke while waiting for an answer")
 
+    def interrupt_commit(self, action: Callable[[], None], *, after: int) -> None:
+        """Let something happen in the middle of a commit with more than ``after`` multis."""
+        self._interruption = (after, action)
+
+    def _interrupt(self, number: int) -> None:
+        if self._interruption is not None and self._interruption[0] == number:
+            _, action = self._interruption
+            self._interruption = None
+            action()
+
+    def refuse(self, refusal: Refusal | None) -> None:
+        """Let ZooKeeper refuse writes from now on, or none any more."""
+        self._refusal = refusal
+
+    def _refused(self, multi: Sequence[Operation]) -> Rejected | None:
+        """Return the answer to a multi that hits what ZooKeeper refuses."""
+        refusal = self._refusal
+        if refusal is None:
+            return None
+        hit = next((n for n, o in enumerate(multi) if o.path.startswith(refusal.below)), None)
+        if hit is None:
+            return None
+        if refusal.is_once:
+            self._refusal = None
+        return Rejected(hit, refusal.error)
+
     def _write(self, fences: Sequence[Check], multi: Sequence[Operation]) -> Committed | Rejected:
+        refused = self._refused(multi)
         try:
             for operation in multi:
                 if isinstance(operation, Create | CreateSequential):
                     self._make_parents(operation.path)
-            self._zookeeper.transact(self.session.id, [*fences, *multi])
+            # What is refused is so only if the fences hold: they come first.
+            self._zookeeper.transact(self.session.id, fences if refused else [*fences, *multi])
         except SessionExpiredError as error:
             raise SessionLostError("the ZooKeeper session expired") from error
         except TransactionFailedError as error:
             if error.index < len(fences):
                 raise ControllerMovedError("another controller is in charge") from error
             return Rejected(error.index - len(fences), error.error)
-        return Committed()
+        return refused or Committed()
 
     def _make_parents(self, path: str) -> None:
         """Make a znode's parents, but never Kafka's; above all a deleted topic stays deleted."""
@@ -165,11 +207,13 @@ class SimStore:
             fences.append(Check(paths.CONTROLLER_EPOCH, self._claim.version))
         elif not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
             raise ControllerMovedError("the controller role is not ours")
-        if self._competes:
-            if self._leadership is None:
-                raise ControllerMovedError("another daemon leads")
-            fences.append(Check(paths.EPOCH, self._leadership))
-        return fences
+        if self._competes and self._leadership is None:
+            raise ControllerMovedError("another daemon leads")
+        return [*fences, *self._leads()]
+
+    def _leads(self) -> list[Check]:
+        """Return the fence of the leadership among the daemons."""
+        return [] if self._leadership is None else [Check(paths.EPOCH, self._leadership)]
 
     # --- reads ---------------------------------------------------------------------------------
 
@@ -209,17 +253,20 @@ class SimStore:
         epoch = self._zookeeper.get(paths.CONTROLLER_EPOCH)
         known = None if epoch is None else decode_controller_epoch(epoch.data)
         if epoch is None or not isinstance(known, int):
-            return lambda: self._inbox.put(ClaimFailed("/controller_epoch cannot be read"))
+            return self._claim_failed("/controller_epoch cannot be read")
         is_ours = controller is not None and controller.ephemeral_owner == self.session.id
         if is_ours and self._tried is not None and self._tried.epoch == known:
             return self._claimed(self._tried)
         if controller is not None:
             read = decode_controller(controller.data)
             if controller.ephemeral_owner == NOBODY or isinstance(read, str):
-                return lambda: self._inbox.put(ClaimFailed("/controller is not an ordinary one"))
+                return self._claim_failed("/controller is not an ordinary one")
+        if self._competes and self._leadership is None:
+            return self._claim_failed("another daemon leads")
         claim = Claim(ControllerEpoch(known + 1), ZkVersion(epoch.version + 1))
         operations: list[AnyOperation] = [
-            SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version))
+            *self._leads(),
+            SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version)),
         ]
         if controller is not None:
             operations.append(Delete(paths.CONTROLLER, ZkVersion(controller.version)))
@@ -227,17 +274,28 @@ class SimStore:
         data = encode_controller(self._controller_id, timestamp_ms)
         operations.append(Make(paths.CONTROLLER, data, ephemeral=True))
         self._tried = claim
-        self._zookeeper.transact(self.session.id, operations)
+        try:
+            self._zookeeper.transact(self.session.id, operations)
+        except TransactionFailedError:
+            return self._claim_failed("another daemon leads")
         return self._claimed(claim)
+
+    def _claim_failed(self, reason: str) -> Callable[[], None]:
+        return lambda: self.lanes.claims.put(lambda: self._inbox.put(ClaimFailed(reason)))
 
     def _claimed(self, claim: Claim) -> Callable[[], None]:
         self._watch_controller()
 
+        session = self.session
+
         def tell() -> None:
+            if session is not self.session:
+                self._inbox.put(ClaimFailed("the session ended meanwhile"))
+                return
             self._claim = claim
             self._inbox.put(ControllerClaimed(claim.epoch))
 
-        return tell
+        return lambda: self.lanes.claims.put(tell)
 
     def _watch_controller(self) -> None:
         session = self.session
@@ -247,7 +305,11 @@ class SimStore:
             if controller is not None and controller.ephemeral_owner == session.id:
                 self._watch_controller()
                 return lambda: None
-            return lambda: self._depose("/controller is not ours any more")
+            return lambda: self.lanes.claims.put(deposed)
+
+        def deposed() -> None:
+            if session is self.session:
+                self._depose("/controller is not ours any more")
 
         watch = session.watch("claim", lambda: session.ask(look))
         self._zookeeper.exists(paths.CONTROLLER, watch)
@@ -265,7 +327,10 @@ class SimStore:
                 fence = Check(paths.CONTROLLER_EPOCH, claim.version)
                 delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
                 self._zookeeper.transact(self.session.id, [fence, delete])
-            return lambda: self._depose("resigned", even_if_not_held=True)
+            return lambda: self.lanes.claims.put(resigned)
+
+        def resigned() -> None:
+            self._depose("resigned", even_if_not_held=True)
 
         self._claim = None
         self.session.ask(at_server)
@@ -279,41 +344,20 @@ class SimStore:
 
     def compete(self) -> None:
         """Stand for the leadership among the daemons, for as long as the session lasts."""
-        session = self.session
-
-        def stand() -> Callable[[], None]:
-            self._zookeeper.ensure(paths.LEADER)
-            self._zookeeper.ensure(paths.EPOCH, b"0")
-            holder = self._zookeeper.get(LEADER_LOCK)
-            if holder is not None and holder.ephemeral_owner != session.id:
-                watch = session.watch("leader", lambda: session.ask(stand))
-                self._zookeeper.get(LEADER_LOCK, watch)
-                return lambda: None
-            if holder is None:
-                self._zookeeper.transact(session.id, [Make(LEADER_LOCK, ephemeral=True)])
-                self._bump_epoch(session.id)
-            epoch = self._zookeeper.get(paths.EPOCH)
-            version = ZkVersion(0 if epoch is None else epoch.version)
-            return lambda: self._won(version)
-
-        session.ask(stand)
-
-    def _bump_epoch(self, session: SessionId) -> None:
-        epoch = self._zookeeper.get(paths.EPOCH)
-        if epoch is not None:
-            data = str(int(epoch.data) + 1).encode()
-            bump = SetData(paths.EPOCH, data, ZkVersion(epoch.version))
-            self._zookeeper.transact(session, [bump])
+        stand_for_leadership(self._zookeeper, self.session, self._won)
 
     def _won(self, version: ZkVersion) -> None:
         """Lead once our own records were read: a standby's idea of them is old."""
         for znode in OWN_RECORDS:
             self.read(znode)
-        self.session.ask(lambda: lambda: self._lead(version))
+        session = self.session
 
-    def _lead(self, version: ZkVersion) -> None:
-        self._leadership = version
-        self._inbox.put(LeadershipGained())
+        def lead() -> None:
+            if session is self.session:
+                self._leadership = version
+                self._inbox.put(LeadershipGained())
+
+        self.session.ask(lambda: lambda: self.lanes.bulk.put(lead))
 
     # --- the session ---------------------------------------------------------------------------
 
@@ -334,7 +378,7 @@ class SimStore:
             self._inbox.put(LeadershipLost("the ZooKeeper session expired"))
         self.session = self._open()
         former = self._reads
-        self._reads = SimReads(self._zookeeper, self.session, self._inbox)
+        self._reads = SimReads(self._zookeeper, self.session, self._inbox, self.lanes)
         self._reads.take_over(former)
         if self._competes:
             self.compete()

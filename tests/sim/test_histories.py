@@ -16,7 +16,8 @@ from controller.core.model import TopicPartition
 from controller.core.options import LegacyMode, TenurePolicy
 from controller.znodes import paths
 from tests.sim.faults import Weights
-from tests.sim.histories import Plot, is_finished, play, reactors
+from tests.sim.histories import is_finished, play, reactors
+from tests.sim.plots import Plot
 from tests.sim.world import World
 
 PLOT: Final = Plot()
@@ -39,7 +40,7 @@ def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*range(10), *REGRESSIONS])
 def test_any_fault_is_survived(seed: int) -> None:
     """No rule is broken on the way, and every plan comes to its end once all is healed."""
-    play(seed)
+    play(seed, PLOT)
 
 
 @pytest.mark.parametrize("seed", range(3))

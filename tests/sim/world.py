@@ -116,9 +116,16 @@ class World:
             self.step()
         self.schedule.skip_to(end)
 
-    def run_until(self, predicate: Callable[[], bool], *, within_s: float) -> None:
+    def run_until(
+        self, predicate: Callable[[], bool], *, within_s: float, look_every_s: float = 0.0
+    ) -> None:
         """
         Let time pass until something is so.
+
+        Args:
+            predicate: What is waited for.
+            within_s: When it has to be so.
+            look_every_s: How often it is looked at; after every event by default.
 
         Raises:
             NotReachedError: it was not so within that time, or nothing is to come any more.
@@ -126,7 +133,9 @@ class World:
         """
         end = self.now + within_s
         while not predicate():
-            at = self.schedule.next_at()
+            until = self.now + look_every_s
+            while (at := self.schedule.next_at()) is not None and at < min(until, end):
+                self.step()
             if at is None or at > end:
                 name = getattr(predicate, "__name__", repr(predicate))
                 raise NotReachedError(f"seed {self.seed}: no {name} within {within_s} s")
@@ -250,6 +259,21 @@ class World:
     def remove_controller(self) -> None:
         """Delete ``/controller``, as operators do to move the role."""
         self.zookeeper.remove_tree(paths.CONTROLLER)
+
+    def seize_role(self) -> None:
+        """Delete ``/controller`` and let a broker become the controller before anybody else."""
+        self.remove_controller()
+        controllers = list(self.kafka_controllers.values())
+        self.schedule.random.shuffle(controllers)
+        any(controller.elect_at_once() for controller in controllers)
+
+    def active_kafka_controller(self) -> KafkaController | None:
+        """Return the broker's controller that holds the role, if one does."""
+        znode = self.zookeeper.get(paths.CONTROLLER)
+        for controller in self.kafka_controllers.values():
+            if znode is not None and controller.holds(znode.ephemeral_owner):
+                return controller
+        return None
 
     def topic(self, name: str) -> TopicAssignment:
         """Return what a topic znode says."""

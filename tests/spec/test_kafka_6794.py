@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.model import BrokerId
 from controller.core.options import Options
-from controller.core.steps import next_step
+from controller.core.steps import next_step, steps_to
 from tests.core.builders import Driver, replicas, tp
 
 
@@ -78,3 +78,17 @@ def test_a_smaller_replication_factor_drops_at_once() -> None:
     driver.submit({tp(): (1, 2)})
     driver.run(tp())
     assert driver.passed(tp()) == [replicas(1, 2)]
+
+
+def test_the_steps_to_come_are_those_of_the_worked_example() -> None:
+    """What an operator is shown ahead is what the steps will be."""
+    steps = steps_to(replicas(0, 1, 2), replicas(3, 4, 5), BrokerId(0), 1)
+    assert [s.target for s in steps] == [
+        replicas(0, 1, 2, 3),
+        replicas(0, 2, 3, 4),
+        replicas(0, 3, 4, 5),
+        replicas(3, 4, 5),
+    ]
+    assert [s.target for s in steps_to(replicas(0, 1), replicas(1, 2), BrokerId(0), None)] == [
+        replicas(1, 2)
+    ]

@@ -147,6 +147,7 @@ class ViewBuilder:
         )
         tally = self.view.requests.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
         tally.total += 1
+        tally.open += 1
         return self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.telemetry.boards import StatusBoard
+from controller.telemetry.boards import QUESTIONS_MAX, StatusBoard
 from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view, partition_state
 
@@ -74,3 +74,22 @@ def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
     assert third.cluster is not None
     assert third.cluster.partitions == 2
     assert fourth.cluster is None
+
+
+def test_a_question_is_answered_at_the_next_look() -> None:
+    """Even where it is too early for a snapshot."""
+    clock = FixedClock()
+    board, view = a_board(clock), a_view(1).with_reassignment(tp(), (4,)).view
+    board.tend(view)
+    answer = board.ask(tp())
+    assert not answer.done()
+    board.tend(view)
+    assert answer.result(0)["reassignment"]["phase"] == "pending"
+
+
+def test_questions_are_bounded() -> None:
+    """A crowd of askers does not hold up the loop; whoever asked first gives up."""
+    board, view = a_board(FixedClock()), a_view(1).view
+    answers = [board.ask(tp(n)) for n in range(QUESTIONS_MAX + 1)]
+    board.tend(view)
+    assert [a.done() for a in answers] == [False] + [True] * QUESTIONS_MAX

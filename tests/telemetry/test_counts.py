@@ -17,10 +17,30 @@ def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
     counts = work_counts(view, Instant(1000.0), 300.0)
     assert counts.phases == {"A2-syncing": 1, "pending": 2}
     assert counts.blocked == {"limit": 1}
-    assert counts.stalled == {tp(0)}
+    assert counts.stalled == {tp(0): "none"}
     assert counts.in_flight == (tp(0),)
     assert counts.moving == {REQUEST: 1}
     assert counts.waiting == {REQUEST: 2}
+
+
+def test_what_waits_for_its_turn_is_not_stalled() -> None:
+    """Others go first; but a dead broker holds up what has not even begun."""
+    built = a_view(1)
+    for number, by in enumerate((BlockedBy.LIMIT, BlockedBy.BROKER_DEAD)):
+        built.with_reassignment(tp(number), (4,), since=0.0)
+        built.view.reassignments[tp(number)].blocked = Blocked(by, "so it is")
+        built.view.reassignments[tp(number)].blocked_since = Instant(500.0)
+    assert work_counts(built.view, Instant(799.0), 300.0).stalled == {}
+    assert work_counts(built.view, Instant(800.0), 300.0).stalled == {tp(1): "broker_dead"}
+
+
+def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
+    """Two daemons that both counted would show everything twice."""
+    view = a_view(1, epoch=None).with_reassignment(tp(), (4,), since=0.0, step=1).view
+    assert work_counts(view, Instant(1000.0), 300.0).blocked == {"controller_role": 1}
+    view.leading = False
+    counts = work_counts(view, Instant(1000.0), 300.0)
+    assert (counts.blocked, counts.stalled) == ({}, {})
 
 
 def test_the_cluster_is_counted_as_kafka_counts_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
@@ -16,6 +17,7 @@ from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
 from controller.telemetry.http import HttpServer, Pages
 from controller.telemetry.metrics import Metrics, SessionState
+from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view
 
 ANYWHERE = HttpAddress("127.0.0.1", 0)
@@ -75,6 +77,50 @@ def test_probes_fail_with_a_reason(served: Served) -> None:
     assert body == "the ZooKeeper session is lost\n"
     response, body = served.ask("/healthz")
     assert (response.status, body) == (503, "the loop does not run\n")
+
+
+def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
+    """Who waits for readiness asks for the status next."""
+    served.health.watch_loop(served.clock.now)
+    served.health.watch_session(lambda: SessionState.CONNECTED)
+    response, body = served.ask("/readyz")
+    assert (response.status, body) == (503, "the daemon is starting\n")
+    served.is_running()
+    assert served.ask("/readyz")[0].status == HTTPStatus.OK
+
+
+def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
+    """The loop answers, on its own thread, the next time it looks at the board."""
+    served.is_running()
+    view = a_view(1).with_reassignment(tp(), (4,)).view
+    stopping = threading.Event()
+
+    def turn() -> None:
+        while not stopping.wait(0.01):
+            served.board.tend(view)
+
+    loop = threading.Thread(target=turn)
+    loop.start()
+    try:
+        response, body = served.ask("/explain?partition=t-0")
+    finally:
+        stopping.set()
+        loop.join()
+    assert response.status == HTTPStatus.OK
+    assert json.loads(body)["reassignment"]["target_replicas"] == [4]
+
+
+@pytest.mark.parametrize("query", ["", "?", "?partition=t", "?partition=", "?topic=t"])
+def test_a_question_without_a_partition_is_told_how_to_ask(served: Served, query: str) -> None:
+    """400, and the right way."""
+    response, body = served.ask(f"/explain{query}")
+    assert response.status == HTTPStatus.BAD_REQUEST
+    assert "/explain?partition=TOPIC-NUMBER" in body
+
+
+def test_nothing_is_explained_before_the_first_turn(served: Served) -> None:
+    """Nobody would answer."""
+    assert served.ask("/explain?partition=t-0")[0].status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import pytest
 from prometheus_client import REGISTRY
@@ -18,23 +18,25 @@ from tests.core.builders import tp
 
 def snapshot(cluster: ClusterCounts | None) -> Snapshot:
     """Return a snapshot with one partition that waits for the limit and one that stalls."""
-    work = work_of(phases={"pending": 1, "A2": 1}, blocked={"limit": 1}, stalled={tp()})
+    work = work_of(phases={"pending": 1, "A2": 1}, blocked={"limit": 1}, stalled={tp(): "none"})
     return Snapshot({}, work, cluster)
 
 
 def work_of(
     phases: Mapping[str, int] | None = None,
     blocked: Mapping[str, int] | None = None,
-    stalled: Collection[TopicPartition] = (),
+    stalled: Mapping[TopicPartition, str] | None = None,
 ) -> WorkCounts:
     """Return counts of work."""
     return WorkCounts(
         phases=Counter(phases or {}),
         blocked=Counter(blocked or {}),
+        examples={},
         moving=Counter(),
         waiting=Counter(),
+        undecided=0,
         in_flight=(),
-        stalled=frozenset(stalled),
+        stalled=stalled or {},
     )
 
 
@@ -65,7 +67,8 @@ def test_known_labels_stand_at_zero_from_the_start() -> None:
     metrics = Metrics()
     assert value(metrics, "reassigner_refusals_total", reason="malformed") == 0
     assert value(metrics, "reassigner_partitions", phase="A2-syncing") == 0
-    assert value(metrics, "reassigner_blocked_partitions", by="limit") == 0
+    assert value(metrics, "reassigner_blocked_partitions", reason="limit") == 0
+    assert value(metrics, "reassigner_stalled_partitions", reason="broker_dead") == 0
     assert value(metrics, "reassigner_write_rejections_total", error="bad_version") == 0
 
 
@@ -74,11 +77,11 @@ def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
     metrics = Metrics()
     metrics.show(snapshot(None))
     assert value(metrics, "reassigner_partitions", phase="A2") == 1
-    assert value(metrics, "reassigner_blocked_partitions", by="limit") == 1
-    assert value(metrics, "reassigner_stalled_partitions") == 1
+    assert value(metrics, "reassigner_blocked_partitions", reason="limit") == 1
+    assert value(metrics, "reassigner_stalled_partitions", reason="none") == 1
     metrics.show(Snapshot({}, work_of(), None))
     assert value(metrics, "reassigner_partitions", phase="A2") == 0
-    assert value(metrics, "reassigner_stalled_partitions") == 0
+    assert value(metrics, "reassigner_stalled_partitions", reason="none") == 0
 
 
 def test_a_controllers_gauges_exist_only_while_we_are_one() -> None:

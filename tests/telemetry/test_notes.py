@@ -24,6 +24,7 @@ from controller.core.events import (
     TopicsRead,
     UpdateMetadataAnswered,
 )
+from controller.core.histories import Summary
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -188,7 +189,7 @@ def test_every_durable_end_has_its_line() -> None:
         of(
             GoalRecord(tp(), a_goal((4, 5))),
             GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done"),
-            OutcomeRecord(REQUEST, 1, ()),
+            OutcomeRecord(Summary(request=REQUEST, kind="legacy", total=1, done=1)),
             LegacyPlanEndedRecord(ZkVersion(1)),
             OrphanRecord(orphan),
             OrphanEndedRecord(orphan),
@@ -222,6 +223,8 @@ def test_an_acceptance_tells_original_and_target() -> None:
         "request": REQUEST,
         "route": "legacy",
         "version": 0,
+        "cancelled_by": None,
+        "abandoned": [],
     }
 
 
@@ -243,11 +246,11 @@ def test_refusals_are_told_one_by_one_up_to_a_number() -> None:
     assert notes[-1].fields == {"entries": 3}
 
 
-def test_waiting_is_for_developers() -> None:
-    """Thousands wait for their turn; the status page says what for."""
+def test_one_partitions_wait_is_for_developers() -> None:
+    """Thousands wait for their turn; operators read a line for each reason."""
     (note,) = of(BlockedRecord(tp(), Blocked(BlockedBy.LIMIT, "full"), Instant(1.0)))
     assert note == Note(
-        "blocked",
+        "waits",
         Level.DEBUG,
         {"topic": "t", "partition": 0, "by": "limit", "detail": "full"},
     )

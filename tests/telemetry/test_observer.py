@@ -231,8 +231,25 @@ def test_a_stalled_partition_is_told_once(seen: Observed) -> None:
     for _ in range(3):
         seen.clock.go(400)
         seen.observer.tend(view)
-    assert seen.log.named("stalled") == [{"topic": "t", "partition": 0}]
-    assert seen.value("stalled_partitions") == 1
+    assert seen.log.named("stalled") == [{"topic": "t", "partition": 0, "by": "none"}]
+    assert seen.value("stalled_partitions", reason="none") == 1
+
+
+def test_the_time_without_progress_is_shown_while_there_is_work(seen: Observed) -> None:
+    """It begins anew with every change of phase, and is 0 when nothing is left to do."""
+    view = a_partition_in_flight().view
+    seen.clock.go(50)
+    seen.observer.tend(view)
+    assert seen.value("progress_age_seconds") == 50
+    record = PhaseRecord(tp(), Syncing(), seen.clock.now(), "found in the topic znode")
+    seen.observer.on_committed(Change((record,), partition=tp()), view)
+    seen.clock.go(7)
+    seen.observer.tend(view)
+    assert seen.value("progress_age_seconds") == 7
+    view.reassignments.clear()
+    seen.clock.go(7)
+    seen.observer.tend(view)
+    assert seen.value("progress_age_seconds") == 0
 
 
 def test_requests_are_counted(seen: Observed) -> None:

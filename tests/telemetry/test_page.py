@@ -67,7 +67,15 @@ def test_the_page_is_well_formed() -> None:
 def test_the_page_shows_partitions_and_requests() -> None:
     """What is in flight, where to, and what it waits for."""
     html = page(a_busy_view())
-    for text in ("t-0", "A2-syncing", "1, 2, 3", str(REQUEST), "stalled", "epoch 9"):
+    for text in (
+        "<td>broker_dead</td><td>1</td><td>1</td>",
+        "t-0",
+        "A2-syncing",
+        "1, 2, 3",
+        str(REQUEST),
+        "stalled",
+        "epoch 9",
+    ):
         assert text in html
 
 

@@ -18,7 +18,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Starting, Stopping, Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.counts import work_counts
+from controller.telemetry.counts import EXAMPLES_MAX, work_counts
 from controller.telemetry.status import Clocks, progress, status_of, steps_between
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
@@ -46,8 +46,10 @@ def test_an_idle_standby_says_so() -> None:
         "at": "2026-01-02T03:04:05.000Z",
         "brokers": [1, 2],
         "requests": [],
-        "partitions": {"in_flight": 0, "waiting": 0},
+        "partitions": {"in_flight": 0, "waiting": 0, "undecided": 0},
         "blocked": {},
+        "stalled": {},
+        "waiting": [],
         "in_flight": [],
     }
 
@@ -66,8 +68,9 @@ def test_a_partition_in_flight_is_told_whole() -> None:
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
     view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4")
+    view.reassignments[tp()].blocked_since = Instant(995.0)
     document = status(view)
-    assert document["partitions"] == {"in_flight": 1, "waiting": 0}
+    assert document["partitions"] == {"in_flight": 1, "waiting": 0, "undecided": 0}
     assert document["blocked"] == {"replica_not_in_isr": 1}
     assert document["in_flight"] == [
         {
@@ -84,7 +87,11 @@ def test_a_partition_in_flight_is_told_whole() -> None:
             "original_replicas": [1, 2, 3],
             "isr": [2, 3],
             "leader": 2,
-            "blocked_on": {"by": "replica_not_in_isr", "detail": "replica 4"},
+            "blocked_on": {
+                "by": "replica_not_in_isr",
+                "detail": "replica 4",
+                "since": "2026-01-02T03:04:00.000Z",
+            },
             "since": "2026-01-02T03:03:55.000Z",
             "phase_since": "2026-01-02T03:03:55.000Z",
             "stalled": False,
@@ -107,12 +114,26 @@ def test_a_partition_without_progress_is_stalled() -> None:
     assert [p["stalled"] for p in status(view)["in_flight"]] == [True]
 
 
+def test_what_waits_is_told_by_a_few_for_each_reason() -> None:
+    """Ten thousand wait for a slot; the first few of them and of every other reason are named."""
+    built = a_view(1, options=Options(max_partitions_in_flight=0))
+    for number in range(20):
+        built.with_reassignment(tp(number), (4,))
+    built.view.reassignments[tp(19)].blocked = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
+    document = status(built.view)
+    assert document["blocked"] == {"broker_dead": 1, "limit": 19}
+    assert [(w["partition"], w["blocked_on"]["by"]) for w in document["waiting"]] == [
+        (19, "broker_dead"),
+        *((n, "limit") for n in range(EXAMPLES_MAX)),
+    ]
+
+
 def test_a_request_counts_its_partitions() -> None:
     """Total, done, in flight, waiting and refused come together."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), step=1)
     view = built.with_reassignment(tp(1), (4,)).view
     tally = view.requests[REQUEST]
-    tally.done, tally.total = 2, 5
+    tally.total, tally.open = 5, 2
     tally.refused.append(
         Refusal(REQUEST, "t-9 -> [4]", RefusalReason.UNKNOWN_PARTITION, "it does not exist")
     )
@@ -126,6 +147,8 @@ def test_a_request_counts_its_partitions() -> None:
         "waiting": 1,
         "refused": 1,
         "cancelled": 0,
+        "superseded": 0,
+        "skipped": 0,
     }
     assert request["refusals"] == [
         {"entry": "t-9 -> [4]", "reason": "unknown_partition", "detail": "it does not exist"}
@@ -140,7 +163,7 @@ def test_a_request_without_work_left_is_over(done: int, refused: int, state: str
     view = a_view(1).with_reassignment(tp(), (4,)).view
     del view.reassignments[tp()]
     tally = view.requests[REQUEST]
-    tally.done = done
+    tally.total, tally.open = done + refused, 0
     refusal = Refusal(REQUEST, "t-9", RefusalReason.MALFORMED, "no")
     tally.refused += [refusal] * refused
     assert status(view)["requests"][0]["state"] == state

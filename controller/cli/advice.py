@@ -1,0 +1,55 @@
+"""What an operator can do about each thing a reassignment may wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.core.model import BlockedBy
+
+ADVICE: Final[Mapping[BlockedBy, str]] = {
+    BlockedBy.CONFIG_UNKNOWN: "let the daemon read the topic's settings: any live broker must be "
+    "reachable and allow it DescribeConfigs on the topic; it asks again every few seconds",
+    BlockedBy.STATE_UNKNOWN: "nothing if it is being read; a znode that cannot be understood has "
+    "to be repaired by hand (`reassigner doctor` names it)",
+    BlockedBy.NO_LEADER: "bring a broker of the ISR back; if its records are given up, set "
+    "unclean.leader.election.enable=true on the topic",
+    BlockedBy.REPLICA_NOT_IN_ISR: "nothing while it copies; else look at that broker's log, disk "
+    "and network, and at replication throttles that are too low for the produce rate",
+    BlockedBy.BROKER_DEAD: "bring the broker or its disk back, or submit a plan with another "
+    "target for this partition",
+    BlockedBy.MIN_ISR: "bring lagging replicas back in sync, or lower the topic's "
+    "min.insync.replicas; the daemon never shrinks the ISR below it",
+    BlockedBy.LIMIT: "nothing: others go first; raise max_partitions_in_flight, "
+    "max_incoming_per_broker or max_outgoing_per_broker if brokers have room",
+    BlockedBy.LEADER_MOVES: "nothing: leaderships move so many per broker and second; raise "
+    "max_leader_moves_per_broker_per_second if clients bear more",
+    BlockedBy.LEADER_ACK: "nothing: the leader is told again every half minute; if it stays, look "
+    "at that broker's log and at the network between it and the daemon",
+    BlockedBy.STOP_REPLICA_ACK: "nothing: a deletion that is not confirmed in time becomes an "
+    "orphan record, and the step goes on",
+    BlockedBy.TOPIC_DELETION: "nothing: the role is given back so that a broker deletes the topic; "
+    "a deletion that cannot end is passed over after half a minute",
+    BlockedBy.DRAINING: "nothing: the daemon gives the role back; the next one goes on",
+    BlockedBy.KILL_SWITCH: "allow first steps again with `reassigner enable`, or take it back with "
+    "`reassigner cancel`",
+    BlockedBy.PAUSED: "`reassigner resume`, for everything, the request or the broker it names",
+    BlockedBy.WINDOW: "nothing: it goes on when the window opens; change it with "
+    "`reassigner limits --window`",
+    BlockedBy.THROTTLE: "nothing if it is being set; else let the daemon write /config in "
+    "ZooKeeper, or take the throttle away with `reassigner throttle none`",
+    BlockedBy.CLUSTER_HEALTH: "bring the partitions it names back above min.insync.replicas, or "
+    "set under_min_isr to warn",
+    BlockedBy.INCOMPLETE: "submit the parts that are missing; `reassigner cancel` takes the others "
+    "back",
+    BlockedBy.CONTROLLER_ROLE: "remove what the reason names if it names something; else nothing, "
+    "the daemon claims the role as soon as it may",
+}
+
+
+def advice_for(by: str) -> str | None:
+    """Return what to do about a reason, None for one that this version does not know."""
+    try:
+        return ADVICE[BlockedBy(by)]
+    except ValueError:
+        return None

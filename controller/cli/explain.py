@@ -1,0 +1,230 @@
+"""
+``explain``: one partition, from ZooKeeper and, if it answers, from the leading daemon.
+
+ZooKeeper alone tells where the partition stands and what is planned for it; the daemon adds the
+phase, what it waits for, and the steps to come under its own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from controller.cli.advice import advice_for
+from controller.cli.exits import Exit
+from controller.cli.facts import Facts, Standing, gather
+from controller.cli.reports import ids, say, say_json, tell, wait_words
+from controller.cli.surroundings import InspectorPort, Surroundings
+from controller.core.diagrams import MEANING
+from controller.core.events import Orphan
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    Goal,
+    PartitionState,
+    TopicPartition,
+)
+from controller.errors import TransientError
+
+WORDS = {
+    Standing.MOVING: "being reassigned",
+    Standing.WAITING: "to be reassigned, no step is under way",
+    Standing.NOT_ACCEPTED: "in the plan, not accepted yet",
+    Standing.FOREIGN: "being reassigned by somebody else: no record of ours names it",
+    Standing.IDLE: "not being reassigned",
+}
+
+
+def explain(
+    around: Surroundings,
+    inspector: InspectorPort,
+    partition: TopicPartition,
+    *,
+    step_size: int | None,
+    as_json: bool,
+) -> Exit:
+    """Explain a partition."""
+    facts = gather(inspector, partition)
+    live, why_not = _ask_daemon(around, inspector, partition)
+    if as_json:
+        say_json(_document(facts, live, why_not, step_size))
+        return Exit.DONE
+    if why_not is not None:
+        tell(f"reassigner: from ZooKeeper alone: {why_not}")
+    for line in _lines(facts, live, step_size):
+        say(line)
+    return Exit.DONE
+
+
+def _ask_daemon(
+    around: Surroundings, inspector: InspectorPort, partition: TopicPartition
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    address = inspector.leader_address()
+    if address is None:
+        return None, "no reassigner leads"
+    try:
+        return around.fetch_explanation(address, partition), None
+    except TransientError as error:
+        return None, str(error)
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def _lines(facts: Facts, live: Mapping[str, Any] | None, step_size: int | None) -> Iterator[str]:
+    yield f"{facts.partition} is {WORDS[facts.standing]}"
+    yield from (f"  {name:<12}{words}" for name, words in _rows(facts))
+    moved = None if live is None else live["reassignment"]
+    if moved is not None:
+        yield from (f"  {name:<12}{words}" for name, words in _live_rows(moved))
+    refused = None if live is None else live["not_accepted_because"]
+    if refused is not None:
+        yield from (f"  {name:<12}{words}" for name, words in _wait_rows(refused, stalled=False))
+    yield from _step_lines(facts, live, moved, step_size)
+
+
+def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    assignment, state, goal = facts.assignment, facts.state, facts.goal
+    changing = [
+        f"{word} {ids(replicas)}"
+        for word, replicas in (
+            ("adding", assignment.adding_replicas),
+            ("removing", assignment.removing_replicas),
+        )
+        if replicas
+    ]
+    yield "replicas", ids(assignment.replicas) + (f" ({', '.join(changing)})" if changing else "")
+    if isinstance(state, PartitionState):
+        leader = "none" if state.leader == NO_LEADER else str(state.leader)
+        yield "leader", f"{leader}, leader epoch {state.leader_epoch}"
+        yield "ISR", ids(state.isr)
+    else:
+        yield "state", "there is none" if state is None else f"cannot be understood: {state}"
+    concerned = dict.fromkeys((*assignment.replicas, *(facts.target or ())))
+    dead = [r for r in concerned if r not in facts.live]
+    if dead:
+        yield "not live", f"broker {ids(dead)}"
+    if isinstance(goal, Goal):
+        yield "original", "unknown" if goal.original is None else ids(goal.original)
+        yield "request", f"{goal.request} ({goal.route.value})"
+    elif goal is not None:
+        yield "record", f"cannot be understood: {goal}"
+    if facts.target is not None:
+        yield "target", ids(facts.target)
+    if facts.is_being_deleted:
+        yield "topic", "is queued for deletion"
+    for orphan in facts.orphans:
+        yield "orphan", _orphan_words(orphan, facts.live)
+    if facts.refusal is not None:
+        refusal = facts.refusal
+        yield "refused", f"{refusal.entry} of {refusal.request}: {refusal.detail}"
+
+
+def _orphan_words(orphan: Orphan | str, live: frozenset[BrokerId]) -> str:
+    if isinstance(orphan, str):
+        return f"a record cannot be understood: {orphan}"
+    there = "live" if orphan.broker in live else "not live"
+    return f"broker {orphan.broker} ({there}) may still hold an old copy: {orphan.reason}"
+
+
+def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    meaning = MEANING.get(moved["phase"], "")
+    yield "phase", f"{moved['phase']}: {meaning} (since {moved['phase_since']})"
+    yield "step", f"{moved['step']} of {moved['steps']}"
+    if moved["blocked_on"] is not None:
+        yield from _wait_rows(moved["blocked_on"], stalled=moved["stalled"])
+    elif moved["stalled"]:
+        yield "STALLED", f"without progress since {moved['phase_since']}"
+
+
+def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[str, str]]:
+    yield "waits for", wait_words(blocked) + (", STALLED" if stalled else "")
+    advice = advice_for(blocked["by"])
+    if advice is not None:
+        yield "what to do", advice
+
+
+def _step_lines(
+    facts: Facts,
+    live: Mapping[str, Any] | None,
+    moved: Mapping[str, Any] | None,
+    step_size: int | None,
+) -> Iterator[str]:
+    steps = _steps(facts, live, moved, step_size)
+    if not steps:
+        return
+    size = "all" if step_size is None else step_size
+    how = "" if moved is not None else f", at step size {size}"
+    yield f"  steps to come{how}, if nothing changes:"
+    first = moved["step"] + 1 if moved is not None else 1
+    for number, step in enumerate(steps, first):
+        parts = [
+            f"{word} {ids(replicas)}"
+            for word, replicas in (("add", step["adding"]), ("drop", step["dropping"]))
+            if replicas
+        ]
+        yield f"    {number}. {ids(step['target'])}: {', '.join(parts) or 'order only'}"
+
+
+def _steps(
+    facts: Facts,
+    live: Mapping[str, Any] | None,
+    moved: Mapping[str, Any] | None,
+    step_size: int | None,
+) -> list[Mapping[str, Any]]:
+    if live is not None and moved is not None:
+        return list(live["steps_to_come"])
+    return [
+        {"target": list(s.target), "adding": list(s.adding), "dropping": list(s.dropping)}
+        for s in facts.steps(step_size)
+    ]
+
+
+# --- for programs ------------------------------------------------------------------------------
+
+
+def _document(
+    facts: Facts, live: Mapping[str, Any] | None, why_not: str | None, step_size: int | None
+) -> dict[str, Any]:
+    assignment, state, goal = facts.assignment, facts.state, facts.goal
+    known = state if isinstance(state, PartitionState) else None
+    moved = None if live is None else live["reassignment"]
+    blocked = None if live is None else live["not_accepted_because"]
+    if moved is not None:
+        blocked = moved["blocked_on"]
+    return {
+        "topic": facts.partition.topic,
+        "partition": facts.partition.partition,
+        "standing": facts.standing.value,
+        "replicas": list(assignment.replicas),
+        "adding_replicas": list(assignment.adding_replicas),
+        "removing_replicas": list(assignment.removing_replicas),
+        "leader": None if known is None else known.leader,
+        "isr": None if known is None else list(known.isr),
+        "state_problem": state if isinstance(state, str) else None,
+        "record_problem": goal if isinstance(goal, str) else None,
+        "original_replicas": list(goal.original)
+        if isinstance(goal, Goal) and goal.original is not None
+        else None,
+        "target_replicas": None if facts.target is None else list(facts.target),
+        "request": goal.request if isinstance(goal, Goal) else None,
+        "route": goal.route.value if isinstance(goal, Goal) else None,
+        "topic_is_being_deleted": facts.is_being_deleted,
+        "orphans": [
+            {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}
+            for o in facts.orphans
+        ],
+        "last_refusal": None
+        if facts.refusal is None
+        else {
+            "request": facts.refusal.request,
+            "entry": facts.refusal.entry,
+            "reason": facts.refusal.reason.value,
+            "detail": facts.refusal.detail,
+        },
+        "steps_to_come": _steps(facts, live, moved, step_size),
+        "blocked_on": blocked,
+        "what_to_do": None if blocked is None else advice_for(blocked["by"]),
+        "daemon": live,
+        "daemon_problem": why_not,
+    }

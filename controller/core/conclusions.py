@@ -1,0 +1,83 @@
+"""
+The end of a request: its outcome, once nothing of it is open, and the forgetting of old ones.
+
+What happened to each partition is durable already, in shards; the summary only adds up.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from controller.core.histories import Summary
+from controller.core.model import Instant, RequestId, Route
+from controller.core.records import Change, Decision, OutcomeForgottenRecord, OutcomeRecord
+from controller.core.view import ClusterView
+from controller.core.works import Request
+
+PARTS_PATIENCE_S = 600.0
+"""How long a request waits for parts that its client may never have written."""
+FORGOTTEN_AT_ONCE = 20
+
+
+def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
+    """Add up how a request ended."""
+    request = view.requests.get(name) or Request(Route.LEGACY, now, kind="legacy")
+    unix_s = view.unix_s(now)
+    created = [p.created_ms for p in request.parts.values()]
+    return Summary(
+        request=name,
+        kind=request.kind,
+        total=request.total,
+        done=request.done,
+        refused=tuple(request.refused),
+        fates=dict(request.fates),
+        reason=request.options.reason,
+        requested_by=request.options.requested_by,
+        submitted_ms=min(created, default=0),
+        ended_ms=0 if unix_s is None else int(unix_s * 1000),
+        moved_bytes=request.moved_bytes,
+    )
+
+
+def conclude(view: ClusterView, now: Instant) -> Decision:
+    """Write the outcome of every request that has come to its end, and forget the oldest."""
+    changes = [
+        Change((OutcomeRecord(summary_of(view, name, now)),))
+        for name, request in view.requests.items()
+        if _is_over(view, name, request, now)
+    ]
+    surplus = len(view.ended) - view.options.outcomes_kept
+    changes += [
+        Change((OutcomeForgottenRecord(name, view.ended[name].children),))
+        for name in islice(view.ended, min(max(surplus, 0), FORGOTTEN_AT_ONCE))
+    ]
+    return Decision(tuple(changes))
+
+
+def _is_over(  # noqa: PLR0911 - one return per rule
+    view: ClusterView, name: RequestId, request: Request, now: Instant
+) -> bool:
+    if request.open or request.has_ended or not (request.total or request.parts):
+        return False
+    if view.cancellation is not None:
+        # It still counts what it did to which request.
+        return False
+    match request.kind:
+        case "request":
+            if any(s.request == name for s in view.submissions.values()):
+                return False
+            is_whole = len(request.parts) >= request.options.parts
+            return is_whole or now >= request.since + PARTS_PATIENCE_S
+        case "legacy":
+            legacy = view.legacy
+            return view.legacy_read and (legacy is None or f"legacy-{legacy.czxid:016x}" != name)
+        case "queue":
+            queue = view.queue
+            return view.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
+        case "cancel":
+            # Usually it ends with its znode; an operator may have taken that away.
+            return view.cancellation_read and not any(
+                r.goal.cancelled_by == name for r in view.reassignments.values()
+            )
+        case _:
+            return False

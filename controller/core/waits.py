@@ -1,0 +1,154 @@
+"""
+What a reassignment waits for, also where no turn has looked at it yet.
+
+A turn notes why a partition cannot go on (``Reassignment.blocked``). Beyond the limits, without the
+role, or before an entry is accepted, nobody looks at the single partition: what it waits for then
+holds for all alike, and is told here. For telling only: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.eligibility import native_refusals
+from controller.core.gates import config_unknown, ids
+from controller.core.holds import request_hold, step_hold
+from controller.core.limits import in_flight_max
+from controller.core.model import (
+    NO_LEADER,
+    Blocked,
+    BlockedBy,
+    Instant,
+    PartitionState,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.phases import Pending
+from controller.core.tenures import hold_of
+from controller.core.view import ClusterView
+from controller.core.works import Reassignment
+
+IN_TURN = frozenset(
+    {
+        BlockedBy.LIMIT,
+        BlockedBy.LEADER_MOVES,
+        BlockedBy.DRAINING,
+        BlockedBy.KILL_SWITCH,
+        BlockedBy.PAUSED,
+        BlockedBy.WINDOW,
+        BlockedBy.INCOMPLETE,
+    }
+)
+"""Reasons that mean "others first", or that an operator wants it so: that is not being stalled."""
+
+
+def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
+    """Return that what ZooKeeper says of the partition is not known, and why."""
+    why = view.unreadable_topics.get(partition.topic)
+    if why is not None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be understood: {why}")
+    if partition in view.stateless:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "it has no state znode that can be understood")
+    return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+
+
+def leader_missing(state: PartitionState) -> Blocked:
+    """Return that the partition has no live leader, and who could be one."""
+    if state.leader != NO_LEADER:
+        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+    return Blocked(
+        BlockedBy.NO_LEADER, f"it has no leader: of its ISR ({ids(state.isr)}) nobody is live"
+    )
+
+
+class Waits:
+    """What the reassignments of one view wait for."""
+
+    def __init__(self, view: ClusterView, now: Instant) -> None:
+        """Find what holds up everything that is not in flight."""
+        self._view = view
+        self._now = now
+        self._held: dict[RequestId, Blocked | None] = {}
+        self.common = _common(view)
+        """What every partition waits for that has no step under way; None when they go on."""
+
+    def of(self, reassignment: Reassignment) -> Blocked | None:
+        """Return what an accepted reassignment waits for, None when it goes on."""
+        blocked = reassignment.blocked
+        if not isinstance(reassignment.phase, Pending):
+            return blocked
+        held = self._hold(reassignment)
+        if held is not None:
+            return held
+        if blocked is None or blocked.by in IN_TURN:
+            return self.common or blocked
+        return blocked
+
+    def _hold(self, reassignment: Reassignment) -> Blocked | None:
+        """Return what an operator holds it up by; a claim would change nothing about that."""
+        goal = reassignment.goal
+        if goal.rolls_back:
+            return None
+        if goal.request not in self._held:
+            self._held[goal.request] = request_hold(self._view, goal.request, self._now)
+        held = self._held[goal.request]
+        if held is None and self._view.kill_switch and not reassignment.begun:
+            return step_hold(self._view, reassignment, (), self._now)
+        return held
+
+    def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
+        """Return the entries of the legacy znode that are not accepted yet, and why not."""
+        legacy = self._view.legacy
+        for partition in () if legacy is None else legacy.entries:
+            blocked = self.of_entry(partition)
+            if blocked is not None:
+                yield partition, blocked
+
+    def of_entry(self, partition: TopicPartition) -> Blocked | None:
+        """Return why a plan's entry is not accepted, None if it is or there is no such entry."""
+        view = self._view
+        entries = {} if view.legacy is None else view.legacy.entries
+        if partition not in entries or partition in view.reassignments:
+            return None
+        if view.tenure is None:
+            return self.common
+        topic = view.topics.get(partition.topic)
+        if topic is None or topic.stale:
+            return state_unknown(view, partition)
+        if partition.topic not in view.configs:
+            return config_unknown(view, partition.topic)
+        return None
+
+
+def since_of(reassignment: Reassignment) -> Instant:
+    """Return since when a reassignment waits for what it waits for."""
+    noted = reassignment.blocked_since
+    return reassignment.phase_since if noted is None else noted
+
+
+def _common(view: ClusterView) -> Blocked | None:
+    if not view.leading:
+        # Another daemon does, and tells.
+        return None
+    if view.tenure is None:
+        return _role(view)
+    held = hold_of(view)
+    if held is not None:
+        return held
+    cap = in_flight_max(view)
+    if view.in_flight >= cap:
+        return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
+    return None
+
+
+def _role(view: ClusterView) -> Blocked:
+    """Return why we are not the controller."""
+    refusals = native_refusals(view)
+    if refusals:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, refusals[0])
+    held = hold_of(view)
+    if held is not None:
+        return held
+    if not view.is_warm:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+    return Blocked(BlockedBy.CONTROLLER_ROLE, "the role is being claimed")

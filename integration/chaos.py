@@ -1,0 +1,307 @@
+"""
+``make chaos``: a random campaign on real brokers. Plans and faults from one seed, under load.
+
+It ends with everything healed and a verdict: exit code 0 only if every plan came to its end, every
+acknowledged record can be read, and nothing is left over. The seed decides what is drawn, not what
+happens: how far a copy is when a broker dies is up to the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from kazoo.exceptions import KazooException
+
+from integration.campaigns import Plan, Planner, out_of_sync, remains
+from integration.cluster import Cluster, ClusterOptions
+from integration.faults import ClusterFaults, DaemonFaults, Fault
+from integration.fleets import Fleet
+from integration.jars import classpath
+from integration.laws import broken_laws
+from integration.plans import UNLIMITED, fill, limit_copies
+from integration.processes import exit_on_sigterm
+from integration.servers import BrokerOptions
+from integration.traffic import Traffic, audit, read_everything
+from integration.transactions import writes
+from integration.waiting import GaveUpError, eventually
+
+TOPICS: Final = {"orders": 6, "payments": 6, "clicks": 6}
+RECORDS_PER_S: Final = 300.0
+GIVE_UP_AFTER_S: Final = 300.0
+"""Longer than any fault: a record that is given up would prove nothing."""
+PATIENCE_S: Final = 150.0
+"""How long a plan may take amid faults before they pause, and how long it then may still take."""
+SYNC_WITHIN_S: Final = 120.0
+"""How long replicas may stay out of sync while the cluster below is whole."""
+END_WITHIN_S: Final = 240.0
+"""Orphans that a tenure could not delete are tried again after a minute."""
+_TICK_S: Final = 0.25
+
+
+class Slot:
+    """
+    A place that breaks now and then, and is whole in between.
+
+    Args:
+        draw: Breaks something.
+        may_break: Whether it may break now.
+        dice: Where chance comes from.
+        tell: Takes what happens, in words.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[], Fault],
+        may_break: Callable[[], bool],
+        dice: random.Random,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.whole_since = time.monotonic()
+        self._draw = draw
+        self._may_break = may_break
+        self._dice = dice
+        self._tell = tell
+        self._fault: Fault | None = None
+        self._due = time.monotonic() + 5.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is broken."""
+        return self._fault is None
+
+    def turn(self) -> None:
+        """Break or mend what is due."""
+        if time.monotonic() < self._due:
+            return
+        if self._fault is not None:
+            self.mend()
+        elif self._may_break():
+            self._fault = self._draw()
+            self.counts[self._fault.kind] += 1
+            self._due = time.monotonic() + self._fault.lasts_s
+            self._tell(f"fault  {self._fault.told}, for {self._fault.lasts_s:.1f} s")
+
+    def mend(self) -> None:
+        """Mend what is broken; the next fault comes after a while."""
+        if self._fault is None:
+            return
+        fault, self._fault = self._fault, None
+        fault.mend()
+        self._tell(f"mended {fault.kind}")
+        self.whole_since = time.monotonic()
+        self._due = time.monotonic() + self._dice.uniform(2.0, 12.0)
+
+
+class Campaign:
+    """
+    One campaign.
+
+    Args:
+        cluster: With everything that can break.
+        seed: Decides what is drawn.
+    """
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self._cluster = cluster
+        self._began = time.monotonic()
+        # One stream for each: what is drawn of one does not hang on how fast another is.
+        self.fleet = Fleet(cluster, cluster.directory / "daemons", random.Random(f"{seed} fleet"))
+        self._planner = Planner(cluster, TOPICS, random.Random(f"{seed} plans"))
+        dice = random.Random(f"{seed} cluster")
+        below = ClusterFaults(cluster, dice)
+        self._below = Slot(below.draw, self._is_in_sync, dice, self.say)
+        dice = random.Random(f"{seed} daemons")
+        self._above = Slot(
+            DaemonFaults(cluster, self.fleet, dice).draw, lambda: True, dice, self.say
+        )
+        self._plan: Plan | None = None
+        self.problems: list[str] = []
+        self.plans = self.moved = self.refused = 0
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How many faults there were, by kind."""
+        return self._below.counts + self._above.counts
+
+    def say(self, text: str) -> None:
+        """Tell what happens, with the seconds since the beginning."""
+        print(f"{time.monotonic() - self._began:7.1f} s  {text}", flush=True)
+
+    def run(self, seconds: float) -> None:
+        """Break and mend for so long, then heal everything and await the end of the last plan."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.problems:
+            try:
+                self._turn()
+            except KazooException as error:
+                self.say(f"ZooKeeper does not answer: {type(error).__name__}")
+            time.sleep(_TICK_S)
+        self._heal()
+        self._await_plan()
+
+    def _turn(self) -> None:
+        self._follow_plan()
+        self._above.turn()
+        self._below.turn()
+        if not self._below.is_whole:
+            return
+        if time.monotonic() > self._below.whole_since + SYNC_WITHIN_S and not self._is_in_sync():
+            self.problems += out_of_sync(self._cluster, TOPICS)
+
+    def _follow_plan(self) -> None:
+        if self._plan is None:
+            self._plan = self._planner.submit()
+            if self._plan is not None:
+                count = len(self._plan.targets)
+                self.say(f"plan {self._plan.number} of {count} partitions is submitted")
+            return
+        end = self._planner.ended(self._plan)
+        if end is None:
+            if self._plan.age_s > PATIENCE_S:
+                self.say(f"plan {self._plan.number} takes long: everything is healed")
+                self._heal()
+                self._await_plan()
+            return
+        self.say(f"plan {self._plan.number} ended after {self._plan.age_s:.1f} s")
+        for line in end.refused:
+            self.say(f"  refused {line}")
+        self.plans += 1
+        self.moved += end.moved
+        self.refused += len(end.refused)
+        self.problems += end.wrong
+        self._plan = None
+
+    def _await_plan(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self._plan is not None and not self.problems:
+            plan = self._plan
+            if time.monotonic() > deadline:
+                self.problems.append(f"plan {plan.number} is stuck though everything is whole")
+                return
+            if self._planner.ended(plan) is not None:
+                self._follow_plan()
+                return
+            time.sleep(_TICK_S)
+
+    def _heal(self) -> None:
+        self._below.mend()
+        self._above.mend()
+        self._cluster.heal()
+        limit_copies(self._cluster, (), UNLIMITED)
+        self.fleet.thaw()
+        self.fleet.replace_dead()
+
+    def _is_in_sync(self) -> bool:
+        return not out_of_sync(self._cluster, TOPICS)
+
+
+def prepare(cluster: Cluster) -> None:
+    """Create the topics with something to copy in them."""
+    brokers = list(cluster.brokers)
+    for shift, (topic, count) in enumerate(TOPICS.items()):
+        assignment = {
+            n: [brokers[(n + shift + k) % len(brokers)] for k in range(3)] for n in range(count)
+        }
+        cluster.create_topic(topic, assignment, {"min.insync.replicas": "2"})
+        fill(cluster, [(topic, n) for n in range(count)])
+    limit_copies(cluster, TOPICS, UNLIMITED)
+
+
+def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
+    """Run a campaign to its verdict; return every problem in words."""
+    prepare(cluster)
+    campaign = Campaign(cluster, seed)
+    campaign.fleet.start()
+    with Traffic(
+        cluster.bootstrap_servers,
+        TOPICS,
+        records_per_s=RECORDS_PER_S,
+        give_up_after_s=GIVE_UP_AFTER_S,
+    ) as traffic:
+        campaign.run(minutes * 60)
+        problems = campaign.problems
+        try:
+            eventually(
+                lambda: not remains(cluster, TOPICS),
+                within_s=END_WITHIN_S,
+                every_s=1.0,
+                tolerating=(KazooException,),
+            )
+        except GaveUpError:
+            problems += remains(cluster, TOPICS)
+        traffic.stop()
+    problems += campaign.fleet.stop()
+    problems += campaign.fleet.complaints()
+    problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
+    problems += broken_laws(writes(cluster))
+    # Keys below zero are the ballast.
+    readable = [r for r in read_everything(cluster.bootstrap_servers, TOPICS) if r.key >= 0]
+    found = audit(traffic.acknowledged, readable)
+    problems += [f"acknowledged and lost: {record}" for record in found.missing[:10]]
+    problems += [f"twice: {record}" for record in found.duplicates[:10]]
+    given_up = sum(traffic.failed.values())
+    print(f"\nseed {seed}, {minutes:g} minutes")
+    print(f"plans ended         {campaign.plans}")
+    print(f"partitions moved    {campaign.moved}, refused {campaign.refused}")
+    print(f"faults              {campaign.faults.total()}")
+    for kind, count in sorted(campaign.faults.items()):
+        print(f"  {kind:<24}{count}")
+    print(f"records             {found.acknowledged} acknowledged, {len(found.missing)} lost,")
+    print(f"                    {len(found.duplicates)} twice, {given_up} given up")
+    print(f"longest pause       {traffic.longest_pause_s:.1f} s of one partition")
+    return problems
+
+
+def keep_logs(cluster: Cluster, seed: int) -> Path:
+    """Copy every log and ZooKeeper's data out of a directory that is about to go."""
+    kept = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
+    shutil.copytree(
+        cluster.directory,
+        kept,
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("data-*"),
+    )
+    return kept
+
+
+def main() -> int:
+    """Run a campaign and clean up, whatever happens."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(100_000))
+    asked = parser.parse_args()
+    exit_on_sigterm()
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # ZooKeeper goes away on purpose
+    classpath()
+    options = ClusterOptions(zookeepers=3, broker=BrokerOptions(log_dirs=2, linked=True))
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster.running(options))
+        print(f"seed {asked.seed}, {asked.minutes:g} minutes", flush=True)
+        try:
+            problems = conduct(cluster, asked.seed, asked.minutes)
+        except BaseException:
+            print(f"logs are kept in {keep_logs(cluster, asked.seed)}", flush=True)
+            raise
+        if problems:
+            print("\nproblems:")
+            for problem in problems:
+                print(f"  {problem}")
+            print(f"logs are kept in {keep_logs(cluster, asked.seed)}")
+    print("clean" if not problems else f"{len(problems)} problems: not clean")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

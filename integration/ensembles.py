@@ -1,0 +1,75 @@
+"""ZooKeeper servers that are one service, and the end of a session by somebody else's hand."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from integration.ports import LOCALHOST, ReservedPort
+from integration.servers import ZooKeeperServer
+
+_PASSWORD_BYTES: Final = 16
+_SECRET: Final = 0xB3415C00
+"""``ZooKeeperServer.superSecret``: from it and the id a session's password is derived."""
+
+
+def ensemble(directory: Path, size: int) -> list[ZooKeeperServer]:
+    """Return so many ZooKeeper servers that know each other; a single one is standalone."""
+    if size == 1:
+        return [ZooKeeperServer(directory / "zookeeper")]
+    # Held as long as the servers: nobody else gets the ports while one of them is down.
+    peers = [(ReservedPort(), ReservedPort()) for _ in range(size)]
+    members = {
+        f"server.{n}": f"{LOCALHOST}:{quorum.number}:{election.number}"
+        for n, (quorum, election) in enumerate(peers, 1)
+    }
+    settings = {**members, "initLimit": "20", "syncLimit": "10"}  # ticks
+    return [_Member(directory, n, settings, ports) for n, ports in enumerate(peers, 1)]
+
+
+class _Member(ZooKeeperServer):
+    """One server of an ensemble."""
+
+    def __init__(
+        self,
+        directory: Path,
+        number: int,
+        settings: dict[str, str],
+        peers: tuple[ReservedPort, ReservedPort],
+    ) -> None:
+        name = f"zookeeper-{number}"
+        super().__init__(directory / name, name=name, extra=settings)
+        self._peers = peers
+        self.data_directory.mkdir()
+        (self.data_directory / "myid").write_text(f"{number}\n")
+
+
+def expire_session(hosts: str, session: int) -> None:
+    """
+    End a session that somebody else has, whose client is told that it expired.
+
+    A second client attaches to it, with the password ZooKeeper gave the first, and closes it.
+
+    Args:
+        hosts: Connect string.
+        session: Its id, such as the owner of an ephemeral znode.
+    """
+    twin = KazooClient(hosts=hosts, timeout=4.0, client_id=(session, _password(session)))
+    twin.start(timeout=30)
+    attached, _password_again = twin.client_id
+    twin.stop()
+    twin.close()
+    assert attached == session, f"attached to session {attached:#x} instead of {session:#x}"
+
+
+def _password(session: int) -> bytes:
+    """Return what ``java.util.Random`` gives for the secret and the id, as ZooKeeper asks it."""
+    state = (session ^ _SECRET ^ 0x5DEECE66D) & (1 << 48) - 1
+    password = b""
+    while len(password) < _PASSWORD_BYTES:
+        state = state * 0x5DEECE66D + 0xB & (1 << 48) - 1
+        password += struct.pack("<I", state >> 16)
+    return password

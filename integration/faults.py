@@ -1,0 +1,229 @@
+"""
+The faults of a random campaign: what breaks, for how long, and what mends it.
+
+Two kinds of place can break at the same time: the daemons, and the cluster below them. Of the
+cluster only one part is broken at once (a broker, one of its disks, its link to the daemon, or
+ZooKeeper): that is what replicas with min.insync.replicas 2 promise to survive.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from kazoo.exceptions import KazooException, NoNodeError
+
+from integration.cluster import Cluster
+from integration.daemon import Daemon
+from integration.ensembles import expire_session
+from integration.fleets import Fleet
+from integration.servers import Broker, ZooKeeperServer
+from integration.tenures import CONTROLLER_ID
+from integration.waiting import eventually
+
+
+class Fault(NamedTuple):
+    """Something that has just been broken."""
+
+    kind: str
+    told: str
+    lasts_s: float
+    mend: Callable[[], None]
+
+
+class ClusterFaults:
+    """
+    What breaks below the daemons.
+
+    Args:
+        cluster: With an ensemble, linked brokers and two disks each.
+        dice: Where chance comes from.
+    """
+
+    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
+        self._cluster = cluster
+        self._dice = dice
+
+    def draw(self) -> Fault:
+        """Break something."""
+        broker = self._dice.choice(list(self._cluster.brokers.values()))
+        server = self._dice.choice(self._cluster.zookeepers)
+        kinds: list[Callable[[], Fault]] = [
+            lambda: self._broker_killed(broker),
+            lambda: self._broker_killed(self._special_broker() or broker),
+            lambda: self._broker_stopped(broker),
+            lambda: self._broker_frozen(broker),
+            lambda: self._disk_failed(broker),
+            lambda: self._disk_failed(self._special_broker() or broker),
+            lambda: self._link_refused(broker),
+            lambda: self._link_swallows(broker),
+            lambda: self._member_killed(server),
+            lambda: self._ensemble_leader_killed(server),
+            self._ensemble_restarted,
+        ]
+        return self._dice.choice(kinds)()
+
+    def _special_broker(self) -> Broker | None:
+        """Return a broker that receives a copy now, if there is one."""
+        receiving = sorted(self._receiving())
+        return self._cluster.brokers[self._dice.choice(receiving)] if receiving else None
+
+    def _receiving(self) -> Iterator[int]:
+        for topic in self._cluster.zk.get_children("/brokers/topics"):
+            for replicas in (self._cluster.topic(topic) or {}).get("adding_replicas", {}).values():
+                yield from replicas
+
+    def _broker_killed(self, broker: Broker) -> Fault:
+        broker.kill()
+        return Fault(
+            "broker killed", f"{broker.name} is killed", self._some_s(), self._start(broker)
+        )
+
+    def _broker_stopped(self, broker: Broker) -> Fault:
+        broker.stop()
+        return Fault("broker stopped", f"{broker.name} stops", self._some_s(), self._start(broker))
+
+    def _broker_frozen(self, broker: Broker) -> Fault:
+        broker.freeze()
+
+        def mend() -> None:
+            broker.thaw()
+            self._await_registered(broker)
+
+        return Fault("broker frozen", f"{broker.name} hangs", self._some_s(), mend)
+
+    def _disk_failed(self, broker: Broker) -> Fault:
+        failed = broker.fail_disk(self._dice.randrange(len(broker.log_dirs)))
+
+        def mend() -> None:
+            broker.stop()
+            broker.repair_disks()
+            self._start(broker)()
+
+        return Fault("disk failed", f"{broker.name} loses {failed.name}", self._some_s(), mend)
+
+    def _link_refused(self, broker: Broker) -> Fault:
+        link = broker.link
+        assert link is not None
+        link.refuse()
+        told = f"connections of daemons to {broker.name} break"
+        return Fault("link refused", told, self._some_s(), link.mend)
+
+    def _link_swallows(self, broker: Broker) -> Fault:
+        link = broker.link
+        assert link is not None
+        link.swallow()
+        told = f"what daemons send to {broker.name} goes nowhere"
+        return Fault("link black hole", told, self._some_s(), link.mend)
+
+    def _member_killed(self, server: ZooKeeperServer) -> Fault:
+        server.kill()
+        return Fault("zookeeper killed", f"{server.name} is killed", self._some_s(), server.start)
+
+    def _ensemble_leader_killed(self, otherwise: ZooKeeperServer) -> Fault:
+        leading = [server for server in self._cluster.zookeepers if server.mode() == "leader"]
+        leader = leading[0] if leading else otherwise
+        leader.kill()
+        told = f"{leader.name}, which leads, is killed"
+        return Fault("zookeeper leader killed", told, self._some_s(), leader.start)
+
+    def _ensemble_restarted(self) -> Fault:
+        for server in self._cluster.zookeepers:
+            server.kill()
+        told = "every ZooKeeper is killed"
+        return Fault("zookeeper restarted", told, 0.0, self._cluster.start_zookeepers)
+
+    def _start(self, broker: Broker) -> Callable[[], None]:
+        def mend() -> None:
+            broker.start()
+            self._await_registered(broker)
+
+        return mend
+
+    def _await_registered(self, broker: Broker) -> None:
+        eventually(
+            lambda: self._cluster.is_registered(broker.broker_id),
+            within_s=60,
+            what=f"{broker.name} is registered",
+        )
+
+    def _some_s(self) -> float:
+        return self._dice.uniform(1.0, 15.0)
+
+
+class DaemonFaults:
+    """
+    What happens to the daemons and to their role.
+
+    Args:
+        cluster: Where they work.
+        fleet: The daemons.
+        dice: Where chance comes from.
+    """
+
+    def __init__(self, cluster: Cluster, fleet: Fleet, dice: random.Random) -> None:
+        self._cluster = cluster
+        self._fleet = fleet
+        self._dice = dice
+
+    def draw(self) -> Fault:
+        """Break something."""
+        one = self._fleet.leader() or self._dice.choice(self._fleet.daemons)
+        kinds: list[Callable[[], Fault]] = [
+            lambda: self._killed("daemon killed", [one]),
+            lambda: self._killed(
+                "standby killed", [d for d in self._fleet.daemons if d is not one]
+            ),
+            lambda: self._killed("all daemons killed", self._fleet.daemons),
+            lambda: self._stopped(one),
+            lambda: self._frozen(one),
+            self._expired,
+            self._seized,
+        ]
+        return self._dice.choice(kinds)()
+
+    def _killed(self, kind: str, daemons: Sequence[Daemon]) -> Fault:
+        for daemon in daemons:
+            daemon.kill()
+        names = " and ".join(daemon.name for daemon in daemons)
+        return Fault(kind, f"{names} killed", self._some_s(), self._fleet.replace_dead)
+
+    def _stopped(self, daemon: Daemon) -> Fault:
+        code = daemon.stop()
+        assert code == 0, f"{daemon.name} ended with {code}:\n{daemon.log_tail()}"
+        return Fault(
+            "daemon stopped", f"{daemon.name} stops", self._some_s(), self._fleet.replace_dead
+        )
+
+    def _frozen(self, daemon: Daemon) -> Fault:
+        daemon.freeze()
+        return Fault("daemon frozen", f"{daemon.name} hangs", self._some_s(), daemon.thaw)
+
+    def _expired(self) -> Fault:
+        holder = self._holder()
+        if holder is None:
+            return self._seized()
+        expire_session(self._cluster.zookeeper_connect, holder)
+        return Fault("session expired", "the daemon's session expires", 0.0, _nothing)
+
+    def _seized(self) -> Fault:
+        try:
+            self._cluster.zk.delete("/controller")
+        except (NoNodeError, KazooException):
+            return Fault("role seized", "nobody has the role", 0.0, _nothing)
+        return Fault("role seized", "the role is taken from whoever has it", 0.0, _nothing)
+
+    def _holder(self) -> int | None:
+        """Return the session of a daemon that is the controller, None when a broker is."""
+        stat = self._cluster.zk.exists("/controller")
+        if stat is None or self._cluster.controller() != CONTROLLER_ID:
+            return None
+        return int(stat.ephemeralOwner)
+
+    def _some_s(self) -> float:
+        return self._dice.uniform(0.5, 12.0)
+
+
+def _nothing() -> None:
+    """Mend what mends itself."""

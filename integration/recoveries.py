@@ -1,0 +1,226 @@
+"""
+The proof of recovery on real brokers: daemons that die at a boundary, and what takes over.
+
+The simulation (``tests/sim/recoveries``) has every cell of the table; here the same cells run under
+a producer that counts what was acknowledged. What is judged is read from ZooKeeper, the disks and
+the daemons' logs.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kazoo.exceptions import KazooException
+
+from controller.reactor.boundaries import Boundary
+from integration.cluster import Cluster
+from integration.daemon import Daemon
+from integration.plans import (
+    LEGACY_PLAN,
+    Targets,
+    await_broker_controller,
+    goals,
+    holders,
+    is_reassigning,
+    orphans,
+)
+from integration.traffic import Traffic, audit, read_everything
+from integration.waiting import eventually
+
+SESSION_S: Final = 2
+"""ZooKeeper session timeout of the daemons here: many die, and each is waited for."""
+OPTIONS: Final = (
+    "--zookeeper-session-timeout",
+    str(SESSION_S),
+    "--tenure-linger",
+    "1",
+    "--max-partitions-in-flight",
+    "2",
+)
+DIES_WITHIN_S: Final = 60.0
+ENDS_WITHIN_S: Final = 90.0
+
+
+class Hand(StrEnum):
+    """Who takes over from a daemon that died."""
+
+    RESTARTED = "restarted"
+    STANDBY = "standby"
+    KAFKA = "kafka-then-a-daemon"
+    """Judged when Kafka's controller has nothing left to do, and again after a later daemon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A plan whose way leads over a boundary, and what has to happen to the cluster for that."""
+
+    name: str
+    boundaries: tuple[Boundary, ...]
+    replicas: Sequence[int] = (1, 2, 3)
+    targets: Mapping[int, Sequence[int]]
+    options: tuple[str, ...] = ()
+
+
+STEPWISE: Final = Shape(
+    name="one",
+    boundaries=(
+        Boundary.CLAIMED,
+        Boundary.LIVE_BROKERS_TOLD,
+        Boundary.BEFORE_ACCEPTED,
+        Boundary.ACCEPTED,
+        Boundary.BEFORE_A1,
+        Boundary.A1_WRITTEN,
+        Boundary.UNLISTED,
+        Boundary.A2_LEADER_TOLD,
+        Boundary.A2_FOLLOWER_TOLD,
+        Boundary.A2_UPDATE_METADATA_SENT,
+        Boundary.SYNCED,
+        Boundary.NEXT_STEP_WRITTEN,
+        Boundary.EXCLUSION_ACKNOWLEDGED,
+        Boundary.B4_STOP_REPLICA_SENT,
+        Boundary.B5_DELETE_SENT,
+        Boundary.B5_ACKNOWLEDGED,
+        Boundary.DROPPED,
+        Boundary.B6_WRITTEN,
+        Boundary.B8_UPDATE_METADATA_SENT,
+        Boundary.PLAN_ENDED,
+    ),
+    targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
+)
+AT_ONCE: Final = Shape(
+    name="all",
+    boundaries=(
+        Boundary.B3_WRITTEN,
+        Boundary.B3_LEADER_TOLD,
+        Boundary.B3_UPDATE_METADATA_SENT,
+    ),
+    targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
+    options=("--step-size", "all"),
+)
+GROWING: Final = Shape(
+    name="grow",
+    boundaries=(Boundary.B8_LEADER_TOLD,),
+    replicas=(1, 2),
+    targets={0: (1, 2, 3)},
+)
+YIELDING: Final = Shape(
+    name="yield",
+    boundaries=(Boundary.STEP_ENDED,),
+    targets={0: (5, 4, 3)},
+)
+RESUMING: Final = Shape(
+    name="again",
+    boundaries=(Boundary.A1_REPEATED,),
+    targets={0: (5, 4, 3), 1: (5, 1, 4)},
+)
+ORPHANING: Final = Shape(
+    name="dead",
+    boundaries=(Boundary.ORPHAN_RECORDED, Boundary.ORPHAN_DELETE_SENT, Boundary.ORPHAN_ENDED),
+    targets={0: (1, 4, 5)},
+)
+SHAPES: Final = (STEPWISE, AT_ONCE, GROWING, YIELDING, RESUMING, ORPHANING)
+
+
+def await_death(daemon: Daemon, *, within_s: float = DIES_WITHIN_S) -> None:
+    """Wait until a daemon died, and make sure that it did at its boundary."""
+    eventually(
+        lambda: not daemon.is_alive,
+        within_s=within_s,
+        every_s=0.02,
+        what=lambda: f"{daemon.name} dies at its boundary; its log ends with\n{daemon.log_tail()}",
+    )
+    assert daemon.wait(1.0) == -signal.SIGKILL, daemon.log_tail()
+    assert daemon.is_sprung(), daemon.log_tail()
+
+
+@contextmanager
+def nothing_lost(cluster: Cluster, partitions: Mapping[str, int]) -> Iterator[Traffic]:
+    """Produce meanwhile; at the end all partitions take records and none acknowledged is lost."""
+    with Traffic(cluster.bootstrap_servers, partitions) as traffic:
+        eventually(lambda: len(traffic.acknowledged) > 100, within_s=30)
+        yield traffic
+        stuck = {(topic, n) for topic, count in partitions.items() for n in range(count)}
+        before = len(traffic.acknowledged)
+
+        def flows() -> bool:
+            seen = {(r.topic, r.partition) for r in traffic.acknowledged[before:]}
+            return stuck <= seen
+
+        eventually(flows, within_s=30, what="every partition takes records")
+        traffic.stop()
+    assert traffic.failed == {}
+    found = read_everything(cluster.bootstrap_servers, partitions)
+    judged = audit(traffic.acknowledged, found)
+    assert judged.is_clean, judged
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a dead daemon left in ZooKeeper."""
+
+    goals: set[str]
+    orphans: set[str]
+    promised: Mapping[int, list[int]]
+    """The replicas that Kafka's controller makes of it, by partition."""
+
+    @classmethod
+    def behind(cls, cluster: Cluster, topic: str) -> Left:
+        """Read it; before the dead daemon's session ends, nobody else writes."""
+        plan = cluster.read(LEGACY_PLAN) or {"partitions": []}
+        listed = {
+            entry["partition"]: entry["replicas"]
+            for entry in plan["partitions"]
+            if entry["topic"] == topic
+        }
+        content = cluster.topic(topic) or {}
+        removing = content.get("removing_replicas", {})
+        promised = {
+            int(n): listed.get(int(n), [r for r in replicas if r not in removing.get(n, [])])
+            for n, replicas in content["partitions"].items()
+        }
+        return cls(goals(cluster), orphans(cluster), promised)
+
+
+def judge_kafkas_end(cluster: Cluster, topic: str, left: Left) -> None:
+    """Wait until Kafka's controller made of the znodes what they said, and left our records."""
+    await_broker_controller(cluster, within_s=SESSION_S + 15)
+
+    def is_ended() -> bool:
+        return not is_reassigning(cluster, topic) and all(
+            cluster.replicas(topic, n) == replicas and cluster.isr(topic, n) == set(replicas)
+            for n, replicas in left.promised.items()
+        )
+
+    def seen() -> str:
+        found = {n: (cluster.replicas(topic, n), cluster.isr(topic, n)) for n in left.promised}
+        return f"Kafka's controller ends with {dict(left.promised)}; there is {found}"
+
+    eventually(is_ended, within_s=60, what=seen, tolerating=(KazooException,))
+    assert goals(cluster) == left.goals
+    assert orphans(cluster) == left.orphans
+    recorded = {name.partition("/")[2] for name in left.orphans} | left.goals
+
+    def stray() -> set[str]:
+        return {
+            f"{broker}/{topic}-{n}"
+            for n, replicas in left.promised.items()
+            if f"{topic}-{n}" not in recorded
+            for broker in holders(cluster, topic, n) - set(replicas)
+        }
+
+    eventually(lambda: not stray(), within_s=30, what=lambda: f"no stray directory: {stray()}")
+
+
+def options_of(shape: Shape) -> tuple[str, ...]:
+    """Return the options of the daemons that carry out the shape's plan."""
+    return (*OPTIONS, *shape.options)
+
+
+def targets_of(shape: Shape, topic: str) -> Targets:
+    """Return the shape's plan for a topic."""
+    return {(topic, n): replicas for n, replicas in shape.targets.items()}

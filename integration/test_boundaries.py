@@ -1,0 +1,173 @@
+"""
+Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
+
+Every boundary of ``controller.reactor.boundaries`` is tried with every hand. Smoke tests are one
+row of that table and two chains, in which daemons die at one boundary after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Final
+
+import pytest
+
+from controller.reactor.boundaries import Boundary
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon
+from integration.plans import LEGACY_PLAN, Daemons, await_end, goals, plan_of, submit
+from integration.recoveries import (
+    AT_ONCE,
+    DIES_WITHIN_S,
+    ENDS_WITHIN_S,
+    ORPHANING,
+    RESUMING,
+    SHAPES,
+    STEPWISE,
+    YIELDING,
+    Hand,
+    Left,
+    Shape,
+    await_death,
+    judge_kafkas_end,
+    nothing_lost,
+    options_of,
+    targets_of,
+)
+from integration.tenures import strike
+from integration.waiting import eventually
+
+SAFE: Final = {"min.insync.replicas": "2"}
+ROW: Final = Boundary.EXCLUSION_ACKNOWLEDGED
+"""The row that is a smoke test: the leader knows who is dropped, nothing is deleted yet."""
+ALIVE: Final = 3
+"""Daemons of a chain that run at a time: the one that dies next, and who takes over."""
+CELLS: Final = [
+    pytest.param(
+        shape,
+        boundary,
+        hand,
+        id=f"{shape.name}-{boundary}-{hand}",
+        marks=[pytest.mark.smoke] if boundary is ROW else [],
+    )
+    for shape in SHAPES
+    for boundary in shape.boundaries
+    for hand in Hand
+]
+
+
+class Scene:
+    """A topic, a plan for it, and the daemon that dies on its way."""
+
+    def __init__(
+        self, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, shape: Shape
+    ) -> None:
+        self.topic = make_topic(dict.fromkeys(shape.targets, shape.replicas), SAFE)
+        self.targets = targets_of(shape, self.topic)
+        self._cluster, self._make_topic, self._daemons = cluster, make_topic, daemons
+        self._shape = shape
+
+    def start(self, boundary: Boundary | None = None) -> Daemon:
+        """Start a daemon, to die at a boundary or to live."""
+        ambush = None if boundary is None else ("die", boundary)
+        return self._daemons.start(*options_of(self._shape), ambush=ambush)
+
+    def die_at(self, boundary: Boundary, hand: Hand) -> None:
+        """Submit the plan and let a daemon die; a standby, if that is the hand, is running then."""
+        other = self._make_topic({0: (1, 2)}) if self._shape is YIELDING else ""
+        if self._shape is ORPHANING:
+            strike(self._cluster, 2, 3)
+            eventually(lambda: self._cluster.isr(self.topic, 0) == {1}, within_s=20)
+        if self._shape in (YIELDING, RESUMING):
+            self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
+        first = self.start(Boundary.A1_WRITTEN) if self._shape is RESUMING else None
+        doomed = self.start(boundary)
+        if hand is Hand.STANDBY:
+            self.start()
+        submit(self._cluster, plan_of(self.targets))
+        if first is not None:
+            await_death(first)
+        elif self._shape is YIELDING:
+            self._delete(other)
+        elif self._shape is ORPHANING and boundary is not Boundary.ORPHAN_RECORDED:
+            eventually(lambda: not is_planned(self._cluster), within_s=DIES_WITHIN_S)
+            self._cluster.start_brokers(2, 3)
+        await_death(doomed)
+        self._cluster.brokers[5].thaw()
+
+    def _delete(self, topic: str) -> None:
+        """Queue a topic for deletion while the first step waits for its copy; then let that go."""
+        eventually(
+            lambda: (self._cluster.topic(self.topic) or {}).get("adding_replicas"),
+            within_s=DIES_WITHIN_S,
+            every_s=0.02,
+            what="a step is in flight",
+        )
+        self._cluster.zk.create(f"/admin/delete_topics/{topic}", b"")
+        self._cluster.brokers[5].thaw()
+
+
+@pytest.mark.parametrize(("shape", "boundary", "hand"), CELLS)
+def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # noqa: PLR0913, PLR0917 - fixtures
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    daemons: Daemons,
+    shape: Shape,
+    boundary: Boundary,
+    hand: Hand,
+) -> None:
+    """Kill -9 of itself, then the hand: every target, no stray directory, nothing of ours left."""
+    scene = Scene(cluster, make_topic, daemons, shape)
+    with nothing_lost(cluster, {scene.topic: len(scene.targets)}):
+        scene.die_at(boundary, hand)
+        if hand is Hand.KAFKA:
+            judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
+        if hand is not Hand.STANDBY:
+            scene.start()
+        cluster.start_brokers(*(n for n, b in cluster.brokers.items() if not b.is_alive))
+        await_end(cluster, scene.targets, within_s=ENDS_WITHIN_S, any_leader=True)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
+def test_daemons_die_at_one_boundary_after_the_other(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, shape: Shape
+) -> None:
+    """Each takes up what the one before left, and dies as well; the last one finishes."""
+    there = dict.fromkeys(range(4), (5, 4, 3))
+    back = dict.fromkeys(range(4), (1, 2, 3))
+    topic = make_topic(back, SAFE)
+    plans = deque([there, back])
+    left = deque(shape.boundaries)
+    running: list[Daemon] = []
+
+    def go_on() -> bool:
+        """Replace the dead and hand in the next plan where the last is done; whether all died."""
+        for daemon in [d for d in running if not d.is_alive]:
+            await_death(daemon)
+            running.remove(daemon)
+        while left and len(running) < ALIVE:
+            daemon = daemons.make(*options_of(shape), ambush=("die", left.popleft()))
+            daemon.spawn()
+            running.append(daemon)
+        if running and not is_planned(cluster):
+            submit(cluster, plan_of({(topic, n): to for n, to in plans[0].items()}))
+            plans.rotate()
+        return not running
+
+    with nothing_lost(cluster, {topic: 4}):
+        eventually(go_on, within_s=DIES_WITHIN_S * math.sqrt(len(left)), every_s=0.05)
+        daemons.start(*options_of(shape))
+        await_end(
+            cluster,
+            {(topic, n): to for n, to in plans[-1].items()},
+            within_s=ENDS_WITHIN_S,
+            any_leader=True,
+        )
+
+
+def is_planned(cluster: Cluster) -> bool:
+    """Return whether anything of a plan is left."""
+    return cluster.zk.exists(LEGACY_PLAN) is not None or bool(goals(cluster))

@@ -1,0 +1,84 @@
+"""ZooKeeper ends the daemon's session, or is gone for a while, in the middle of a plan."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.exceptions import KazooException
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.ensembles import expire_session
+from integration.plans import Daemons, await_tenure
+from integration.tenures import CONTROLLER_ID, controller_epoch
+from integration.trials import STEPS, a_plan, adding, controller_session, in_the_middle
+from integration.waiting import eventually
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("size", ["1", "all"])
+def test_a_daemon_whose_session_expires_claims_anew_and_finishes(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, size: str
+) -> None:
+    """The session ends under a daemon that is well: it comes back with another, and goes on."""
+    topic, targets = a_plan(make_topic)
+    daemon = daemons.start("--tenure-linger", "1", "--step-size", size, *STEPS)
+    with in_the_middle(cluster, topic, targets) as trial:
+        session, epoch = controller_session(cluster), controller_epoch(cluster)
+        expire_session(cluster.zookeeper_connect, session)
+        eventually(
+            lambda: (
+                cluster.controller() == CONTROLLER_ID and controller_session(cluster) != session
+            ),
+            within_s=20,
+            what="the daemon is the controller once more, in another session",
+        )
+        await_tenure(daemon)
+        assert controller_epoch(cluster) > epoch
+        trial.flows()
+    assert daemon.is_alive
+
+
+@pytest.mark.smoke
+def test_a_plan_goes_on_when_zookeeper_was_killed_and_is_back(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Same data after kill -9: sessions live on, and so does the step that was in flight."""
+    topic, targets = a_plan(make_topic)
+    daemon = daemons.start("--tenure", "permanent", *STEPS)
+    await_tenure(daemon)
+    with in_the_middle(cluster, topic, targets) as trial:
+        cluster.zookeeper.kill()
+        trial.flows()
+        cluster.zookeeper.start()
+        eventually(
+            lambda: cluster.controller() is not None,
+            within_s=30,
+            what="ZooKeeper answers",
+            tolerating=(KazooException,),
+        )
+        await_tenure(daemon, within_s=30)
+
+
+def test_a_plan_goes_on_when_zookeeper_was_away_for_longer_than_a_session(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Copies end while nobody can write it down; all of it is found when ZooKeeper is back."""
+    topic, targets = a_plan(make_topic)
+    daemon = daemons.start("--tenure-linger", "1", *STEPS)
+    with in_the_middle(cluster, topic, targets) as trial:
+        begun = adding(cluster, topic)
+        trial.release()
+        cluster.zookeeper.freeze()
+        eventually(
+            lambda: not daemon.status()["tenure"]["held"],
+            within_s=20,
+            what="the daemon does not count on a role it cannot see",
+        )
+        trial.flows()
+        cluster.zookeeper.thaw()
+        eventually(
+            lambda: adding(cluster, topic) != begun,
+            within_s=60,
+            what="the plan goes on",
+            tolerating=(KazooException,),
+        )

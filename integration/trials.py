@@ -1,0 +1,123 @@
+"""
+A plan that is in the middle of its steps under load, and the verdict when it has ended.
+
+What every fault has in common: before it, records flow and partitions copy; after it, the plan is
+carried out to the letter, nobody has a directory or a record too many, and no record is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon
+from integration.plans import Targets, await_end, copies_held, plan_of, submit
+from integration.traffic import Traffic, audit, read_everything
+from integration.waiting import eventually
+
+DURABLE: Final = {"min.insync.replicas": "2"}
+IN_FLIGHT: Final = 3
+STEPS: Final = ("--max-partitions-in-flight", str(IN_FLIGHT))
+"""So that some partitions are in a step and some have not begun."""
+
+_PARTITIONS: Final = 6
+_ENDS_WITHIN_S: Final = 150.0
+_SOME_RECORDS: Final = 200
+
+
+class Trial(NamedTuple):
+    """One plan on its way."""
+
+    topic: str
+    targets: Targets
+    traffic: Traffic
+    release: Callable[[], None]
+    """Lets the copies go that were held until now."""
+
+    def flows(self) -> None:
+        """Wait until more records are acknowledged: no partition keeps the producer waiting."""
+        before = self.traffic.acknowledged_count
+        eventually(
+            lambda: self.traffic.acknowledged_count > before + _SOME_RECORDS,
+            within_s=60,
+            what="records flow",
+        )
+
+
+def a_plan(make_topic: MakeTopic) -> tuple[str, Targets]:
+    """
+    Return a topic of six partitions and a plan that moves all of them in two steps or more.
+
+    Broker 1 leads and leaves everywhere, 2 and 3 leave one half each, 4 and 5 arrive everywhere.
+    """
+    topic = make_topic(dict.fromkeys(range(_PARTITIONS), (1, 2, 3)), DURABLE)
+    return topic, {(topic, n): (3, 4, 5) if n % 2 else (2, 5, 4) for n in range(_PARTITIONS)}
+
+
+@contextmanager
+def in_the_middle(
+    cluster: Cluster, topic: str, targets: Targets, *, in_flight: int = IN_FLIGHT
+) -> Iterator[Trial]:
+    """
+    Yield a plan, under load, of which so many partitions are in the middle of a step.
+
+    The copies are held until they are released or the block ends. After the block everything that
+    was broken has to run again; then the plan's end is awaited and judged.
+    """
+    partitions = {topic: len((cluster.topic(topic) or {"partitions": ()})["partitions"])}
+    with Traffic(cluster.bootstrap_servers, partitions) as traffic:
+        with copies_held(cluster, targets) as release:
+            trial = Trial(topic, targets, traffic, release)
+            trial.flows()
+            submit(cluster, plan_of(targets))
+            eventually(
+                lambda: len(adding(cluster, topic)) == in_flight,
+                within_s=30,
+                every_s=0.02,
+                what=f"{in_flight} partitions are in flight",
+            )
+            try:
+                yield trial
+            except BaseException:
+                cluster.heal()  # or nothing could be cleaned up
+                raise
+        await_end(cluster, targets, within_s=_ENDS_WITHIN_S)
+        trial.flows()
+        traffic.stop()
+    assert traffic.failed == {}
+    judge(cluster, traffic, partitions)
+
+
+def judge(cluster: Cluster, traffic: Traffic, partitions: Mapping[str, int]) -> None:
+    """See that every acknowledged record can be read, once."""
+    # Keys below zero are the ballast of held copies.
+    readable = [r for r in read_everything(cluster.bootstrap_servers, partitions) if r.key >= 0]
+    found = audit(traffic.acknowledged, readable)
+    assert found.is_clean, (found.missing[:3], found.duplicates[:3])
+
+
+def adding(cluster: Cluster, topic: str) -> dict[int, list[int]]:
+    """Return which replicas are being added, by partition."""
+    found: Mapping[str, list[int]] = (cluster.topic(topic) or {}).get("adding_replicas", {})
+    return {int(number): list(replicas) for number, replicas in found.items()}
+
+
+def removing(cluster: Cluster, topic: str) -> dict[int, list[int]]:
+    """Return which replicas are being removed, by partition."""
+    found: Mapping[str, list[int]] = (cluster.topic(topic) or {}).get("removing_replicas", {})
+    return {int(number): list(replicas) for number, replicas in found.items()}
+
+
+def in_flight(daemon: Daemon) -> dict[int, dict[str, Any]]:
+    """Return what the daemon says of each partition of its one topic that is in flight."""
+    return {of["partition"]: of for of in daemon.status()["in_flight"]}
+
+
+def controller_session(cluster: Cluster) -> int:
+    """Return the session of whoever is the controller."""
+    stat = cluster.zk.exists("/controller")
+    assert stat is not None, "nobody is the controller"
+    return int(stat.ephemeralOwner)

@@ -1,0 +1,196 @@
+"""Tests of ``reassigner explain``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.cli.advice import ADVICE, advice_for
+from controller.core.diagrams import MEANING
+from controller.core.events import Orphan
+from controller.core.histories import Summary
+from controller.core.model import (
+    BlockedBy,
+    BrokerId,
+    LegacyPlan,
+    Refusal,
+    RefusalReason,
+    ZkVersion,
+    Zxid,
+)
+from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import partition_state
+
+SINCE = "2026-01-02T03:04:05.000Z"
+
+
+def explained(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's values
+    """Return what a daemon says of a partition in flight."""
+    moved = {
+        "phase": "A2-syncing",
+        "phase_since": SINCE,
+        "step": 2,
+        "steps": 4,
+        "blocked_on": {"by": "broker_dead", "detail": "replica 4 is not live", "since": SINCE},
+        "stalled": True,
+    }
+    return {
+        "reassignment": moved,
+        "not_accepted_because": None,
+        "steps_to_come": [
+            {"target": [0, 3, 4, 5], "adding": [5], "dropping": [2]},
+            {"target": [3, 4, 5], "adding": [], "dropping": [0]},
+        ],
+        **parts,
+    }
+
+
+def a_moving_cluster() -> FakeCluster:
+    """Return a cluster with one partition in the second step of four."""
+    cluster = FakeCluster(brokers=frozenset({0, 1, 2, 3, 5}))
+    cluster.assign(tp(), (0, 2, 3, 4, 1), adding=(4,), removing=(1,))
+    cluster.accept(tp(), (3, 4, 5), (0, 1, 2))
+    cluster.states[tp()] = partition_state(0, (0, 2, 3), leader_epoch=5)
+    return cluster
+
+
+def test_a_partition_in_flight_is_explained_whole() -> None:
+    """Where it is, what it waits for, what to do, and what comes next."""
+    cluster = a_moving_cluster()
+    cluster.explanations[tp()] = explained()
+    terminal = Terminal(cluster)
+    result = terminal.run("explain", "t-0")
+    assert result.exit_code == 0
+    assert terminal.asked == ["daemon:8095 t-0"]
+    assert result.stdout.splitlines() == [
+        "t-0 is being reassigned",
+        "  replicas    0,2,3,4,1 (adding 4, removing 1)",
+        "  leader      0, leader epoch 5",
+        "  ISR         0,2,3",
+        "  not live    broker 4",
+        "  original    0,1,2",
+        f"  request     {REQUEST} (legacy)",
+        "  target      3,4,5",
+        f"  phase       A2-syncing: {MEANING['A2-syncing']} (since {SINCE})",
+        "  step        2 of 4",
+        f"  waits for   broker_dead: replica 4 is not live (since {SINCE}), STALLED",
+        f"  what to do  {ADVICE[BlockedBy.BROKER_DEAD]}",
+        "  steps to come, if nothing changes:",
+        "    3. 0,3,4,5: add 5, drop 2",
+        "    4. 3,4,5: drop 0",
+    ]
+
+
+def test_without_a_daemon_zookeeper_alone_explains() -> None:
+    """And says so; the steps are those of our own setting."""
+    result = Terminal(a_moving_cluster()).run("explain", "t", "0")
+    assert result.exit_code == 0
+    assert "from ZooKeeper alone: http://daemon:8095/explain does not answer" in result.stderr
+    assert "phase" not in result.stdout
+    assert result.stdout.splitlines()[-3:] == [
+        "  steps to come, at step size 1, if nothing changes:",
+        "    1. 0,3,4,5: add 5, drop 2",
+        "    2. 3,4,5: drop 0",
+    ]
+
+
+def test_nobody_leads_is_told() -> None:
+    """It is not an error: there may be none just now."""
+    cluster = a_moving_cluster()
+    cluster.leader = None
+    result = Terminal(cluster).run("explain", "t-0", "--json")
+    document = json.loads(result.stdout)
+    assert (document["daemon"], document["daemon_problem"]) == (None, "no reassigner leads")
+    assert document["standing"] == "moving"
+    assert len(document["steps_to_come"]) == 2
+
+
+def test_a_partition_at_rest_says_so_and_how_its_last_request_ended() -> None:
+    """A refusal explains why it is not where somebody wanted it; others' refusals do not."""
+    cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
+    cluster.states[tp()] = partition_state(1, (1,))
+    refusals = (
+        Refusal(REQUEST, "t-01 -> [9]", RefusalReason.UNKNOWN_BROKER, "not this one"),
+        Refusal(REQUEST, "t-0 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is not live"),
+    )
+    cluster.ended = (
+        Summary(request=REQUEST, kind="legacy", total=len(refusals), done=0, refused=refusals),
+    )
+    lines = Terminal(cluster).run("explain", "t-0").stdout.splitlines()
+    assert lines == [
+        "t-0 is not being reassigned",
+        "  replicas    1,2",
+        "  leader      1, leader epoch 5",
+        "  ISR         1",
+        f"  refused     t-0 -> [9] of {REQUEST}: broker 9 is not live",
+    ]
+
+
+def test_what_somebody_else_began_is_told_as_foreign() -> None:
+    """The topic znode names replicas, and no record of ours does."""
+    cluster = FakeCluster(leader=None).assign(tp(), (1, 2, 3), adding=(3,), removing=(1,))
+    document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
+    assert (document["standing"], document["target_replicas"]) == ("foreign", [2, 3])
+    assert document["original_replicas"] is None
+
+
+def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
+    """With advice."""
+    cluster = FakeCluster().assign(tp(), (1, 2))
+    cluster.plan = LegacyPlan({tp(): replicas(1, 3)}, ZkVersion(0), CZXID)
+    wait = {"by": "config_unknown", "detail": "min.insync.replicas is unknown: refused"}
+    cluster.explanations[tp()] = explained(
+        reassignment=None, not_accepted_because={**wait, "since": None}, steps_to_come=[]
+    )
+    printed = Terminal(cluster).run("explain", "t-0").stdout
+    assert "t-0 is in the plan, not accepted yet" in printed
+    assert "  waits for   config_unknown: min.insync.replicas is unknown: refused\n" in printed
+    assert "    1. 1,2,3: add 3\n    2. 1,3: drop 2\n" in printed
+
+
+def test_records_about_a_partition_are_told() -> None:
+    """Orphans with whether their broker lives; what cannot be understood with its reason."""
+    cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 2))
+    cluster.goals[tp()] = "not JSON"
+    cluster.states[tp()] = "the node is empty"
+    cluster.orphans = (Orphan(BrokerId(3), tp(), Zxid(9), "not live"), "the node is empty")
+    printed = Terminal(cluster).run("explain", "t-0").stdout
+    for line in (
+        "t-0 is to be reassigned, no step is under way",
+        "  record      cannot be understood: not JSON",
+        "  state       cannot be understood: the node is empty",
+        "  topic       is queued for deletion",
+        "  orphan      broker 3 (live) may still hold an old copy: not live",
+        "  orphan      a record cannot be understood: the node is empty",
+    ):
+        assert line in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("u-0",), "there is no topic u"),
+        (("t-7",), "topic t has no partition 7"),
+        (("t",), "names no partition"),
+        (("t", "0", "1"), "names no partition"),
+        (("broken-0",), "the topic znode of broken cannot be understood: not JSON"),
+    ],
+)
+def test_what_does_not_exist_is_an_error(words: tuple[str, ...], told: str) -> None:
+    """Exit code 1 and one line."""
+    cluster = FakeCluster().assign(tp(), (1, 2))
+    cluster.topics["broken"] = "not JSON"
+    result = Terminal(cluster).run("explain", *words)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+def test_there_is_advice_for_every_reason() -> None:
+    """And none is made up for a reason of a newer daemon."""
+    assert set(ADVICE) == set(BlockedBy)
+    assert advice_for("limit") == ADVICE[BlockedBy.LIMIT]
+    assert advice_for("the moon") is None

@@ -1,0 +1,290 @@
+"""Cancellation: nothing begins, what began goes back, what cannot is skipped and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
+from controller.core.events import (
+    AcceptedRead,
+    BrokersRead,
+    CancellationRead,
+    Deposed,
+    LegacyPlanRead,
+    SubmissionsListed,
+)
+from controller.core.model import (
+    AcceptedEntry,
+    BrokerId,
+    Fate,
+    PartitionAssignment,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.records import CancellationEndedRecord, LegacyEntryRecord
+from controller.core.submissions import Cancellation, CancelScope
+from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.test_requests import outcomes, submission, submit
+
+CZXID = 100
+CANCEL = RequestId(f"cancel-{CZXID:016x}")
+
+
+def cancel(driver: Driver, **selection: object) -> None:
+    """Write the cancel znode; everything in progress where nothing is selected."""
+    read = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
+    driver.observe(CancellationRead(read))
+
+
+def has_ended(driver: Driver) -> bool:
+    """Whether the cancel znode was deleted."""
+    return any(isinstance(r, CancellationEndedRecord) for c in driver.changes for r in c.records)
+
+
+def back_at(driver: Driver, partition: TopicPartition, *ids: int) -> bool:
+    """Whether a partition has exactly these replicas, in order, and nothing drives it."""
+    wanted = PartitionAssignment(replicas(*ids))
+    return driver.view.assignment(partition) == wanted and not driver.view.reassignments
+
+
+def test_an_added_replica_that_is_not_in_sync_goes_at_once() -> None:
+    """Where no original was dropped yet the way back is one step."""
+    driver = Driver({tp(): (0, 1, 2)})
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    cancel(driver)
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert driver.history[tp()] == [
+        PartitionAssignment(replicas(0, 1, 2, 3), replicas(3)),
+        PartitionAssignment(replicas(0, 1, 2, 3), replicas(3), replicas(3)),
+        PartitionAssignment(replicas(0, 1, 2)),
+    ]
+    deleted = [e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete]
+    assert deleted == [3]
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.ROLLED_BACK: 1}
+
+
+def test_the_single_jump_goes_back_in_one_step() -> None:
+    """All that was added goes, in sync or not."""
+    driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    driver.catch_up(tp(), 3)
+    cancel(driver)
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert set(driver.view.states[tp()].isr) == set(replicas(0, 1, 2))
+
+
+@pytest.mark.parametrize("steps", range(1, 4))
+def test_the_original_order_is_restored_whatever_step_was_reached(steps: int) -> None:
+    """The ordinary steps lead back, at most one replica more than it had."""
+    driver = Driver({tp(): (0, 1, 2)}, min_isr=2)
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    for _ in range(steps - 1):
+        driver.catch_up(tp())
+    cancel(driver)
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])
+    assert has_ended(driver)
+
+
+def test_what_has_not_begun_never_does() -> None:
+    """It ends without a write to the topic znode."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (1, 3)}))
+    cancel(driver)
+    assert driver.history[tp(1)] == []
+    assert driver.view.reassignments == {}
+    assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
+
+
+def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
+    """The stock tool of 3.9 skips the first kind."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2, 3)}, acknowledges=False)
+    submit(driver, submission("request_0000000000", {tp(0): (1, 2, 3), tp(1): (1, 2)}))
+    driver.acknowledges = True
+    cancel(driver)
+    driver.acknowledge(tp(0), replicas(1))
+    driver.acknowledge(tp(1), replicas(1))
+    driver.settle()
+    for partition in (tp(0), tp(1)):
+        driver.run(partition)
+    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 2, 3))
+
+
+def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
+    """Else a Kafka controller that takes over would start the move again."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.submit({tp(): (3, 4, 5)})
+    cancel(driver)
+    (turning,) = [
+        c
+        for c in driver.changes
+        if any(
+            isinstance(r, LegacyEntryRecord) and r.replicas == replicas(0, 1, 2) for r in c.records
+        )
+    ]
+    assert "GoalRecord" in {type(r).__name__ for r in turning.records}
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert driver.view.legacy is None
+
+
+def test_only_what_is_selected_goes_back() -> None:
+    """By request, by topic or by partition."""
+    others = {tp(0, "a"): (1, 2), tp(0, "b"): (1, 2), tp(1, "b"): (1, 2)}
+    driver = Driver(others)
+    submit(driver, submission("request_0000000000", {tp(0, "a"): (1, 3)}))
+    submit(
+        driver,
+        submission("request_0000000001", {tp(0, "b"): (1, 3), tp(1, "b"): (1, 3)}, czxid=61),
+    )
+    cancel(driver, partitions=frozenset({tp(1, "b")}))
+    assert set(driver.view.reassignments) == {tp(0, "a"), tp(0, "b")}
+    assert has_ended(driver)
+
+
+def test_without_known_originals_it_is_skipped() -> None:
+    """Nobody knows where to go back to; the move goes on and the outcome says why."""
+    driver = Driver({tp(): (0, 1, 2)})
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    goal = driver.view.reassignments[tp()].goal
+    driver.view.reassignments[tp()].goal = type(goal)(
+        goal.target, None, goal.request, goal.route, goal.version
+    )
+    cancel(driver)
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+
+
+def test_what_would_go_offline_is_skipped() -> None:
+    """No original is in ISR while a new replica lives (KIP-236)."""
+    driver = Driver({tp(): (0, 1)}, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4)}))
+    driver.catch_up(tp(), 3)
+    state = driver.view.states[tp()]
+    driver.change_isr(tp(), replicas(3))
+    del state
+    cancel(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+
+
+def test_a_dead_original_does_not_hold_up_the_way_back() -> None:
+    """The gate is the ISR that results, not that every original lives."""
+    driver = Driver({tp(): (0, 1, 2)}, min_isr=2)
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    live = [b for b in range(7) if b != 1]
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in live}))
+    cancel(driver)
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert set(driver.view.states[tp()].isr) == set(replicas(0, 2))
+
+
+def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
+    """An added replica in sync stays until an original is back."""
+    driver = Driver({tp(): (0, 1, 2)}, min_isr=2, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    driver.catch_up(tp(), 3)
+    driver.change_isr(tp(), replicas(0, 3))
+    cancel(driver)
+    driver.settle()
+    assert set(driver.view.states[tp()].isr) == set(replicas(0, 3))
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert not has_ended(driver)
+    driver.change_isr(tp(), replicas(0, 3, 2))
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 1, 2)
+
+
+def test_a_second_cancel_finds_nothing_and_needs_no_role() -> None:
+    """It is answered outside of a tenure."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.observe(Deposed("idle"), *driver.own_records())
+    driver.sent.clear()
+    cancel(driver)
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].total == 0
+    assert not any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+def test_what_is_not_understood_cancels_nothing() -> None:
+    """It is recorded and deleted."""
+    driver = Driver({tp(): (0, 1, 2)})
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    cancel(driver, unreadable="not JSON", raw=b"cancel please")
+    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    assert outcomes(driver)[CANCEL].raw == b"cancel please"
+
+
+def test_what_is_submitted_later_waits_until_all_is_chosen() -> None:
+    """And is then accepted: it was not meant."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
+    submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
+    driver.observe(SubmissionsListed(frozenset({"request_0000000001"})))
+    cancel(driver)
+    assert not has_ended(driver)
+    submit(driver, submission("request_0000000001", {tp(1): (3, 1, 2)}, czxid=CZXID + 1))
+    assert has_ended(driver)
+    assert set(driver.view.reassignments) == {tp(1)}
+
+
+def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
+    """Everything in progress is also what was asked for and not yet looked at."""
+    driver = Driver({tp(0): (0, 1, 2)})
+    cancel(driver, requests=frozenset({RequestId("request_0000000000")}))
+    assert has_ended(driver)
+    driver = Driver({tp(0): (0, 1, 2)})
+    driver.observe(SubmissionsListed(frozenset({"request_0000000000"})))
+    cancel(driver)
+    submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
+    assert driver.view.reassignments == {}
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.CANCELLED: 1}
+
+
+def test_scope_all_moves_back_what_was_finished() -> None:
+    """From where the outcome says that it was, the last accepted first."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (0, 2), tp(1): (0, 3)}))
+    driver.run(tp(0))
+    cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL)
+    assert ReadAccepted(name) in driver.sent
+    assert not has_ended(driver)
+    entries = (_entry(tp(0), (0, 1), (0, 2)), _entry(tp(1), (0, 1), (0, 3)))
+    driver.observe(AcceptedRead(name, entries))
+    driver.run(tp(0))
+    driver.run(tp(1))
+    assert back_at(driver, tp(0), 0, 1)
+    assert back_at(driver, tp(1), 0, 1)
+    assert has_ended(driver)
+
+
+def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
+    """The way back is durable in the goal."""
+    driver = Driver({tp(): (0, 1, 2)}, min_isr=2)
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    driver.catch_up(tp())
+    cancel(driver)
+    goal = driver.view.reassignments[tp()].goal
+    assert goal.cancelled_by == CANCEL
+    driver.adopt({tp(): goal})
+    driver.observe(LegacyPlanRead(None))
+    driver.acknowledge(tp(), replicas(0))
+    driver.settle()
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 1, 2)
+
+
+def _entry(
+    partition: TopicPartition, original: Sequence[int], target: Sequence[int]
+) -> AcceptedEntry:
+    return AcceptedEntry(partition, replicas(*original), replicas(*target))

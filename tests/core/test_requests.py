@@ -1,0 +1,275 @@
+"""Requests: accepted, refused, superseded, all or nothing, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from controller.core.events import (
+    Deposed,
+    KillSwitchRead,
+    LegacyPlanRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.histories import Summary
+from controller.core.model import (
+    Fate,
+    PartitionAssignment,
+    RefusalReason,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.records import (
+    AcceptedRecord,
+    GoalRecord,
+    OutcomeRecord,
+    PartRecord,
+    SubmissionEndedRecord,
+)
+from controller.core.submissions import RequestOptions, Submission
+from tests.core.builders import Driver, plan, replicas, tp
+
+Entries = Mapping[TopicPartition, Sequence[int]]
+
+
+def submission(name: str, entries: Entries, czxid: int = 60, **options: object) -> Submission:
+    """Return a request as read."""
+    return Submission(
+        name,
+        {p: replicas(*r) for p, r in entries.items()},
+        ZkVersion(0),
+        Zxid(czxid),
+        1_700_000_000_000,
+        RequestOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def submit(driver: Driver, *submissions: Submission) -> None:
+    """Write requests and let them be read."""
+    listed = set(driver.view.submissions_listed or ()) | {s.name for s in submissions}
+    driver.observe(SubmissionsListed(frozenset(listed)))
+    driver.observe(SubmissionsRead({s.name: s for s in submissions}))
+
+
+def outcomes(driver: Driver) -> dict[RequestId, Summary]:
+    """Return every summary written."""
+    return {
+        r.summary.request: r.summary
+        for change in driver.changes
+        for r in change.records
+        if isinstance(r, OutcomeRecord)
+    }
+
+
+def test_a_request_is_accepted_deleted_and_carried_out() -> None:
+    """The goal is durable first; the znode goes when every entry was dealt with."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (2, 3)}))
+    assert driver.view.submissions == {}
+    kinds = [type(r) for change in driver.changes for r in change.records]
+    assert kinds.index(PartRecord) < kinds.index(GoalRecord) < kinds.index(SubmissionEndedRecord)
+    driver.run(tp(0))
+    driver.run(tp(1))
+    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
+    summary = outcomes(driver)[RequestId("request_0000000000")]
+    assert (summary.total, summary.done, summary.refused) == (2, 2, ())
+
+
+def test_the_bad_part_is_refused_and_the_good_part_done() -> None:
+    """Each entry is judged for itself, and the outcome names those that were refused."""
+    driver = Driver({tp(0): (1, 2)})
+    submit(driver, submission("request_0000000001", {tp(0): (1, 3), tp(7): (1, 2)}))
+    driver.run(tp(0))
+    summary = outcomes(driver)[RequestId("request_0000000001")]
+    assert (summary.total, summary.done) == (2, 1)
+    assert [r.reason for r in summary.refused] == [RefusalReason.UNKNOWN_PARTITION]
+
+
+def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
+    """All or nothing: what is good is refused with the bad one's reason."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    bad = {tp(0): (1, 3), tp(1): (1, 3), tp(9): (1, 2)}
+    submit(driver, submission("request_0000000002", bad, atomic=True))
+    assert driver.view.reassignments == {}
+    summary = outcomes(driver)[RequestId("request_0000000002")]
+    assert summary.done == 0
+    assert {r.reason for r in summary.refused} == {
+        RefusalReason.UNKNOWN_PARTITION,
+        RefusalReason.ATOMIC,
+    }
+    assert sum(r.entries for r in summary.refused) == 3
+
+
+def test_an_atomic_request_waits_for_all_its_parts() -> None:
+    """Not even the first part is accepted before the last is there."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    whole = RequestId("req-1")
+    first = submission("request_0000000003", {tp(0): (1, 3)}, atomic=True, part_of=whole, parts=2)
+    second = submission("request_0000000004", {tp(1): (1, 3)}, atomic=True, part_of=whole, parts=2)
+    submit(driver, first)
+    assert driver.view.reassignments == {}
+    submit(driver, second)
+    assert set(driver.view.reassignments) == {tp(0), tp(1)}
+    driver.run(tp(0))
+    driver.run(tp(1))
+    assert outcomes(driver)[whole].done == 2
+
+
+def test_parts_are_one_request() -> None:
+    """One id, one count, one outcome, which waits for the last part."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    whole = RequestId("req-2")
+    submit(driver, submission("request_0000000005", {tp(0): (1, 3)}, part_of=whole, parts=2))
+    driver.run(tp(0))
+    assert outcomes(driver) == {}
+    submit(driver, submission("request_0000000006", {tp(1): (1, 3)}, part_of=whole, parts=2))
+    driver.run(tp(1))
+    assert (outcomes(driver)[whole].total, outcomes(driver)[whole].done) == (2, 2)
+
+
+def test_a_partition_on_the_legacy_route_refuses_a_request() -> None:
+    """Legacy and new route never mix on one partition (KIP-236)."""
+    driver = Driver({tp(0): (1, 2)})
+    driver.submit({tp(0): (1, 3)})
+    submit(driver, submission("request_0000000007", {tp(0): (1, 4)}))
+    summary = outcomes(driver)[RequestId("request_0000000007")]
+    assert [r.reason for r in summary.refused] == [RefusalReason.OTHER_ROUTE]
+    assert driver.view.reassignments[tp(0)].goal.route is Route.LEGACY
+
+
+def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
+    """The same the other way round."""
+    driver = Driver({tp(0): (1, 2)})
+    submit(driver, submission("request_0000000008", {tp(0): (1, 3)}))
+    driver.submit({tp(0): (1, 4)})
+    refused = driver.view.requests[RequestId(f"legacy-{50:016x}")].refused
+    assert [r.reason for r in refused] == [RefusalReason.OTHER_ROUTE]
+
+
+def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
+    """[1,2] to [2,3], then to [2,4]: replica 3 goes at once, not when 4 is in sync."""
+    driver = Driver({tp(): (1, 2)})
+    submit(driver, submission("request_0000000009", {tp(): (2, 3)}))
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    submit(driver, submission("request_0000000010", {tp(): (2, 4)}, czxid=61))
+    first, *later = driver.history[tp()][1:]
+    assert first == PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
+    assert all(3 not in a.replicas for a in later)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    before = outcomes(driver)[RequestId("request_0000000009")]
+    assert before.fates == {Fate.SUPERSEDED: 1}
+    assert outcomes(driver)[RequestId("request_0000000010")].done == 1
+
+
+def test_a_change_in_flight_keeps_a_replica_that_both_targets_want() -> None:
+    """It goes on copying."""
+    driver = Driver({tp(): (1, 2)})
+    submit(driver, submission("request_0000000011", {tp(): (3, 4)}))
+    submit(driver, submission("request_0000000012", {tp(): (3, 5)}, czxid=61))
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 5))
+
+
+def test_the_originals_survive_a_change() -> None:
+    """The record keeps where the partition was first, and its version counts the change."""
+    driver = Driver({tp(): (1, 2)})
+    submit(driver, submission("request_0000000013", {tp(): (3, 4)}))
+    driver.catch_up(tp())
+    submit(driver, submission("request_0000000014", {tp(): (4, 5)}, czxid=61))
+    goal = driver.view.reassignments[tp()].goal
+    assert goal.original == replicas(1, 2)
+    assert goal.version == 1
+
+
+def test_while_disabled_a_request_is_refused_and_what_began_goes_on() -> None:
+    """``/admin/reassign_cancel``: no partition makes its first step."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
+    submit(driver, submission("request_0000000015", {tp(0): (3, 4), tp(1): (3, 4)}))
+    driver.observe(KillSwitchRead(is_on=True))
+    submit(driver, submission("request_0000000016", {tp(1): (1, 5)}, czxid=61))
+    summary = outcomes(driver)[RequestId("request_0000000016")]
+    assert [r.reason for r in summary.refused] == [RefusalReason.DISABLED]
+    driver.run(tp(0))
+    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
+    driver.observe(KillSwitchRead(is_on=False))
+    driver.run(tp(1))
+    assert driver.view.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
+
+
+def test_disabled_refuses_without_the_role() -> None:
+    """Saying no is paperwork: nobody is deposed for it."""
+    driver = Driver({tp(0): (1, 2)})
+    driver.observe(Deposed("idle"), *driver.own_records())
+    driver.observe(KillSwitchRead(is_on=True))
+    driver.sent.clear()
+    submit(driver, submission("request_0000000017", {tp(0): (1, 3)}))
+    assert RequestId("request_0000000017") in outcomes(driver)
+    assert not any("Claim" in type(e).__name__ for e in driver.sent)
+
+
+def test_a_huge_request_does_not_stand_before_a_small_one() -> None:
+    """Slots go to the requests in turn."""
+    many = {tp(n): (1, 2) for n in range(20)}
+    driver = Driver({**many, tp(0, "small"): (1, 2)}, options=Options(max_partitions_in_flight=4))
+    submit(driver, submission("request_0000000018", dict.fromkeys(many, (1, 3))))
+    submit(driver, submission("request_0000000019", {tp(0, "small"): (1, 3)}, czxid=61))
+    for partition in list(driver.view.reassignments):
+        if driver.view.reassignments[partition].in_flight:
+            driver.run(partition)
+            break
+    assert driver.view.reassignments[tp(0, "small")].in_flight
+
+
+def test_the_higher_priority_goes_first() -> None:
+    """Whatever came before it."""
+    driver = Driver({tp(n): (1, 2) for n in range(4)}, options=Options(max_partitions_in_flight=1))
+    submit(
+        driver,
+        submission("request_0000000020", {tp(0): (1, 3), tp(1): (1, 3), tp(2): (1, 3)}),
+    )
+    submit(driver, submission("request_0000000021", {tp(3): (1, 3)}, czxid=61, priority=5))
+    driver.run(tp(0))
+    assert driver.view.reassignments[tp(3)].in_flight
+
+
+def test_a_request_may_have_a_step_size_of_its_own() -> None:
+    """``all`` is the single jump, whatever the daemon's setting."""
+    driver = Driver({tp(): (1, 2)})
+    submit(driver, submission("request_0000000022", {tp(): (3, 4)}, step_size="all"))
+    assert driver.view.assignment(tp()) == PartitionAssignment(
+        replicas(3, 4, 1, 2), replicas(3, 4), replicas(1, 2)
+    )
+
+
+def test_an_interrupted_acceptance_is_repeated_without_harm() -> None:
+    """A second daemon reads the znode again: what has a goal is passed over."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    request = submission("request_0000000023", {tp(0): (1, 3), tp(1): (1, 3)})
+    submit(driver, request)
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    driver.adopt(goals)
+    driver.changes.clear()
+    submit(driver, request)
+    assert driver.view.submissions == {}
+    assert not any(isinstance(r, AcceptedRecord) for c in driver.changes for r in c.records)
+
+
+def test_the_legacy_plan_may_be_changed_in_flight() -> None:
+    """The drop set works on either route."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (2, 3)})
+    legacy = driver.view.legacy
+    assert legacy is not None
+    version = ZkVersion(legacy.version + 1)
+    driver.observe(LegacyPlanRead(replace(plan({tp(): (2, 4)}), version=version)))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    assert all(3 not in a.replicas or 3 in a.removing_replicas for a in driver.history[tp()][1:])

@@ -1,0 +1,126 @@
+"""Tests of ``controller.core.waits``: nothing waits without a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.apply import apply
+from controller.core.events import TopicConfigsRead
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    TopicConfig,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.phases import Syncing
+from controller.core.records import BlockedRecord
+from controller.core.view import ClusterView, PlanNode
+from controller.core.waits import Waits, leader_missing, since_of, state_unknown
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import a_view, partition_state
+
+FULL = Options(max_partitions_in_flight=0)
+
+
+def waits_for(view: ClusterView) -> Blocked | None:
+    """Return what the only reassignment waits for."""
+    (reassignment,) = view.reassignments.values()
+    return Waits(view, Instant(1000.0)).of(reassignment)
+
+
+def test_beyond_the_limit_the_limit_is_waited_for() -> None:
+    """No turn looks at it before there is room."""
+    view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
+    assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
+
+
+def test_a_reason_of_its_own_is_told_before_the_common_one() -> None:
+    """A free slot would not help it."""
+    view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
+    own = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
+    view.reassignments[tp()].blocked = own
+    assert waits_for(view) == own
+
+
+def test_what_is_in_flight_does_not_wait_for_a_slot() -> None:
+    """It has one."""
+    view = a_view(1, options=FULL).with_reassignment(tp(), (4,), Syncing(), step=1).view
+    assert waits_for(view) is None
+
+
+def test_without_the_role_the_role_is_waited_for() -> None:
+    """And why it is not had."""
+    view = a_view(1, epoch=None).with_reassignment(tp(), (4,)).view
+    found = waits_for(view)
+    assert found == Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+    view.options = Options(controller_id=1)
+    found = waits_for(view)
+    assert found is not None
+    assert "is the id of a broker" in found.detail
+
+
+def test_a_pending_topic_deletion_is_waited_for() -> None:
+    """The role is given back to it first."""
+    view = a_view(1).with_reassignment(tp(), (4,)).view
+    view.deletions = frozenset({"going"})
+    assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
+
+
+def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
+    """It is not accepted, so no record and no phase tell of it."""
+    view = a_view(1).with_partition(tp(), (1,)).view
+    view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
+    assert dict(Waits(view, Instant(1000.0)).undecided()) == {
+        tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
+    }
+    observe(view, TopicConfigsRead({"t": "error 29: not authorized"}), Instant(5.0))
+    found = Waits(view, Instant(1000.0)).of_entry(tp())
+    assert found is not None
+    assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
+    view.configs["t"] = TopicConfig(1, unclean_leader_election=False)
+    assert Waits(view, Instant(1000.0)).of_entry(tp()) is None
+
+
+def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
+    """Else it would say for ever that they are being read."""
+    view = a_view(1).with_partition(tp(), (1,)).with_reassignment(tp(), (4,)).view
+    view.take_due()
+    observe(view, TopicConfigsRead({"t": "refused"}), Instant(5.0))
+    assert tp() in view.take_due().partitions
+    observe(view, TopicConfigsRead({"t": "refused"}), Instant(6.0))
+    assert not view.take_due().partitions
+
+
+def test_a_wait_begins_anew_when_its_reason_does() -> None:
+    """Other words about the same reason are the same wait."""
+    view = a_view(1).with_reassignment(tp(), (4,), since=990.0).view
+    reassignment = view.reassignments[tp()]
+    assert since_of(reassignment) == Instant(990.0)
+    for at, by, detail, since in (
+        (1.0, BlockedBy.LIMIT, "full", 1.0),
+        (2.0, BlockedBy.LIMIT, "fuller", 1.0),
+        (3.0, BlockedBy.BROKER_DEAD, "broker 4", 3.0),
+    ):
+        apply(view, BlockedRecord(tp(), Blocked(by, detail), Instant(at)), Instant(at))
+        assert since_of(reassignment) == Instant(since)
+
+
+@pytest.mark.parametrize(
+    ("leader", "words"),
+    [(1, "leader 1 is not live"), (-1, "it has no leader: of its ISR (1,2) nobody is live")],
+)
+def test_a_missing_leader_is_named_with_who_could_lead(leader: int, words: str) -> None:
+    """An operator has to know which broker to bring back."""
+    assert leader_missing(partition_state(leader, (1, 2))).detail == words
+
+
+def test_a_znode_that_cannot_be_understood_is_told() -> None:
+    """Waiting for it to be read would be for ever."""
+    view = a_view(1).view
+    assert state_unknown(view, tp()).detail == "its state is being read"
+    view.unreadable_topics["t"] = "not JSON"
+    assert state_unknown(view, tp()).detail == "its topic znode cannot be understood: not JSON"

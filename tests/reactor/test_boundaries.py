@@ -1,0 +1,161 @@
+"""Which instants between two writes or sends get which names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from controller.core.model import BrokerId, Goal, Instant, LeaderEpoch, RequestId, Route
+from controller.core.phases import (
+    Ended,
+    Expanding,
+    Pending,
+    Phase,
+    Shrinking,
+    Starting,
+    Stopping,
+    Syncing,
+)
+from controller.core.records import Change, GoalRecord, LegacyEntryRecord, PhaseRecord, Record
+from controller.reactor.boundaries import Boundaries, Boundary
+from controller.reactor.ports import BrokerRequest
+from tests.core.builders import Driver, replicas, tp
+from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
+
+NOW = Instant(0.0)
+STARTING = Starting(LeaderEpoch(1), None)
+STOPPED = Stopping(frozenset(), frozenset(), NOW)
+GIVEN_UP = Stopping(frozenset(), frozenset({BrokerId(2)}), NOW)
+
+Names = set[Boundary]
+
+
+class Told:
+    """A view with one reassignment in a phase, and what is told of what happens to it."""
+
+    def __init__(self, phase: Phase) -> None:
+        driver = Driver({tp(): (1, 2)})
+        driver.submit({tp(): (1, 3)})
+        self._view = driver.view
+        self._view.reassignments[tp()].phase = phase
+        self._names: list[Names] = []
+        self._boundaries = Boundaries(self._reached)
+
+    def commit(self, *records: Record) -> tuple[Names, Names]:
+        """Return what is told before and after these records became durable."""
+        change = Change(records, partition=tp())
+        self._boundaries.committing(self._view, [change])
+        self._boundaries.committed(self._view, [change])
+        return self._names.pop(-2), self._names.pop()
+
+    def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
+        """Return what is told before and after a request is handed over."""
+        self._boundaries.sending(request)
+        self._boundaries.sent(BrokerId(broker), request)
+        return self._names.pop(-2), self._names.pop()
+
+    def _reached(self, boundaries: Collection[Boundary]) -> None:
+        self._names.append(set(boundaries))
+
+
+def entering(phase: Phase) -> PhaseRecord:
+    """Return the change of the partition's phase."""
+    return PhaseRecord(tp(), phase, NOW, "because")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "about_to", "done"),
+    [
+        (Pending(), STARTING, Boundary.BEFORE_A1, Boundary.A1_WRITTEN),
+        (Expanding(), STARTING, None, Boundary.A1_REPEATED),
+        (Syncing(), STARTING, Boundary.SYNCED, Boundary.NEXT_STEP_WRITTEN),
+        (STOPPED, STARTING, Boundary.B5_ACKNOWLEDGED, Boundary.NEXT_STEP_WRITTEN),
+        (STOPPED, Syncing(), Boundary.B5_ACKNOWLEDGED, Boundary.DROPPED),
+        (GIVEN_UP, Syncing(), None, Boundary.DROPPED),
+        (STARTING, Syncing(), None, None),
+        (Syncing(), Shrinking(LeaderEpoch(2)), Boundary.SYNCED, Boundary.B3_WRITTEN),
+        (Expanding(), Shrinking(LeaderEpoch(2)), None, Boundary.B3_WRITTEN),
+        (Shrinking(LeaderEpoch(2)), STOPPED, None, Boundary.EXCLUSION_ACKNOWLEDGED),
+        (STARTING, STOPPED, None, Boundary.EXCLUSION_ACKNOWLEDGED),
+        (Syncing(), Pending(), Boundary.SYNCED, Boundary.STEP_ENDED),
+        (Syncing(), Ended(), Boundary.SYNCED, Boundary.B6_WRITTEN),
+        (STOPPED, Ended(), Boundary.B5_ACKNOWLEDGED, Boundary.B6_WRITTEN),
+        (Pending(), Ended(), None, Boundary.B6_WRITTEN),
+    ],
+)
+def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
+    before: Phase, after: Phase, about_to: Boundary | None, done: Boundary | None
+) -> None:
+    """Before it, by what was awaited; after it, by what is written."""
+    named = Told(before).commit(entering(after))
+    assert named == ({about_to} - {None}, {done} - {None})
+
+
+@pytest.mark.parametrize(
+    ("phase", "names"),
+    [
+        (
+            STARTING,
+            [
+                Boundary.A2_LEADER_TOLD,
+                Boundary.A2_FOLLOWER_TOLD,
+                Boundary.B4_STOP_REPLICA_SENT,
+                Boundary.B5_DELETE_SENT,
+            ],
+        ),
+        (
+            Shrinking(LeaderEpoch(2)),
+            [
+                Boundary.B3_LEADER_TOLD,
+                None,
+                Boundary.B4_STOP_REPLICA_SENT,
+                Boundary.B5_DELETE_SENT,
+            ],
+        ),
+        (Ended(), [Boundary.B8_LEADER_TOLD, None, None, Boundary.ORPHAN_DELETE_SENT]),
+    ],
+)
+def test_a_request_is_named_by_the_latest_commit_of_its_partition(
+    phase: Phase, names: list[Boundary | None]
+) -> None:
+    """The same LeaderAndIsr is A2, B3 or B8 by what was written before it."""
+    told = Told(Syncing())
+    told.commit(entering(phase))
+    assigned = leader_and_isr(tp(), leader=1, replicas=(1, 3))
+    named = [
+        told.send(1, assigned),
+        told.send(3, assigned),
+        told.send(2, stop_replica(tp(), leader_epoch=1, delete=False)),
+        told.send(2, stop_replica(tp(), leader_epoch=1, delete=True)),
+    ]
+    assert named == [(set(), {name} - {None}) for name in names]
+
+
+def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None:
+    """Before it nobody knows of the claim."""
+    named = Told(Pending()).send(1, update_metadata((1, 2)))
+    assert named == ({Boundary.CLAIMED}, {Boundary.LIVE_BROKERS_TOLD})
+
+
+def test_what_is_told_of_partitions_that_nobody_moves_has_no_name() -> None:
+    """The duties of a controller are not part of a reassignment."""
+    told = Told(Pending())
+    assert told.send(1, leader_and_isr(tp(), leader=1, replicas=(1, 2))) == (set(), set())
+
+
+def test_a_goal_is_accepted_once() -> None:
+    """A record that is replaced, or that is only in memory, is not an acceptance."""
+    goal = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
+    foreign = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.FOREIGN)
+    told = Told(Pending())
+    assert told.commit(GoalRecord(tp(), goal)) == ({Boundary.BEFORE_ACCEPTED}, {Boundary.ACCEPTED})
+    assert told.commit(GoalRecord(tp(), foreign)) == (set(), set())
+
+
+def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:
+    """With an end beside it, it is the end that counts."""
+    told = Told(Syncing())
+    assert told.commit(LegacyEntryRecord(tp(), None)) == (set(), {Boundary.UNLISTED})
+    named = told.commit(LegacyEntryRecord(tp(), None), entering(Ended()))
+    assert named == ({Boundary.SYNCED}, {Boundary.B6_WRITTEN})

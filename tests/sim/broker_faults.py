@@ -1,0 +1,186 @@
+"""
+What befalls brokers, disks, the network and ZooKeeper itself.
+
+What is drawn never exceeds what Kafka promises to survive: a disk is replaced by an empty one only
+when no ISR counts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tests.sim.brokers import DIRECTORIES, SimBroker
+
+if TYPE_CHECKING:
+    from tests.sim.sessions import SimSession
+    from tests.sim.world import World
+
+AWAY_S: Final = (0.5, 15.0)
+BOUNCE_S: Final = (0.01, 0.3)
+PASSING_S: Final = (0.5, 6.0)
+"""How long a fault that ends by itself lasts."""
+MEMBER_LOST_S: Final = (0.2, 12.0)
+"""How long clients of a lost ZooKeeper server need to find another one; some lose their session."""
+MEMBER_SHARE: Final = 1 / 3
+"""The share of the clients that are connected to one server of an ensemble."""
+LOSS: Final = 0.3
+LATE_S: Final = 20.0
+SLOW_FETCH_S: Final = 1.0
+
+
+class BrokerFaults:
+    """The kinds of faults, each a method that returns whether it could happen."""
+
+    def __init__(self, world: World, *, down_max: int) -> None:
+        self._world = world
+        self._down_max = down_max
+        self.kinds: Mapping[str, Callable[[], bool]] = {
+            "broker_killed": lambda: self._away(SimBroker.kill, AWAY_S),
+            "broker_bounced": lambda: self._away(SimBroker.kill, BOUNCE_S),
+            "broker_stopped": lambda: self._away(SimBroker.stop, AWAY_S),
+            "broker_session_expired": self._expire_broker,
+            "fetches_slow": self._slow_fetches,
+            "directory_failed": self._fail_directory,
+            "network_lossy": self._lose_messages,
+            "controller_removed": self._remove_controller,
+            "kafka_controller_dies": self._kafka_controller_dies,
+            "answers_late": self._delay_answers,
+            "ensemble_member_lost": self._lose_member,
+        }
+
+    def heal(self) -> None:
+        """End all of it: every broker runs, with all its disks."""
+        world = self._world
+        world.fabric.network.loss = 0.0
+        world.fabric.network.late_s.clear()
+        world.fabric.kafka_crash_rate = 0.0
+        for broker in world.brokers.values():
+            broker.replication.extra_fetch_s = 0.0
+            if broker.session is not None:
+                broker.session.resume()
+            if broker.offline_directories:
+                broker.kill()
+                self._mend(broker)
+            broker.start()
+
+    @property
+    def _chance(self) -> Random:
+        return self._world.schedule.random
+
+    def _a_broker(self) -> SimBroker | None:
+        """Choose a live broker, unless enough are down."""
+        alive = [b for b in self._world.brokers.values() if b.is_alive]
+        down = len(self._world.brokers) - len(alive)
+        if down >= self._down_max or not alive:
+            return None
+        return self._chance.choice(alive)
+
+    def _away(self, end: Callable[[SimBroker], None], away_s: tuple[float, float]) -> bool:
+        broker = self._a_broker()
+        if broker is None:
+            return False
+        end(broker)
+
+        def return_() -> None:
+            if not broker.is_alive:
+                self._mend(broker)
+                broker.start()
+
+        self._world.schedule.call_between(*away_s, return_)
+        return True
+
+    def _expire_broker(self) -> bool:
+        broker = self._a_broker()
+        if broker is None:
+            return False
+        broker.expire()
+        return True
+
+    def _slow_fetches(self) -> bool:
+        broker = self._a_broker()
+        if broker is None:
+            return False
+        replication = broker.replication
+        replication.extra_fetch_s = SLOW_FETCH_S
+
+        def recover() -> None:
+            replication.extra_fetch_s = 0.0
+
+        self._world.schedule.call_between(*PASSING_S, recover)
+        return True
+
+    def _fail_directory(self) -> bool:
+        broker = self._a_broker()
+        if broker is None or any(b.offline_directories for b in self._world.brokers.values()):
+            return False
+        broker.fail_directory(self._chance.randrange(DIRECTORIES))
+
+        def restart() -> None:
+            broker.kill()
+            self._mend(broker)
+            broker.start()
+
+        self._world.schedule.call_between(*AWAY_S, restart)
+        return True
+
+    def _mend(self, broker: SimBroker) -> None:
+        """Repair the failed disks of a broker that is down, or replace those nobody counts on."""
+        world = self._world
+        lost = [p for p, log in broker.logs.items() if not log.is_online]
+        states = [world.state(p) for p in lost]
+        if lost and all(s is not None and broker.id not in s.isr for s in states):
+            broker.replace_directories()
+        else:
+            broker.repair_directories()
+
+    def _lose_messages(self) -> bool:
+        network = self._world.fabric.network
+        network.loss = LOSS
+
+        def recover() -> None:
+            network.loss = 0.0
+
+        self._world.schedule.call_between(*PASSING_S, recover)
+        return True
+
+    def _remove_controller(self) -> bool:
+        self._world.remove_controller()
+        return True
+
+    def _kafka_controller_dies(self) -> bool:
+        """Let the next active Kafka controller die between two of its writes."""
+        fabric = self._world.fabric
+        if self._a_broker() is None or not self._world.kafka_controllers:
+            return False
+        fabric.kafka_crash_rate = 0.05
+
+        def recover() -> None:
+            fabric.kafka_crash_rate = 0.0
+            for broker in self._world.brokers.values():
+                self._mend(broker) if not broker.is_alive else None
+                broker.start()
+
+        self._world.schedule.call_between(*PASSING_S, recover)
+        return True
+
+    def _delay_answers(self) -> bool:
+        """Let one broker answer late: what it was told is done long before anybody hears of it."""
+        broker = self._a_broker()
+        if broker is None:
+            return False
+        late_s = self._world.fabric.network.late_s
+        late_s[broker.id] = self._chance.uniform(1.0, LATE_S)
+        self._world.schedule.call_between(*AWAY_S, lambda: late_s.update({broker.id: 0.0}))
+        return True
+
+    def _lose_member(self) -> bool:
+        """Lose one ZooKeeper server: a part of the clients has to find another one."""
+        sessions: list[SimSession] = [d.store.session for d in self._world.daemons if d.is_running]
+        sessions += [b.session for b in self._world.brokers.values() if b.is_alive and b.session]
+        hit = [s for s in sessions if s.is_connected and self._chance.random() < MEMBER_SHARE]
+        for session in hit:
+            session.suspend()
+            self._world.schedule.call_between(*MEMBER_LOST_S, session.resume)
+        return bool(hit)

@@ -1,0 +1,57 @@
+"""
+Answers that take longer than others: one lane per thread of the real store.
+
+A session hears everything in the server's order, but what it hears is put into the inbox by several
+threads (levels, bulk reads, claims), each in its own order and at its own pace. A lane keeps the
+order of one of them and may lag behind the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.sim.schedule import Action, Schedule
+
+
+class Lane:
+    """Runs what it is given in order, at once or, while it lags, some time later."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._free_at = 0.0
+        self._waiting = 0
+        self.lag_s = 0.0
+        """A fault: everything takes up to so much longer."""
+
+    def put(self, action: Action) -> None:
+        """Run an action after all that were put before it."""
+        if self.lag_s <= 0.0 and not self._waiting:
+            action()
+            return
+        at = self._schedule.now() + self._schedule.random.uniform(0.0, self.lag_s)
+        self._free_at = max(self._free_at, at)
+        self._waiting += 1
+
+        def run() -> None:
+            self._waiting -= 1
+            action()
+
+        self._schedule.call_at(self._free_at, run)
+
+
+class Lanes:
+    """The lanes of one store."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.levels = Lane(schedule)
+        """Everything that is read whole, but for our own records."""
+        self.bulk = Lane(schedule)
+        """Topics, states and our own records."""
+        self.claims = Lane(schedule)
+        """What becomes of a claim."""
+
+    def lag(self, seconds: float) -> None:
+        """Let every lane lag by up to so much, each for itself; 0 ends it."""
+        for lane in (self.levels, self.bulk, self.claims):
+            lane.lag_s = seconds

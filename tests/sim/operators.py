@@ -1,0 +1,295 @@
+"""
+What operators and clients do while things go wrong: plans, edits of plans, topics that come and go.
+
+Each kind of action is a method with a weight, drawn now and then as faults are. A new one is a line
+in ``Actions``, a line in ``kinds`` and a method that says whether it could be done. What is asked
+for is written down in ``wishes``, so that the end of the history can be compared with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
+from controller.reactor.ports import Delete
+from controller.znodes import paths
+from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from tests.sim.wishes import Wishes
+from tests.sim.zookeeper import NOBODY, Put, Transaction, Znode
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+TOPICS_MAX: Final = 5
+PARTITIONS_MAX: Final = 9
+Plan = dict[TopicPartition, Replicas]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions:
+    """How often each kind of action is drawn, relative to the others; 0 is never."""
+
+    plan_submitted: int = 6
+    entry_added: int = 0
+    entry_removed: int = 0
+    entry_retargeted: int = 0
+    plan_deleted: int = 0
+    plan_replaced: int = 0
+    topic_created: int = 0
+    topic_deleted: int = 0
+    partitions_added: int = 0
+    api_reassigned: int = 0
+    api_cancelled: int = 0
+    preferred_elected: int = 0
+
+
+class Operators:
+    """Draws an action every now and then, until stopped."""
+
+    def __init__(self, world: World, *, every_s: float, actions: Actions) -> None:
+        """
+        Prepare, without starting.
+
+        Args:
+            world: What they operate.
+            every_s: Mean time between two actions.
+            actions: What is drawn how often.
+
+        """
+        self._world = world
+        self._every_s = every_s
+        self._is_running = False
+        self._created = 0
+        self.wishes = Wishes()
+        """What they are owed."""
+        world.zookeeper.listeners.append(self._transacted)
+        self.done: Counter[str] = Counter()
+        """How often each action was done."""
+        self._kinds: Mapping[str, Callable[[], str | None]] = {
+            "plan_submitted": self._submit_plan,
+            "entry_added": self._add_entry,
+            "entry_removed": self._remove_entry,
+            "entry_retargeted": self._retarget_entry,
+            "plan_deleted": self._delete_plan,
+            "plan_replaced": self._replace_plan,
+            "topic_created": self._create_topic,
+            "topic_deleted": self._delete_topic,
+            "partitions_added": self._add_partitions,
+            "api_reassigned": self._reassign_by_api,
+            "api_cancelled": self._cancel_by_api,
+            "preferred_elected": self._elect_preferred,
+        }
+        self._names = [n for n in self._kinds if getattr(actions, n) > 0]
+        self._weights = [getattr(actions, n) for n in self._names]
+
+    def start(self) -> None:
+        """Begin to act."""
+        self._is_running = True
+        self._later()
+
+    def submit_plan_for_all(self) -> None:
+        """Ask for a move of every partition, unless a plan is being carried out."""
+        if self._entries() is None:
+            plan = {p: self._target(p) for p in self._world.partitions()}
+            self._world.fabric.tell(f"plan for all: {self._submit(plan)}")
+
+    def stop(self) -> None:
+        """Ask for nothing more."""
+        self._is_running = False
+
+    def _later(self) -> None:
+        self._world.schedule.call_between(0.0, 2 * self._every_s, self._draw)
+
+    def _draw(self) -> None:
+        if self._is_running:
+            self._act(self._chance.choices(self._names, self._weights)[0])
+            self._later()
+
+    def _act(self, name: str) -> None:
+        done = self._kinds[name]()
+        if done is not None:
+            self.done[name] += 1
+            self._world.fabric.tell(f"{name}: {done}")
+
+    @property
+    def _chance(self) -> Random:
+        return self._world.schedule.random
+
+    # --- targets -------------------------------------------------------------------------------
+
+    def _target(self, partition: TopicPartition) -> Replicas:
+        """Draw other replicas, sometimes one more or one less."""
+        world, chance = self._world, self._chance
+        brokers = sorted(world.brokers)
+        minimum = world.fabric.config(partition.topic).min_insync_replicas
+        size = len(world.assignment(partition).target_replicas) + chance.choice((-1, 0, 0, 0, 1))
+        return tuple(chance.sample(brokers, max(minimum, min(size, len(brokers)))))
+
+    def _plan(self) -> Plan:
+        partitions = self._world.partitions()
+        if self._chance.random() < 0.4:
+            partitions = self._chance.sample(partitions, self._chance.randint(1, len(partitions)))
+        return {p: self._target(p) for p in partitions}
+
+    # --- the legacy znode ----------------------------------------------------------------------
+
+    def _entries(self) -> Plan | None:
+        znode = self._world.zookeeper.get(paths.LEGACY_PLAN)
+        return None if znode is None else _decoded(znode)
+
+    def _transacted(self, transaction: Transaction) -> None:
+        """See what daemons take out of the plan, and what Kafka's controllers finish of it."""
+        is_daemon = self._world.invariants.is_daemon(transaction.session)
+        for written in transaction.written:
+            if written.path != paths.LEGACY_PLAN or written.before is None:
+                continue
+            if not is_daemon and transaction.session != NOBODY:
+                self.wishes.finished_by_kafka(self._world, _decoded(written.before))
+            elif is_daemon:
+                after = {} if written.after is None else _decoded(written.after)
+                self.wishes.plan_rewritten(self._world, _decoded(written.before), after)
+
+    def _rewrite(self, entries: Plan) -> None:
+        write = Put(paths.LEGACY_PLAN, encode_legacy_plan(entries))
+        self._world.zookeeper.transact(NOBODY, [write])
+
+    def _submit_plan(self) -> str | None:
+        """Write a plan as the stock tool does: only where there is none."""
+        if self._entries() is not None or not self._world.partitions():
+            return None
+        return self._submit(self._plan())
+
+    def _submit(self, plan: Plan) -> str:
+        self._world.submit_plan(plan)
+        self.wishes.ask(plan)
+        return _text(plan)
+
+    def _add_entry(self) -> str | None:
+        entries = self._entries()
+        free = [p for p in self._world.partitions() if p not in (entries or ())]
+        if entries is None or not free:
+            return None
+        partition = self._chance.choice(free)
+        added = {partition: self._target(partition)}
+        self._rewrite(entries | added)
+        self.wishes.ask(added)
+        return _text(added)
+
+    def _remove_entry(self) -> str | None:
+        entries = self._entries()
+        if not entries:
+            return None
+        partition = self._chance.choice(sorted(entries))
+        del entries[partition]
+        self._rewrite(entries)
+        self.wishes.take_back((partition,))
+        return str(partition)
+
+    def _retarget_entry(self) -> str | None:
+        entries = self._entries()
+        known = sorted(set(entries or ()) & set(self._world.partitions()))
+        if not entries or not known:
+            return None
+        partition = self._chance.choice(known)
+        entries[partition] = self._target(partition)
+        self._rewrite(entries)
+        self.wishes.ask({partition: entries[partition]})
+        return _text({partition: entries[partition]})
+
+    def _delete_plan(self) -> str | None:
+        """Delete the znode, as operators of old Kafka do to stop a plan."""
+        if self._entries() is None:
+            return None
+        self._world.zookeeper.transact(NOBODY, [Delete(paths.LEGACY_PLAN, None)])
+        self.wishes.take_back_all()
+        return "no plan is left"
+
+    def _replace_plan(self) -> str | None:
+        return None if self._delete_plan() is None else self._submit_plan()
+
+    # --- topics --------------------------------------------------------------------------------
+
+    def _topics(self) -> list[str]:
+        """Return the topics that are not about to be deleted."""
+        zookeeper = self._world.zookeeper
+        doomed = zookeeper.children(paths.DELETIONS) or ()
+        return sorted(t for t in zookeeper.children(paths.TOPICS) or () if t not in doomed)
+
+    def _replicas(self, size: int) -> list[int]:
+        return [int(b) for b in self._chance.sample(sorted(self._world.brokers), size)]
+
+    def _create_topic(self) -> str | None:
+        """Create a topic, sometimes with the name of one that was deleted."""
+        topics = self._world.zookeeper.children(paths.TOPICS) or ()
+        if len(topics) >= TOPICS_MAX:
+            return None
+        self._created += 1
+        name = f"created{self._created % TOPICS_MAX}"
+        if name in topics:
+            return None
+        size = self._chance.randint(1, 3)
+        assignment = {n: self._replicas(size) for n in range(self._chance.randint(1, 3))}
+        self._world.create_topic(name, assignment, min_insync_replicas=min(size, 2))
+        return f"{name} {assignment}"
+
+    def _delete_topic(self) -> str | None:
+        topics = self._topics()
+        if len(topics) < 2:
+            return None
+        name = self._chance.choice(topics)
+        self._world.delete_topic(name)
+        self.wishes.take_back([p for p in self._world.partitions() if p.topic == name])
+        return name
+
+    def _add_partitions(self) -> str | None:
+        topics = self._topics()
+        if not topics:
+            return None
+        name = self._chance.choice(topics)
+        partitions = self._world.topic(name).partitions
+        if len(partitions) >= PARTITIONS_MAX:
+            return None
+        size = len(next(iter(partitions.values())).target_replicas)
+        added = {len(partitions): self._replicas(size)}
+        self._world.add_partitions(name, added)
+        return f"{name} {added}"
+
+    # --- clients of a Kafka controller ---------------------------------------------------------
+
+    def _reassign_by_api(self) -> str | None:
+        return self._alter(cancel=False)
+
+    def _cancel_by_api(self) -> str | None:
+        return self._alter(cancel=True)
+
+    def _alter(self, *, cancel: bool) -> str | None:
+        """Call AlterPartitionReassignments, which only a Kafka controller serves."""
+        controller = self._world.active_kafka_controller()
+        partitions = self._world.partitions()
+        if controller is None or controller.duties is None or not partitions:
+            return None
+        partition = self._chance.choice(partitions)
+        target = None if cancel else self._target(partition)
+        controller.duties.alter(partition, target)
+        self.wishes.take_back((partition,))
+        return f"{partition} -> {target}"
+
+    def _elect_preferred(self) -> str | None:
+        world = self._world
+        if world.zookeeper.get(paths.PREFERRED_ELECTION) is not None:
+            return None
+        world.request_preferred_election(world.partitions())
+        return "every partition"
+
+
+def _decoded(znode: Znode) -> Plan:
+    plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+    return dict(plan.entries)
+
+
+def _text(plan: Mapping[TopicPartition, Replicas]) -> str:
+    return ", ".join(f"{p} -> {[int(r) for r in t]}" for p, t in plan.items())

@@ -1,0 +1,133 @@
+"""
+What a history is made of; a seed alone decides which.
+
+Plots are mixed, not listed: the options, the number of daemons, the kind of misfortune and what
+operators do are drawn one by one, so that thousands of seeds meet in thousands of combinations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from controller.core.options import LegacyMode, Options, TenurePolicy
+from tests.sim.faults import Weights
+from tests.sim.operators import Actions
+
+OPTIONS: Final = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
+CLASSIC: Final = Weights()
+ANYTHING: Final = Weights(
+    answers_late=2,
+    ensemble_member_lost=2,
+    daemon_stopped=1,
+    daemons_paused=1,
+    reads_late=3,
+    writes_refused=1,
+    write_refused=2,
+    role_taken_in_commit=2,
+)
+FORTUNES: Final = {
+    "nothing": Weights(**dict.fromkeys(Weights.__slots__, 0) | {"fetches_slow": 1}),
+    "anything": ANYTHING,
+    "crashes between": replace(ANYTHING, daemon_crashed_between=60),
+    "ZooKeeper": replace(
+        ANYTHING,
+        commit_broken=15,
+        ensemble_member_lost=12,
+        reads_late=12,
+        writes_refused=6,
+        write_refused=8,
+        daemon_session_expired=8,
+    ),
+    "rivals": replace(
+        ANYTHING,
+        controller_removed=15,
+        role_taken_in_commit=15,
+        daemons_paused=10,
+        kafka_controller_dies=6,
+    ),
+    "brokers": replace(
+        ANYTHING, broker_killed=15, broker_bounced=12, directory_failed=6, answers_late=8
+    ),
+}
+"""What goes wrong, by name."""
+RESTLESS: Final = Actions(
+    plan_submitted=6,
+    entry_added=2,
+    entry_removed=1,
+    entry_retargeted=3,
+    plan_deleted=1,
+    plan_replaced=1,
+    topic_created=2,
+    topic_deleted=1,
+    partitions_added=2,
+    api_reassigned=3,
+    api_cancelled=1,
+    preferred_elected=1,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """What a history is made of."""
+
+    name: str = "one daemon, plans only"
+    options: Options = OPTIONS
+    daemons: int = 1
+    has_kafka_controllers: bool = True
+    weights: Weights = CLASSIC
+    fault_every_s: float = 1.5
+    plans: int = 4
+    """How many plans for every partition are submitted, one after the other."""
+    actions: Actions | None = None
+    """What operators do besides."""
+    action_every_s: float = 5.0
+
+
+def plot_of(seed: int) -> Plot:
+    """Return the plot of a seed."""
+    # Its own generator: the history's own must not depend on how many numbers are drawn here.
+    chance = Random(f"plot {seed}")
+    options = replace(
+        OPTIONS,
+        step_size=chance.choice((1, 1, 1, 2, None)),
+        tenure=chance.choice((TenurePolicy.ON_DEMAND,) * 3 + (TenurePolicy.PERMANENT,)),
+        legacy_mode=chance.choice((LegacyMode.ABSORB,) * 3 + (LegacyMode.MIRROR,)),
+        max_partitions_in_flight=chance.choice((100, 100, 100, 2)),
+        tenure_linger_s=chance.choice((0.0, 3.0, 3.0, 30.0)),
+    )
+    daemons = chance.choice((1, 1, 2, 2, 2, 3))
+    fortune = chance.choice(("nothing", "anything", "anything", *list(FORTUNES)[2:]))
+    fault_every_s = chance.choice((0.7, 1.5, 1.5, 4.0))
+    actions = chance.choice((None, RESTLESS, RESTLESS))
+    action_every_s = chance.choice((2.0, 5.0, 12.0))
+    has_kafka_controllers = chance.random() >= 0.1
+    if not has_kafka_controllers:
+        # Somebody has to give new partitions their first state.
+        options = replace(options, tenure=TenurePolicy.PERMANENT)
+    if options.tenure is TenurePolicy.PERMANENT and actions is not None:
+        # A daemon that keeps the role for good deletes no topics, nor does anybody else.
+        actions = replace(actions, topic_deleted=0)
+    words = [
+        f"{daemons} daemon(s)",
+        str(options.tenure),
+        "single jump" if options.step_size is None else f"step {options.step_size}",
+        str(options.legacy_mode),
+        f"{options.max_partitions_in_flight} in flight",
+        f"linger {options.tenure_linger_s:g} s",
+        "Kafka controllers" if has_kafka_controllers else "no Kafka controllers",
+        f"{fortune} every {fault_every_s} s",
+        "restless operators" if actions is not None else "patient operators",
+    ]
+    return Plot(
+        name=", ".join(words),
+        options=options,
+        daemons=daemons,
+        has_kafka_controllers=has_kafka_controllers,
+        weights=FORTUNES[fortune],
+        fault_every_s=fault_every_s,
+        plans=3,
+        actions=actions,
+        action_every_s=action_every_s,
+    )

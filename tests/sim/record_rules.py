@@ -1,0 +1,139 @@
+"""
+The rules about our own records, and about what a reassignment may leave behind.
+
+Goals and orphan records are written under the claim only; a goal ends when nothing is under way any
+more; no partition outgrows its bound; and no log is forgotten that a record of ours could have told
+of. What a Kafka controller alone left behind is no fault of ours: no controller repairs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    PartitionAssignment,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.reactor.ports import Check
+from controller.znodes import paths
+from controller.znodes.goals import decode_goal
+from tests.sim.zookeeper import NOBODY, Transaction, Written
+
+if TYPE_CHECKING:
+    from tests.sim.fabric import Fabric
+    from tests.sim.judges import Judge, Znodes
+
+
+class RecordRules:
+    """What has to be remembered to judge records and what is left behind."""
+
+    def __init__(self, fabric: Fabric, judge: Judge, znodes: Znodes) -> None:
+        self._fabric = fabric
+        self._judge = judge
+        self._znodes = znodes
+        self._goals: dict[TopicPartition, Goal] = {}
+        self._not_ours: set[tuple[BrokerId, TopicPartition]] = set()
+        """Logs that nobody with a record of ours has left behind."""
+        self.step_size: int | None = None
+        """What the daemons were told; None for the single jump, which has no bound."""
+
+    def target_of(self, partition: TopicPartition) -> Replicas | None:
+        """Return FTR of a partition with a record of ours."""
+        goal = self._goals.get(partition)
+        return None if goal is None else goal.target
+
+    # --- records -------------------------------------------------------------------------------
+
+    def own_written(self, transaction: Transaction, written: Written) -> None:
+        """Judge that a record of ours is written under the claim."""
+        fenced = any(
+            isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH
+            for op in transaction.operations
+        )
+        self._judge.ensure(
+            fenced or transaction.session == NOBODY,
+            f"{written.path} was written without a check of the claim",
+        )
+
+    def goal_written(self, partition: TopicPartition, written: Written) -> None:
+        """Take note of a goal; judge that one that ends leaves nothing under way."""
+        if written.after is not None:
+            read = decode_goal(written.after.data, ZkVersion(written.after.version))
+            self._judge.ensure(isinstance(read, Goal), f"{written.path} cannot be read: {read}")
+            if isinstance(read, Goal):
+                self._goals[partition] = read
+            return
+        self._goals.pop(partition, None)
+        assignment = self._znodes.assignment(partition)
+        self._judge.ensure(
+            assignment is None or not assignment.is_reassigning,
+            f"{partition}: our record ended while the topic znode says {assignment}",
+        )
+
+    # --- the bound -----------------------------------------------------------------------------
+
+    def within_bound(
+        self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
+    ) -> None:
+        """
+        Judge that the daemon keeps a partition below max(|ORS|, |FTR|) + step_size replicas.
+
+        Dropped replicas may stand beside the added ones only if the same transaction took them out
+        of the ISR. What somebody else made larger before is not held against the daemon.
+        """
+        goal = self._goals.get(partition)
+        if goal is None or self.step_size is None:
+            return
+        limit = max(len(goal.original or goal.target), len(goal.target)) + self.step_size
+        if len(old.replicas) > limit:
+            return
+        self._judge.ensure(
+            len(new.target_replicas) <= limit,
+            f"{partition}: {len(new.target_replicas)} replicas, at most {limit} are allowed: {new}",
+        )
+        state = self._znodes.states.get(partition)
+        synced = set() if state is None else set(new.removing_replicas) & set(state.isr)
+        self._judge.ensure(
+            len(new.replicas) <= limit or not synced,
+            f"{partition}: {new} exceeds {limit} replicas, and {sorted(synced)} are still in ISR",
+        )
+
+    # --- what is left behind -------------------------------------------------------------------
+
+    def assigned_by_others(
+        self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
+    ) -> None:
+        """Take note of replicas that somebody else took out, whose logs nobody may delete."""
+        goal = self._goals.get(partition)
+        proven = () if goal is None else goal.original or ()
+        for broker in old.replicas:
+            if broker not in new.replicas and broker not in proven:
+                self._not_ours.add((broker, partition))
+
+    def assigned(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
+        """Take note of what is a replica: its log is wanted again."""
+        for broker in assignment.replicas:
+            self._not_ours.discard((broker, partition))
+
+    def topic_deleted(self, topic: str) -> None:
+        """Take note that logs of a deleted topic that are left now can be told from no other."""
+        for broker in self._fabric.brokers.values():
+            self._not_ours |= {(broker.id, p) for p in broker.logs if p.topic == topic}
+
+    def nothing_is_left(self) -> None:
+        """Judge that no log is left on any disk that neither a partition nor a record names."""
+        for broker in self._fabric.brokers.values():
+            for partition in broker.logs:
+                assignment = self._znodes.assignment(partition)
+                if assignment is None or (broker.id, partition) in self._not_ours:
+                    continue
+                record = self._fabric.zookeeper.get(paths.orphan_path(broker.id, partition))
+                self._judge.ensure(
+                    broker.id in assignment.replicas or record is not None,
+                    f"{partition}: broker {broker.id} has a log, the replicas are "
+                    f"{assignment.replicas}, and no record tells of it",
+                )

@@ -1,0 +1,183 @@
+"""
+One cell of the proof of recovery: a plan, a daemon that dies exactly there, a hand that takes over.
+
+What is seen at the end is told here and judged by the tests; the invariants of the simulation judge
+everything on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
+from controller.reactor.boundaries import Boundary
+from controller.znodes import paths
+from controller.znodes.legacy_plans import decode_legacy_plan
+from tests.sim.builders import ids
+from tests.sim.daemons import SimDaemon
+from tests.sim.histories import is_finished, reactors
+from tests.sim.shapes import (
+    DIES_WITHIN_S,
+    DOOMED,
+    ENDS_WITHIN_S,
+    Hand,
+    Shape,
+    goals,
+    orphans,
+    start_dead,
+)
+from tests.sim.world import World
+
+SETTLES_S: Final = 15.0
+"""How long a last StopReplica and its answer may be on their way."""
+CLAIMS_WITHIN_S: Final = 20.0
+"""The session of the dead daemon, and some more."""
+
+
+class Cell:
+    """One history, from a healthy cluster to the death of a daemon at a boundary."""
+
+    def __init__(self, shape: Shape, boundary: Boundary, hand: Hand, *, nth: int = 1) -> None:
+        """Play up to the death."""
+        self.shape, self.boundary, self.hand = shape, boundary, hand
+        self.build = reactors(shape.options)
+        self.world = world = World(1)
+        self.partitions = [TopicPartition("t", n) for n in shape.targets]
+        world.create_topic("t", dict.fromkeys(shape.targets, shape.replicas), min_insync_replicas=2)
+        world.create_topic(DOOMED, {0: [1, 2]}, produce=False)
+        world.producer.start()
+        world.settle()
+        self.daemon = world.add_daemon(self.build)
+        world.run_for(3.0)
+        self._hold_kafka_back()
+        shape.before(world)
+        if shape.prelude is not None:
+            self.daemon.crash_at(shape.prelude)
+        else:
+            self.daemon.crash_at(boundary, nth=nth)
+        self.standby = world.add_daemon(self.build) if hand is Hand.STANDBY else None
+        listed = [p for p in self.partitions if p.partition not in shape.foreign]
+        world.submit_plan({p: shape.targets[p.partition] for p in listed})
+        self._die(nth)
+
+    def _hold_kafka_back(self) -> None:
+        """Let nobody but daemons take the role, so that it is known who did what."""
+        world = self.world
+        for kafka in world.kafka_controllers.values():
+            kafka.stands = False
+        world.remove_controller()
+        world.run_until(
+            lambda: not any(k.is_active for k in world.kafka_controllers.values()),
+            within_s=SETTLES_S,
+        )
+
+    def _die(self, nth: int) -> None:
+        world, shape = self.world, self.shape
+        if shape.prelude is not None:
+            world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
+            if self.standby is not None:
+                self.daemon, self.standby = self.standby, world.add_daemon(self.build)
+            else:
+                self.daemon = world.add_daemon(self.build)
+            self.daemon.crash_at(self.boundary, nth=nth)
+        shape.during(world, self.daemon)
+        world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
+        self.goals, self.orphans = goals(world), orphans(world)
+        self.left = self.replicas()
+        self.promised = self._promised()
+        self.acknowledged = {p: world.invariants.committed(p) for p in self.partitions}
+
+    def take_over(self) -> None:
+        """Let the hand do what it does until nothing is left to do."""
+        world = self.world
+        if self.hand in (Hand.KAFKA, Hand.KAFKA_FIRST):
+            self._let_kafka_stand()
+            world.run_until(self._is_calm, within_s=ENDS_WITHIN_S)
+            start_dead(world)
+            world.run_for(SETTLES_S)
+        if self.hand is Hand.KAFKA:
+            return
+        successor = self.standby or world.add_daemon(self.build)
+        if self.hand is not Hand.KAFKA_FIRST:
+            self._let_claim(successor)
+            self._let_kafka_stand()
+            start_dead(world)
+        world.run_until(self._is_over, within_s=ENDS_WITHIN_S)
+        world.run_for(SETTLES_S)
+
+    def _let_claim(self, successor: SimDaemon) -> None:
+        """Let the daemon be the first to take the role, unless nothing is left to do."""
+        limit = self.world.now + CLAIMS_WITHIN_S
+        self.world.run_until(
+            lambda: successor.store.claim is not None or self.world.now >= limit,
+            within_s=2 * CLAIMS_WITHIN_S,
+        )
+
+    def _let_kafka_stand(self) -> None:
+        for kafka in self.world.kafka_controllers.values():
+            kafka.stand()
+
+    def _is_calm(self) -> bool:
+        """Whether a broker is the controller and no partition is between two assignments."""
+        world = self.world
+        return any(k.is_active for k in world.kafka_controllers.values()) and all(
+            world.is_healthy(p) for p in self.partitions
+        )
+
+    def _is_over(self) -> bool:
+        return is_finished(self.world) and not orphans(self.world)
+
+    # --- what is judged ------------------------------------------------------------------------
+
+    def replicas(self) -> dict[int, Replicas]:
+        """Return what the topic znode says."""
+        return {p.partition: self.world.assignment(p).replicas for p in self.partitions}
+
+    def targets(self) -> dict[int, Replicas]:
+        """Return what the plan says."""
+        return {n: ids(of) for n, of in self.shape.targets.items()}
+
+    def original(self) -> Replicas:
+        """Return the replicas that every partition had before the plan."""
+        return ids(self.shape.replicas)
+
+    def waiting(self) -> set[int]:
+        """Return the partitions that are recorded, but not in flight and in no list of Kafka's."""
+        return {
+            p.partition
+            for p in self.partitions
+            if str(p) in self.goals and self.promised[p.partition] == self.original()
+        }
+
+    def _promised(self) -> dict[int, Replicas]:
+        """
+        Return what Kafka's controller will make of the znodes as the daemon left them.
+
+        It carries out what the legacy znode lists and, of the others, the step that the topic znode
+        names; nothing else.
+        """
+        znode = self.world.zookeeper.get(paths.LEGACY_PLAN)
+        listed: Mapping[TopicPartition, Replicas] = {}
+        if znode is not None:
+            plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+            listed = plan.entries
+        return {
+            p.partition: listed.get(p, self.world.assignment(p).target_replicas)
+            for p in self.partitions
+        }
+
+    def stray(self) -> set[str]:
+        """Return logs on disks that neither an assignment nor a record of ours accounts for."""
+        world = self.world
+        return {
+            f"{broker}/{partition}"
+            for partition in self.partitions
+            if str(partition) not in goals(world)
+            for broker in world.holders(partition) - set(world.assignment(partition).replicas)
+        } - orphans(world)
+
+    def is_writable(self) -> bool:
+        """Whether every partition acknowledged records after the death."""
+        committed = self.world.invariants.committed
+        return all(committed(p) > n for p, n in self.acknowledged.items())

@@ -1,0 +1,177 @@
+"""
+``docs/recovery.md``, written from what the proof of recovery tries (``make recovery``).
+
+A test compares the page with this text, so a boundary, a shape or a hand cannot be missing there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from controller.reactor.boundaries import MEANING, Boundary
+from tests.sim.shapes import SHAPES, KafkasEnd, kafkas_end
+
+HEAD: Final = """\
+# Recovery
+
+Written from the boundaries in `controller/reactor/boundaries.py` and the shapes in
+`tests/sim/shapes.py` (`make recovery`); a test keeps this page equal to them.
+
+Whoever dies, dies between two writes or sends. Each such instant of a reassignment has a name,
+and at each a daemon is killed, in the simulation and on real brokers, under a producer that
+counts what was acknowledged. Then one of four hands takes over:
+
+* **the daemon restarted**: a new process, nothing in memory, brokers held back so that it is
+  first;
+* **a standby daemon**: it was running and waiting, brokers held back as well;
+* **Kafka's controller alone**: no daemon ever again;
+* **Kafka's controller first, a daemon later**: when the brokers have nothing left to do, a daemon
+  starts.
+
+## What is true at the end of every cell
+
+With a daemon in the end (three of the hands): every partition has exactly the target's replicas,
+in order, all in sync; the disks hold exactly these; `/admin/reassign_partitions`,
+`/admin/reassignments` and `/reassigner/orphans` are empty; every partition takes records.
+
+With Kafka's controller alone: every partition has exactly the replicas that the znodes named when
+the daemon died (the target where the legacy znode lists it, else the step in the topic znode,
+else what it had), in sync; no directory is on a disk that neither an assignment nor a record of
+ours accounts for; our records are untouched, so that a later daemon finishes.
+
+Always: no acknowledged record is lost, and none of the simulation's invariants is broken on the
+way (`tests/sim/invariants.py`, `tests/sim/data_rules.py`).
+"""
+
+
+_BEGINS: Final = "reads the plan, accepts it and carries it out"
+_RECORDED: Final = "finds the records of the goals and begins the first steps"
+_REPEATS: Final = "finds the step in the topic znode: bumps the leader epoch, tells everybody anew"
+_EXCLUDES: Final = (
+    "excludes the dropped replicas anew, with a new leader epoch, and deletes them (again) once "
+    "the leader acknowledged that"
+)
+_FINAL: Final = "tells the final state as a claim does with every state, and goes on with the rest"
+
+NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
+    Boundary.CLAIMED: _BEGINS,
+    Boundary.LIVE_BROKERS_TOLD: _BEGINS,
+    Boundary.BEFORE_ACCEPTED: _BEGINS,
+    Boundary.ACCEPTED: _RECORDED,
+    Boundary.BEFORE_A1: _RECORDED,
+    Boundary.A1_WRITTEN: _REPEATS,
+    Boundary.A1_REPEATED: _REPEATS,
+    Boundary.UNLISTED: _REPEATS,
+    Boundary.A2_LEADER_TOLD: _REPEATS,
+    Boundary.A2_FOLLOWER_TOLD: _REPEATS,
+    Boundary.A2_UPDATE_METADATA_SENT: _REPEATS,
+    Boundary.SYNCED: "finds the target in sync and goes on with what follows",
+    Boundary.NEXT_STEP_WRITTEN: _REPEATS,
+    Boundary.B3_WRITTEN: _EXCLUDES,
+    Boundary.B3_LEADER_TOLD: _EXCLUDES,
+    Boundary.B3_UPDATE_METADATA_SENT: _EXCLUDES,
+    Boundary.EXCLUSION_ACKNOWLEDGED: _EXCLUDES,
+    Boundary.B4_STOP_REPLICA_SENT: _EXCLUDES,
+    Boundary.B5_DELETE_SENT: _EXCLUDES,
+    Boundary.B5_ACKNOWLEDGED: _EXCLUDES,
+    Boundary.DROPPED: "tells the added replicas anew and waits for their copies",
+    Boundary.STEP_ENDED: "begins the next step when nothing forbids it any more",
+    Boundary.B6_WRITTEN: _FINAL,
+    Boundary.ORPHAN_RECORDED: "goes on with the plan; deletes the orphan when its broker is back",
+    Boundary.B8_LEADER_TOLD: _FINAL,
+    Boundary.B8_UPDATE_METADATA_SENT: _FINAL,
+    Boundary.PLAN_ENDED: "has nothing to do; a broker takes the role",
+    Boundary.ORPHAN_DELETE_SENT: "has the orphan deleted again and ends its record",
+    Boundary.ORPHAN_ENDED: "sees to the other orphans",
+}
+"""What a daemon does that takes over directly, restarted or standing by."""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *_shapes(), "", *_table(), "", *_tests(), ""])
+
+
+def _shapes() -> Iterator[str]:
+    yield "## Shapes of a step"
+    yield ""
+    yield "| shape | what is special |"
+    yield "|---|---|"
+    for shape in SHAPES:
+        yield f"| {shape.name} | {shape.meaning} |"
+
+
+def _table() -> Iterator[str]:
+    yield "## Boundaries and hands"
+    yield ""
+    yield (
+        "| the daemon dies at | that is when | shapes | restarted, standby | "
+        "Kafka's controller alone | a daemon after Kafka's controller |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for boundary in Boundary:
+        tried = ", ".join(shape.name for shape in SHAPES if boundary in shape.boundaries)
+        end = kafkas_end(boundary)
+        yield (
+            f"| `{boundary}` | {MEANING[boundary]} | {tried} | {NEXT_DAEMON[boundary]} | "
+            f"{_kafkas(end)} | {_laters_end(end)} |"
+        )
+
+
+def _kafkas(end: KafkasEnd) -> str:
+    return f"carries out {end}" if end is not KafkasEnd.NOTHING else str(end)
+
+
+def _laters_end(end: KafkasEnd) -> str:
+    match end:
+        case KafkasEnd.PLAN:
+            return "finds the plan done and ends its records, if there are any"
+        case KafkasEnd.IN_FLIGHT:
+            return "carries out what waited; has deleted again what its records say was dropped"
+        case KafkasEnd.NOTHING:
+            return "sees to what is left of orphans"
+
+
+def _tests() -> Iterator[str]:
+    yield "## The tests"
+    yield ""
+    yield "| cells | test |"
+    yield "|---|---|"
+    module, real = "tests/sim/test_recoveries.py", "integration/test_boundaries.py"
+    cells = [
+        (
+            "every shape and boundary; restarted, standby, Kafka first",
+            f"{module}::test_the_plan_is_carried_out_whoever_takes_over",
+        ),
+        (
+            "every shape and boundary; Kafka alone",
+            f"{module}::test_kafkas_controller_ends_what_it_finds_and_our_records_stay",
+        ),
+        (
+            "the same boundaries in later steps, while other partitions are on their way",
+            f"{module}::test_the_end_is_the_same_in_later_steps",
+        ),
+        (
+            "every boundary and hand on real brokers",
+            f"{real}::test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost",
+        ),
+        (
+            "one daemon after the other dies at the next boundary, on real brokers",
+            f"{real}::test_daemons_die_at_one_boundary_after_the_other",
+        ),
+        (
+            "a daemon is stopped there and wakes when others have taken over, on real brokers",
+            "integration/test_frozen.py",
+        ),
+    ]
+    for what, test in cells:
+        yield f"| {what} | `{test}` |"
+    yield ""
+    yield "A cell is named by shape, boundary and hand: `[one-B6-written-a standby daemon]`. On"
+    yield "real brokers Kafka's controller alone and a daemon after it are one run, judged twice."
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,309 @@
+"""
+What the proof of recovery tries: the shapes a step can have, the boundaries on each, and the hands.
+
+Only data, and the few things that have to happen to a cluster so that a step gets its shape. What a
+history is made of and what has to be true at its end is ``recoveries``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.core.options import Options
+from controller.reactor.boundaries import Boundary
+from controller.znodes import paths
+from controller.znodes.topics import encode_topic
+from tests.sim.builders import ids
+from tests.sim.daemons import SimDaemon
+from tests.sim.world import World
+from tests.sim.zookeeper import NOBODY, Put
+
+OPTIONS: Final = Options(
+    tenure_linger_s=3.0, stop_replica_timeout_s=10.0, max_partitions_in_flight=2
+)
+"""Two in flight: the third partition of a plan waits, and must not be started by anybody else."""
+DIES_WITHIN_S: Final = 120.0
+ENDS_WITHIN_S: Final = 200.0
+DOOMED: Final = "doomed"
+
+
+class Hand(StrEnum):
+    """Who takes over from a daemon that died."""
+
+    RESTARTED = "the daemon restarted"
+    STANDBY = "a standby daemon"
+    KAFKA = "Kafka's controller alone"
+    KAFKA_FIRST = "Kafka's controller first, a daemon later"
+
+
+Targets = Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One way a step can go, and the boundaries on it."""
+
+    name: str
+    meaning: str
+    boundaries: tuple[Boundary, ...]
+    replicas: tuple[int, ...] = (1, 2, 3)
+    targets: Targets
+    foreign: frozenset[int] = frozenset()
+    """Partitions that are moved by somebody else's step in the topic znode, not by the plan."""
+    options: Options = OPTIONS
+    before: Callable[[World], None] = lambda _: None
+    """What happens before the plan."""
+    during: Callable[[World, SimDaemon], None] = lambda _world, _daemon: None
+    """What happens once the plan is submitted."""
+    prelude: Boundary | None = None
+    """Where an earlier daemon died, whose work the one of the cell took up."""
+
+
+_STEPWISE: Final = (
+    Boundary.CLAIMED,
+    Boundary.LIVE_BROKERS_TOLD,
+    Boundary.BEFORE_ACCEPTED,
+    Boundary.ACCEPTED,
+    Boundary.BEFORE_A1,
+    Boundary.A1_WRITTEN,
+    Boundary.UNLISTED,
+    Boundary.A2_LEADER_TOLD,
+    Boundary.A2_FOLLOWER_TOLD,
+    Boundary.A2_UPDATE_METADATA_SENT,
+    Boundary.SYNCED,
+    Boundary.NEXT_STEP_WRITTEN,
+    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Boundary.B4_STOP_REPLICA_SENT,
+    Boundary.B5_DELETE_SENT,
+    Boundary.B5_ACKNOWLEDGED,
+    Boundary.DROPPED,
+    Boundary.B6_WRITTEN,
+    Boundary.B8_UPDATE_METADATA_SENT,
+    Boundary.PLAN_ENDED,
+)
+_AT_ONCE: Final = (
+    Boundary.CLAIMED,
+    Boundary.LIVE_BROKERS_TOLD,
+    Boundary.BEFORE_ACCEPTED,
+    Boundary.ACCEPTED,
+    Boundary.BEFORE_A1,
+    Boundary.A1_WRITTEN,
+    Boundary.UNLISTED,
+    Boundary.A2_LEADER_TOLD,
+    Boundary.A2_FOLLOWER_TOLD,
+    Boundary.A2_UPDATE_METADATA_SENT,
+    Boundary.SYNCED,
+    Boundary.B3_WRITTEN,
+    Boundary.B3_LEADER_TOLD,
+    Boundary.B3_UPDATE_METADATA_SENT,
+    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Boundary.B4_STOP_REPLICA_SENT,
+    Boundary.B5_DELETE_SENT,
+    Boundary.B5_ACKNOWLEDGED,
+    Boundary.B6_WRITTEN,
+    Boundary.B8_UPDATE_METADATA_SENT,
+    Boundary.PLAN_ENDED,
+)
+_WAITING: Final = (
+    Boundary.A1_WRITTEN,
+    Boundary.A2_LEADER_TOLD,
+    Boundary.A2_FOLLOWER_TOLD,
+    Boundary.A2_UPDATE_METADATA_SENT,
+    Boundary.SYNCED,
+    Boundary.B3_WRITTEN,
+    Boundary.B3_LEADER_TOLD,
+    Boundary.B3_UPDATE_METADATA_SENT,
+    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Boundary.ORPHAN_RECORDED,
+    Boundary.NEXT_STEP_WRITTEN,
+    Boundary.B6_WRITTEN,
+    Boundary.B8_UPDATE_METADATA_SENT,
+    Boundary.ORPHAN_DELETE_SENT,
+    Boundary.ORPHAN_ENDED,
+)
+_MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)}
+
+
+def _is_planless(world: World) -> bool:
+    """Whether nothing of the plan is left, dead replicas aside."""
+    zookeeper = world.zookeeper
+    return zookeeper.get(paths.LEGACY_PLAN) is None and not goals(world)
+
+
+def _kill_dropped(world: World) -> None:
+    for broker in (2, 3):
+        world.brokers[BrokerId(broker)].kill()
+    partition = TopicPartition("t", 0)
+
+    def is_alone() -> bool:
+        state = world.state(partition)
+        return state is not None and state.isr == (1,)
+
+    world.run_until(is_alone, within_s=60.0)
+
+
+def _return_dropped(world: World, daemon: SimDaemon) -> None:
+    """Start the dead brokers again when the plan is done, unless the daemon is dead by then."""
+    world.run_until(lambda: not daemon.is_alive or _is_planless(world), within_s=ENDS_WITHIN_S)
+    if daemon.is_alive:
+        start_dead(world)
+
+
+def start_dead(world: World) -> None:
+    """Start every broker that does not run."""
+    for broker in world.brokers.values():
+        if not broker.is_alive:
+            broker.start()
+
+
+def _begin_foreign(world: World) -> None:
+    """Write a step as AlterPartitionReassignments does (KIP-455)."""
+    assignment = PartitionAssignment(ids((5, 4, 3, 1, 2)), ids((5, 4)), ids((1, 2)))
+    topic = world.topic("t")
+    partitions = {**topic.partitions, 0: assignment}
+    data = encode_topic(TopicAssignment(partitions, topic.version, topic.czxid))
+    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), data)])
+
+
+def _delete_doomed(world: World, _daemon: SimDaemon) -> None:
+    """Queue a topic for deletion while a step is in flight."""
+    world.run_until(
+        lambda: world.assignment(TopicPartition("t", 0)).is_reassigning, within_s=DIES_WITHIN_S
+    )
+    world.delete_topic(DOOMED)
+
+
+STEPWISE: Final = Shape(
+    name="one",
+    meaning="`step_size = 1`: what is dropped leaves the ISR with A1",
+    boundaries=_STEPWISE,
+    targets=_MOVES,
+)
+AT_ONCE: Final = Shape(
+    name="all",
+    meaning="`step_size = all`: what is dropped stays until the target is in sync",
+    boundaries=_AT_ONCE,
+    targets=_MOVES,
+    options=replace(OPTIONS, step_size=None),
+)
+WAITING: Final = Shape(
+    name="dead",
+    meaning="`step_size = 1`, and the drop has to wait: two replicas to be dropped are on dead "
+    "brokers, and without them too few are in sync",
+    boundaries=_WAITING,
+    targets={0: (1, 4, 5)},
+    before=_kill_dropped,
+    during=_return_dropped,
+)
+GROWING: Final = Shape(
+    name="grow",
+    meaning="a last step that drops nothing",
+    boundaries=(
+        Boundary.A1_WRITTEN,
+        Boundary.SYNCED,
+        Boundary.B6_WRITTEN,
+        Boundary.B8_LEADER_TOLD,
+        Boundary.B8_UPDATE_METADATA_SENT,
+    ),
+    replicas=(1, 2),
+    targets={0: (1, 2, 3)},
+)
+YIELDING: Final = Shape(
+    name="yield",
+    meaning="a topic deletion is pending: no further step may begin",
+    boundaries=(Boundary.STEP_ENDED,),
+    targets={0: (5, 4, 3)},
+    during=_delete_doomed,
+)
+RESUMING: Final = Shape(
+    name="again",
+    meaning="a daemon died at `A1-written`, and the one that took its work up dies as well",
+    boundaries=(
+        Boundary.A1_REPEATED,
+        Boundary.A2_LEADER_TOLD,
+        Boundary.A2_FOLLOWER_TOLD,
+        Boundary.A2_UPDATE_METADATA_SENT,
+        Boundary.EXCLUSION_ACKNOWLEDGED,
+    ),
+    targets=_MOVES,
+    prelude=Boundary.A1_WRITTEN,
+)
+FOREIGN: Final = Shape(
+    name="foreign",
+    meaning="a step that somebody else began, through Kafka's API: driven to its own target",
+    boundaries=(
+        Boundary.A1_REPEATED,
+        Boundary.A2_LEADER_TOLD,
+        Boundary.A2_FOLLOWER_TOLD,
+        Boundary.A2_UPDATE_METADATA_SENT,
+        Boundary.B3_WRITTEN,
+        Boundary.B3_LEADER_TOLD,
+        Boundary.B3_UPDATE_METADATA_SENT,
+        Boundary.EXCLUSION_ACKNOWLEDGED,
+        Boundary.B4_STOP_REPLICA_SENT,
+        Boundary.B5_DELETE_SENT,
+        Boundary.B5_ACKNOWLEDGED,
+    ),
+    targets={0: (5, 4, 3), 1: (1, 3, 2)},
+    foreign=frozenset({0}),
+    before=_begin_foreign,
+)
+SHAPES: Final = (STEPWISE, AT_ONCE, WAITING, GROWING, YIELDING, RESUMING, FOREIGN)
+
+
+class KafkasEnd(StrEnum):
+    """What Kafka's controller makes of what it finds, left to itself."""
+
+    PLAN = "the whole plan, all replicas at once"
+    IN_FLIGHT = "what is in flight; what waits stays recorded"
+    NOTHING = "nothing is left for it"
+
+
+_NOTHING_YET: Final = frozenset(
+    {
+        Boundary.CLAIMED,
+        Boundary.LIVE_BROKERS_TOLD,
+        Boundary.BEFORE_ACCEPTED,
+        Boundary.ACCEPTED,
+        Boundary.BEFORE_A1,
+    }
+)
+_ALL_DONE: Final = frozenset(
+    {Boundary.PLAN_ENDED, Boundary.ORPHAN_DELETE_SENT, Boundary.ORPHAN_ENDED}
+)
+
+
+def kafkas_end(boundary: Boundary) -> KafkasEnd:
+    """Return what Kafka's controller does with what a daemon leaves that dies there."""
+    if boundary in _NOTHING_YET:
+        return KafkasEnd.PLAN
+    return KafkasEnd.NOTHING if boundary in _ALL_DONE else KafkasEnd.IN_FLIGHT
+
+
+def goals(world: World) -> set[str]:
+    """Return the reassignments that our records call unfinished, as ``topic-partition``."""
+    zookeeper = world.zookeeper
+    return {
+        f"{topic}-{number}"
+        for topic in zookeeper.children(paths.GOALS) or ()
+        for number in zookeeper.children(paths.goal_topic_path(topic)) or ()
+    }
+
+
+def orphans(world: World) -> set[str]:
+    """Return the orphan records, as ``broker/topic-partition``."""
+    zookeeper = world.zookeeper
+    return {
+        f"{broker}/{replica}"
+        for broker in zookeeper.children(paths.ORPHANS) or ()
+        for replica in zookeeper.children(f"{paths.ORPHANS}/{broker}") or ()
+    }

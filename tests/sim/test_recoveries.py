@@ -1,0 +1,127 @@
+"""
+The table of the proof of recovery: a daemon dies at every boundary, and each hand takes over.
+
+``docs/recovery.md`` is this table; ``recoveries`` says what a cell is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from controller.reactor.boundaries import MEANING, Boundary
+from controller.znodes import paths
+from tests.sim import recovery_table
+from tests.sim.recoveries import Cell
+from tests.sim.shapes import (
+    SHAPES,
+    STEPWISE,
+    Hand,
+    KafkasEnd,
+    Shape,
+    goals,
+    kafkas_end,
+    orphans,
+)
+
+CELLS: Final = [
+    pytest.param(shape, boundary, id=f"{shape.name}-{boundary}")
+    for shape in SHAPES
+    for boundary in shape.boundaries
+]
+LATER: Final = {
+    Boundary.A2_LEADER_TOLD: (2, 3, 5),
+    Boundary.A2_FOLLOWER_TOLD: (2, 3, 5),
+    Boundary.A2_UPDATE_METADATA_SENT: (2, 3, 5),
+    Boundary.SYNCED: (2, 3, 5),
+    Boundary.NEXT_STEP_WRITTEN: (2, 3),
+    Boundary.EXCLUSION_ACKNOWLEDGED: (2, 3, 5),
+    Boundary.B4_STOP_REPLICA_SENT: (2, 3, 5),
+    Boundary.B5_DELETE_SENT: (2, 3, 5),
+    Boundary.B5_ACKNOWLEDGED: (2, 3, 5),
+    Boundary.DROPPED: (2,),
+    Boundary.B6_WRITTEN: (2, 3),
+}
+"""The boundaries that a plan passes several times, and the later times that are tried."""
+
+
+@pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
+@pytest.mark.parametrize(("shape", "boundary"), CELLS)
+def test_the_plan_is_carried_out_whoever_takes_over(
+    shape: Shape, boundary: Boundary, hand: Hand
+) -> None:
+    """With a daemon in the end: every target, every disk and every znode is as it should be."""
+    judge_a_daemons_end(Cell(shape, boundary, hand))
+
+
+@pytest.mark.parametrize(("shape", "boundary"), CELLS)
+def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
+    shape: Shape, boundary: Boundary
+) -> None:
+    """Without a daemon: exactly what the znodes said at the death, healthy, and nothing stray."""
+    cell = Cell(shape, boundary, Hand.KAFKA)
+    judge_kafkas_end(cell)
+    match kafkas_end(boundary):
+        case KafkasEnd.PLAN:
+            assert cell.replicas() == cell.targets()
+        case KafkasEnd.IN_FLIGHT:
+            assert cell.waiting() == ({2} if len(shape.targets) > 2 else set())
+        case KafkasEnd.NOTHING:
+            assert cell.left == cell.targets()
+
+
+@pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.KAFKA])
+@pytest.mark.parametrize(("boundary", "nth"), [(b, n) for b, times in LATER.items() for n in times])
+def test_the_end_is_the_same_in_later_steps(boundary: Boundary, nth: int, hand: Hand) -> None:
+    """Other steps of other partitions are then on their way beside it."""
+    cell = Cell(STEPWISE, boundary, hand, nth=nth)
+    (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
+
+
+def test_every_boundary_is_on_a_way_that_is_tried() -> None:
+    """A boundary without a cell would prove nothing."""
+    assert {b for shape in SHAPES for b in shape.boundaries} == set(Boundary)
+    assert set(MEANING) == set(Boundary)
+
+
+def test_the_documentation_is_the_table() -> None:
+    """``docs/recovery.md`` is what ``make recovery`` writes."""
+    kept = Path(__file__).parents[2] / "docs" / "recovery.md"
+    assert kept.read_text(encoding="utf-8") == recovery_table.page()
+
+
+def test_every_test_that_the_documentation_names_exists() -> None:
+    """A renamed one would leave the table without its proof."""
+    named = re.findall(r"`((?:tests|integration)/\w[\w/]*\.py)(?:::(\w+))?`", recovery_table.page())
+    assert len(named) > 5
+    for module, test in named:
+        source = (Path(__file__).parents[2] / module).read_text(encoding="utf-8")
+        assert not test or f"def {test}(" in source
+
+
+def judge_a_daemons_end(cell: Cell) -> None:
+    """Take over and judge: the plan is carried out and nothing of it is left anywhere."""
+    assert cell.daemon.died_at == cell.boundary
+    cell.take_over()
+    assert cell.replicas() == cell.targets()
+    assert {p: cell.world.holders(p) for p in cell.partitions} == {
+        p: set(cell.targets()[p.partition]) for p in cell.partitions
+    }
+    assert cell.world.all_healthy()
+    assert cell.is_writable()
+    assert (goals(cell.world), orphans(cell.world)) == (set(), set())
+    assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
+
+
+def judge_kafkas_end(cell: Cell) -> None:
+    """Let Kafka's controller take over and judge: what stood there is done, and no more."""
+    assert cell.daemon.died_at == cell.boundary
+    cell.take_over()
+    assert cell.replicas() == cell.promised
+    assert all(cell.world.is_healthy(p) for p in cell.partitions)
+    assert cell.is_writable()
+    assert cell.stray() == set()
+    assert (goals(cell.world), orphans(cell.world)) == (cell.goals, cell.orphans)

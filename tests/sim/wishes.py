@@ -1,0 +1,85 @@
+"""
+What operators asked for and are still owed: an order may be refused aloud, but never get lost.
+
+A wish ends when it is refused, when its author takes it back, or when somebody else asks Kafka for
+something different. Whatever is left at the good end has to be what the topic znodes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from controller.core.acceptance import entry_text
+from controller.core.model import Refusal, Replicas, TopicPartition
+from controller.znodes import paths
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+Plan = Mapping[TopicPartition, Replicas]
+
+
+class Wishes:
+    """The last target somebody asked for, by partition."""
+
+    def __init__(self) -> None:
+        self._targets: dict[TopicPartition, Replicas] = {}
+
+    def ask(self, plan: Plan) -> None:
+        """Owe the targets of a plan."""
+        self._targets.update(plan)
+
+    def take_back(self, partitions: Iterable[TopicPartition]) -> None:
+        """Owe nothing for these partitions: both what is and what was asked for would be right."""
+        for partition in partitions:
+            self._targets.pop(partition, None)
+
+    def take_back_all(self) -> None:
+        """Owe nothing."""
+        self._targets.clear()
+
+    def refused(self, refusal: Refusal) -> None:
+        """Owe nothing for an entry that was refused."""
+        self.take_back([p for p, t in self._targets.items() if entry_text(p, t) == refusal.entry])
+
+    def plan_rewritten(self, world: World, before: Plan, after: Plan) -> None:
+        """
+        Take note of entries a daemon took out of the legacy znode.
+
+        It may die before it says why, so this is judged by what anybody could see then: an entry
+        that has become no record of ours has to be one that had to be refused.
+        """
+        for partition, target in before.items():
+            is_recorded = world.zookeeper.get(paths.goal_path(partition)) is not None
+            if partition not in after and not is_recorded and _had_reason(world, partition, target):
+                self.take_back((partition,))
+
+    def finished_by_kafka(self, world: World, entries: Plan) -> None:
+        """
+        Owe nothing where a Kafka controller carries out a plan while an older order is on record.
+
+        With no daemon alive the newer order is done first; whichever of the two stands in the end,
+        somebody asked for it.
+        """
+        self.take_back(p for p in entries if world.zookeeper.get(paths.goal_path(p)) is not None)
+
+    def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
+        """Return what was asked for and is not so."""
+        known = set(world.partitions())
+        return {
+            partition: target
+            for partition, target in self._targets.items()
+            if partition in known and world.assignment(partition).replicas != target
+        }
+
+
+def _had_reason(world: World, partition: TopicPartition, target: Replicas) -> bool:
+    """Whether an entry may be refused: by a broker that is not there, or a topic on its way out."""
+    if partition not in world.partitions():
+        return True
+    if partition.topic in (world.zookeeper.children(paths.DELETIONS) or ()):
+        return True
+    replicas = world.assignment(partition).replicas
+    return any(world.invariants.may_seem_dead(r) for r in target if r not in replicas)

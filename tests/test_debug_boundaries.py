@@ -1,0 +1,54 @@
+"""The debug hook that kills or stops the daemon at a named boundary."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from controller.debug_boundaries import VARIABLE, Ambush, Trap, ambush_of
+from controller.errors import PlanInvalidError
+from controller.reactor.boundaries import Boundary
+
+
+@pytest.mark.parametrize("environ", [{}, {VARIABLE: ""}])
+def test_without_the_variable_nothing_lies_in_wait(environ: dict[str, str]) -> None:
+    """Off is the default."""
+    assert ambush_of(environ) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ambush"),
+    [
+        ("die:A1-written", Ambush("die", Boundary.A1_WRITTEN)),
+        ("freeze:B3-written:4", Ambush("freeze", Boundary.B3_WRITTEN, 4)),
+    ],
+)
+def test_the_variable_names_action_boundary_and_time(text: str, ambush: Ambush) -> None:
+    """The first time is meant where none is given."""
+    assert ambush_of({VARIABLE: text}) == ambush
+
+
+def test_an_unknown_boundary_is_refused_with_the_list() -> None:
+    """A misspelt one would never be reached, and prove nothing."""
+    with pytest.raises(PlanInvalidError) as refused:
+        ambush_of({VARIABLE: "die:A1-writen"})
+    assert all(boundary.value in str(refused.value) for boundary in Boundary)
+
+
+@pytest.mark.parametrize(
+    "text", ["explode:A1-written", "die", "die:A1-written:0", "die:A1-written:x", "A1-written"]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    """Each part is checked."""
+    with pytest.raises(PlanInvalidError, match=VARIABLE):
+        ambush_of({VARIABLE: text})
+
+
+def test_the_trap_springs_once_at_the_nth_time() -> None:
+    """It announces itself before it strikes; whoever was frozen goes on afterwards."""
+    happened: list[object] = []
+    trap = Trap(Ambush("freeze", Boundary.SYNCED, 2), happened.append, happened.append)
+    for reached in ({Boundary.SYNCED}, {Boundary.DROPPED}, set(), {Boundary.SYNCED}, {"synced"}):
+        trap.reached([Boundary(b) for b in reached])
+    assert happened == [Ambush("freeze", Boundary.SYNCED, 2), signal.SIGSTOP]
