@@ -376,7 +376,7 @@ def test_sizes_are_read_from_every_broker(
     others: int,
 ) -> None:
     """By name, and among everything a broker has; a replica that is not there has no size."""
-    topic = make_topic({0: (1, 2), 1: (3,), 2: (4, 5)})
+    topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
     sizes = DescribedLogDirs(inbox, Security(), ListenerChoice())
     sizes.start()
