@@ -2,8 +2,8 @@
 The composition root: the only place where adapters are built and handed to the loop.
 
 What runs where: the loop on the main thread; ZooKeeper's reads and claims, the brokers'
-connections, the topic settings, the journal and HTTP each on threads of their own, which only put
-events into the inbox. If one of them ends, the process ends, and a standby takes over.
+connections, the topic settings, the sizes, the journal and HTTP each on threads of their own, which
+only put events into the inbox. If one of them ends, the process ends, and a standby takes over.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import structlog
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.configs import DescribedTopicConfigs
 from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.log_dirs import DescribedLogDirs
 from controller.clocks import MonotonicClock
 from controller.core.events import BrokersRead, Event
 from controller.core.model import BrokerId
@@ -52,17 +53,18 @@ CONNECT_S: Final = 10 * 365 * 86_400.0
 
 
 class BrokerFollower:
-    """An inbox that shows every list of brokers to the topic settings' client as it passes."""
+    """An inbox that shows every list of brokers to those who ask them, as it passes."""
 
     def __init__(self, inner: Inbox) -> None:
         """Wrap an inbox."""
         self._inner = inner
-        self.configs: DescribedTopicConfigs | None = None
+        self.followers: tuple[DescribedTopicConfigs | DescribedLogDirs, ...] = ()
 
     def put(self, event: Event) -> None:
         """Pass the event on."""
-        if isinstance(event, BrokersRead) and self.configs is not None:
-            self.configs.update_brokers(event.brokers.values())
+        if isinstance(event, BrokersRead):
+            for follower in self.followers:
+                follower.update_brokers(event.brokers.values())
         self._inner.put(event)
 
 
@@ -171,8 +173,9 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         ),
     )
     configs = DescribedTopicConfigs(inbox, security, listeners)
-    inbox.configs = configs
-    for part in (channels, configs):
+    sizes = DescribedLogDirs(inbox, security, listeners)
+    inbox.followers = (configs, sizes)
+    for part in (channels, configs, sizes):
         part.start()
         stack.callback(part.stop)
 
@@ -190,6 +193,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         store=store,
         channels=channels,
         configs=configs,
+        sizes=sizes,
         clock=clock,
         observer=observer,
         boundaries=None if ambush is None else _trapped(ambush, log),
@@ -200,6 +204,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         yield from store.threads()
         yield "broker channels", channels.is_alive
         yield "topic settings", configs.is_alive
+        yield "sizes", sizes.is_alive
         yield "journal", journal.is_alive
         yield "http", http.is_alive
 

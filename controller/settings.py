@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.core.controls import Order
-from controller.core.options import LegacyMode, Options, TenurePolicy
+from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinIsr
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 PORT_MAX: Final = 65535
@@ -221,6 +221,23 @@ class Settings(BaseSettings):
     max_outgoing_per_broker: Count = Field(
         10, description="Partitions one broker serves copies of at once."
     )
+    adaptive: bool = Field(
+        default=False,
+        description="Begin with a quarter of max_partitions_in_flight and approach it, or halve, "
+        "as the cluster bears it.",
+    )
+    slow_answer_s: Seconds = Field(
+        5.0,
+        description="adaptive: a broker that takes longer to answer the controller is strained.",
+    )
+    under_min_isr: UnderMinIsr = Field(
+        UnderMinIsr.WAIT,
+        description="While partitions outside the work are below min.insync.replicas: wait begins "
+        "no step that copies, warn only tells of them, ignore does not look.",
+    )
+    size_refresh_s: Seconds = Field(
+        60.0, description="How often brokers are asked for the sizes of the partitions in work."
+    )
     max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Bytes being copied at once, as far as sizes are known; no limit without."
     )
@@ -239,7 +256,9 @@ class Settings(BaseSettings):
         "orphan.",
     )
     config_refresh_s: Seconds = Field(
-        60.0, description="How often topic settings (min.insync.replicas) are read again."
+        60.0,
+        description="How often settings of topics in work, and those throttles stand in, are read "
+        "again.",
     )
     preferred_election: bool = Field(
         default=True, description="Elect the preferred leader when a reassignment has ended."
@@ -327,6 +346,10 @@ class Settings(BaseSettings):
             max_partitions_in_flight=self.max_partitions_in_flight,
             max_incoming_per_broker=self.max_incoming_per_broker,
             max_outgoing_per_broker=self.max_outgoing_per_broker,
+            adaptive=self.adaptive,
+            slow_answer_s=self.slow_answer_s,
+            under_min_isr=self.under_min_isr,
+            size_refresh_s=self.size_refresh_s,
             max_bytes_in_flight=self.max_bytes_in_flight,
             max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
             order=self.order,

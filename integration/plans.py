@@ -28,6 +28,7 @@ LEGACY_PLAN: Final = "/admin/reassign_partitions"
 GOALS: Final = "/admin/reassignments"
 OUTCOMES: Final = "/reassigner/outcomes"
 ORPHANS: Final = "/reassigner/orphans"
+LEASES: Final = "/reassigner/throttles"
 
 SESSION_S: Final = 4
 """ZooKeeper session timeout of the daemons here."""
@@ -191,10 +192,10 @@ def copies_held(
 def limit_copies(cluster: Cluster, topics: Iterable[str], bytes_per_s: int) -> None:
     """Limit what every broker copies per second of these topics and those limited before."""
     for topic in topics:
-        _configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
+        configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
     rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
     for broker in cluster.brokers:
-        _configure(cluster, f"brokers/{broker}", rate)
+        configure(cluster, f"brokers/{broker}", rate)
 
 
 def fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
@@ -207,13 +208,29 @@ def fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
     assert left == 0, f"{left} records are not written"
 
 
-def _configure(cluster: Cluster, entity: str, config: Mapping[str, str]) -> None:
+def configured(cluster: Cluster, entity: str) -> dict[str, str]:
+    """Return the dynamic settings of ``topics/<name>`` or ``brokers/<id>``."""
+    content = cluster.read(f"/config/{entity}") or {}
+    return dict(content.get("config", {}))
+
+
+def configure(cluster: Cluster, entity: str, config: Mapping[str, str]) -> None:
     """Add dynamic settings and announce them, as brokers themselves do."""
+    _replace_config(cluster, entity, {**configured(cluster, entity), **config})
+
+
+def unconfigure(cluster: Cluster, entity: str, *keys: str) -> None:
+    """Take dynamic settings out, if they are there, and announce it."""
+    before = configured(cluster, entity)
+    after = {key: value for key, value in before.items() if key not in keys}
+    if after != before:
+        _replace_config(cluster, entity, after)
+
+
+def _replace_config(cluster: Cluster, entity: str, config: Mapping[str, str]) -> None:
     path = f"/config/{entity}"
     cluster.zk.ensure_path(path)
-    data, _stat = cluster.zk.get(path)
-    before = json.loads(data)["config"] if data else {}
-    cluster.zk.set(path, json.dumps({"version": 1, "config": {**before, **config}}).encode())
+    cluster.zk.set(path, json.dumps({"version": 1, "config": config}).encode())
     change = json.dumps({"version": 2, "entity_path": entity})
     cluster.zk.create("/config/changes/config_change_", change.encode(), sequence=True)
 

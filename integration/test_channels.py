@@ -22,10 +22,12 @@ from kazoo.client import KazooClient
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.configs import DescribedTopicConfigs
 from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.log_dirs import NAMED_MAX, DescribedLogDirs
 from controller.brokers.versions import BY_PROTOCOL, versions_of
 from controller.core.events import (
     Event,
     LeaderAndIsrAnswered,
+    SizesRead,
     StopReplicaAnswered,
     TopicConfigsRead,
     UpdateMetadataAnswered,
@@ -52,6 +54,7 @@ from controller.reactor.ports import (
 )
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
+from integration.plans import fill
 from integration.waiting import eventually
 
 CONTROLLER = BrokerId(2_000_000)
@@ -362,3 +365,31 @@ def test_effective_settings_are_read_while_we_are_the_controller(
         assert "error 3" in str(event.configs["channels-no-such-topic"])
     finally:
         configs.stop()
+
+
+@pytest.mark.parametrize("others", [0, NAMED_MAX])
+def test_sizes_are_read_from_every_broker(
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    controller: SeizedController,
+    inbox: QueueInbox,
+    others: int,
+) -> None:
+    """By name, and among everything a broker has; a replica that is not there has no size."""
+    topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
+    fill(cluster, [(topic, 0), (topic, 1)])
+    sizes = DescribedLogDirs(inbox, Security(), ListenerChoice())
+    sizes.start()
+    try:
+        sizes.update_brokers(controller.brokers().values())
+        unknown = [TopicPartition(topic, n) for n in range(3, 4 + others)]
+        sizes.measure([TopicPartition(topic, n) for n in range(3)] + unknown)
+        event = inbox.next()
+    finally:
+        sizes.stop()
+    assert isinstance(event, SizesRead)
+    assert event.errors == {}
+    assert set(event.sizes) == {TopicPartition(topic, n) for n in range(3)}
+    assert event.sizes[TopicPartition(topic, 0)] > 5_000_000
+    assert event.sizes[TopicPartition(topic, 1)] > 5_000_000
+    assert event.sizes[TopicPartition(topic, 2)] == 0

@@ -178,6 +178,8 @@ class _Channel:
         self._requests: deque[BrokerRequest] = deque()
         self._resent = False
         """Whether the first of the requests may already have reached the broker."""
+        self._sent_at: Instant | None = None
+        """When the first of the requests was sent first."""
         self._connection: Connection | None = None
         self._signal: Future | None = None
         self._state = ChannelState(
@@ -252,9 +254,11 @@ class _Channel:
             frame = self._encoder.encode(request, versions, self.broker.epoch)
         except ProtocolError as error:
             return self._unsendable(request, UNKNOWN_SERVER_ERROR, error)
+        sent_at = self._sent_at = self._sent_at or _now()
         response = await connection.ask(frame)
         self._state = replace(self._state, last_error=None)
-        return answered(self.broker, request, response, resent=self._resent)
+        event = answered(self.broker, request, response, resent=self._resent)
+        return replace(event, took_s=_now() - sent_at)
 
     def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> Answered:
         self._state = replace(self._state, last_error=str(why))
@@ -263,6 +267,7 @@ class _Channel:
     def _deliver(self, event: Answered) -> None:
         self._requests.popleft()
         self._resent = False
+        self._sent_at = None
         with self._gate.passing() as is_open:
             if is_open:
                 self._inbox.put(event)

@@ -9,7 +9,7 @@ function.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.core.controls import Controls
@@ -235,6 +235,8 @@ class SizesRead:
     """Bytes on disk of partitions, of the largest replica where several were asked."""
 
     sizes: Mapping[TopicPartition, int]
+    errors: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Brokers that did not tell, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,7 @@ class LeaderAndIsrAnswered:
     results: tuple[LeaderAndIsrResult, ...]
     resent: bool
     took_s: float = 0.0
-    """From the last sending to the answer."""
+    """From the first sending to the answer."""
 
 
 class StopReplicaResult(NamedTuple):

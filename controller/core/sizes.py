@@ -6,6 +6,7 @@ New reassignments soon, all of them from time to time. A size that is not known 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,15 +108,25 @@ class SlowThrottle:
         )
 
 
-def slow_throttles(view: ClusterView) -> tuple[SlowThrottle, ...]:
-    """Return the throttles below the produce rate of what is copied under them just now."""
+def slow_throttles(
+    view: ClusterView, in_flight: Iterable[TopicPartition]
+) -> tuple[SlowThrottle, ...]:
+    """
+    Return the throttles below the produce rate of what is copied under them just now.
+
+    Args:
+        view: Everything known.
+        in_flight: The partitions with a step under way.
+
+    """
     if not view.leases and not view.kept_throttles:
         return ()
     grown: dict[tuple[BrokerId, bool], float] = {}
-    for partition, growth in view.growth.items():
+    for partition in in_flight:
+        growth = view.growth.get(partition)
         reassignment = view.reassignments.get(partition)
         load = None if reassignment is None else reassignment.load
-        if load is None:
+        if load is None or growth is None:
             continue
         for broker in load.incoming:
             grown[broker, True] = grown.get((broker, True), 0.0) + growth

@@ -23,8 +23,8 @@ from controller.core.leases import (
 LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 EVERY_REPLICA: Final = "*"
-LIST_BYTES_MAX: Final = 300_000
-"""A longer list becomes ``*``: ZooKeeper takes 1 MB, and every broker reads it all."""
+LIST_BYTES_MAX: Final = 150_000
+"""A longer list becomes ``*``: two of them, and the lease of both, share one multi of 1 MB."""
 
 Settings = tuple[tuple[str, str], ...]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from controller.reactor.ports import Clock
 from controller.telemetry.counts import ClusterCounts, WorkCounts, cluster_counts, work_counts
 from controller.telemetry.explanations import explanation_of
 from controller.telemetry.status import Clocks, status_of
+from controller.telemetry.strains import Strain, strain_of
 
 INTERVAL_S: Final = 0.2
 CLUSTER_INTERVAL_S: Final = 5.0
@@ -43,6 +44,7 @@ class Snapshot:
     work: WorkCounts
     cluster: ClusterCounts | None
     """None while we are not the controller."""
+    strain: Strain = field(default_factory=Strain)
 
 
 class StatusBoard:
@@ -104,7 +106,8 @@ class StatusBoard:
         self._count(view, started)
         work = work_counts(view, started, self._stalled_after_s)
         status = status_of(view, clocks, work, engine=self._engine)
-        snapshot = Snapshot(status, work, self._cluster)
+        strain = strain_of(view, work.in_flight)
+        snapshot = Snapshot({**status, "strain": strain.as_status()}, work, self._cluster, strain)
         self._latest = snapshot
         ended = self._clock.now()
         self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))

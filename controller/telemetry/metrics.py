@@ -90,6 +90,26 @@ class Metrics:
             "Time since a reassignment last came on; 0 when there is none",
             registry=registry,
         )
+        self.under_min_isr = Gauge(
+            "reassigner_under_min_isr_partitions",
+            "Partitions outside the work known to be below min.insync.replicas",
+            registry=registry,
+        )
+        self.slow_throttles = Gauge(
+            "reassigner_throttles_below_produce_rate",
+            "Throttles that copies under them cannot keep up with",
+            registry=registry,
+        )
+        self.throttled = Gauge(
+            "reassigner_throttled_entities",
+            "Topics and brokers with a throttle of ours in their settings",
+            registry=registry,
+        )
+        self.pace = Gauge(
+            "reassigner_pace_partitions",
+            "Partitions that may be in flight by the adaptive pace; 0 while there is none",
+            registry=registry,
+        )
         self.accepted = Counter(
             "reassigner_accepted_total", "Reassignments accepted", registry=registry
         )
@@ -189,6 +209,10 @@ class Metrics:
         stalled = Tally(snapshot.work.stalled.values())
         for label in STALL_LABELS:
             self.stalled.labels(label).set(stalled[label])
+        self.under_min_isr.set(snapshot.strain.under_min_isr)
+        self.slow_throttles.set(len(snapshot.strain.slow))
+        self.throttled.set(snapshot.strain.throttled)
+        self.pace.set(snapshot.strain.pace or 0)
         self._controller.counts = snapshot.cluster
 
     def exposition(self) -> bytes:

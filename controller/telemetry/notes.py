@@ -32,6 +32,7 @@ from controller.core.events import (
     LegacyPlanRead,
     LogDirEventsRead,
     ShutdownRequested,
+    SizesRead,
     StatesRead,
     StopReplicaAnswered,
     TopicConfigsRead,
@@ -71,6 +72,8 @@ from controller.telemetry.plain import flat, plain
 MANY: Final = 20
 """Notes of one kind from one event or change; what is beyond is counted in one more."""
 SAMPLE: Final = 5
+SHOWN_MAX: Final = 200
+"""Of a text that may be as long as a znode."""
 
 
 class Level(StrEnum):
@@ -137,11 +140,13 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
         case CancellationEndedRecord():
             yield info("cancellation_ended")
         case LeaseRecord(lease=lease):
-            yield info("throttle_set", entity=lease.entity, settings=dict(lease.ours))
-        case LeaseEndedRecord(entity=entity):
-            yield info("throttle_lifted", entity=entity)
-        case PaceRecord(in_flight_max=most, evidence=evidence):
-            yield info("pace_changed", in_flight_max=most, evidence=evidence)
+            # Lists may be very long; they are in the lease.
+            values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
+            yield info("throttle_set", entity=lease.entity, values=values)
+        case LeaseEndedRecord(entity=entity, values=values):
+            yield info("throttle_lifted", entity=entity, restored=values is not None)
+        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
+            yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
         case OutcomeRecord():
             yield _ended(record.summary)
         case LegacyPlanEndedRecord():
@@ -192,6 +197,7 @@ class EventNotes:
         self._plan: int | None = None
         self._unreadable: dict[str, str] = {}
         self._native: tuple[str, ...] = ()
+        self._silent: frozenset[BrokerId] = frozenset()
         self._disabled = False
         self._controls = Controls()
 
@@ -256,6 +262,8 @@ class EventNotes:
                 yield from self._not_understood("state", states)
             case TopicConfigsRead(configs=configs):
                 yield from self._not_understood("topic_config", configs)
+            case SizesRead(errors=errors):
+                yield from self._not_told(errors)
             case GoalsRead(unreadable=unreadable):
                 yield from self._not_understood("goal", unreadable)
             case _:
@@ -301,6 +309,13 @@ class EventNotes:
             yield warning(f"{what}_unreadable", name=name, reason=reason)
         if len(fresh) > MANY:
             yield warning(f"{what}_unreadable_more", count=len(fresh) - MANY)
+
+    def _not_told(self, errors: Mapping[BrokerId, str]) -> Iterator[Note]:
+        """Tell which brokers do not tell sizes, when that changed."""
+        fresh = {b: why for b, why in errors.items() if b not in self._silent}
+        self._silent = frozenset(errors)
+        for broker, why in sorted(fresh.items())[:MANY]:
+            yield warning("sizes_unknown", broker=broker, reason=why)
 
     def eligibility(self, view: ClusterView) -> Iterator[Note]:
         """Tell whether being the controller here would be safe, when that changed."""

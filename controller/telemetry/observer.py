@@ -23,6 +23,7 @@ from controller.core.records import (
     IdleRecord,
     PhaseRecord,
     PreferredTriedRecord,
+    ThrottlesSettledRecord,
 )
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, WriteError
@@ -34,8 +35,15 @@ from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.notes import EventNotes, Level, Note, notes_of_change, phase_note, warning
 from controller.telemetry.phases import PhaseMemory
+from controller.telemetry.strain_notes import StrainNotes
 
-UNJOURNALED = (BlockedRecord, IdleRecord, PhaseRecord, PreferredTriedRecord)
+UNJOURNALED = (
+    BlockedRecord,
+    IdleRecord,
+    PhaseRecord,
+    PreferredTriedRecord,
+    ThrottlesSettledRecord,
+)
 """Volatile records: phases have a note of their own, the others tell nothing lasting."""
 
 
@@ -96,6 +104,7 @@ class TelemetryObserver:
         self._arrivals = arrivals
         self._phases = PhaseMemory()
         self._events = EventNotes()
+        self._strains = StrainNotes()
         self._had_tenure = False
         self._blockages = BlockageNotes()
         self._progress_at = clock.now()
@@ -167,6 +176,7 @@ class TelemetryObserver:
             return
         self._metrics.show(snapshot)
         self._tell(self._events.eligibility(view), keep=True)
+        self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
         now = self._clock.now()
         self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
         is_busy = bool(view.reassignments) and view.leading

@@ -34,7 +34,13 @@ WAIT_S: Final = 10.0
 """How long a test waits for something that must happen."""
 
 API_VERSIONS: Final = 18
-KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {4: (0, 4), 5: (0, 3), 6: (0, 6), 18: (0, 3)}
+KAFKA_2_6: Final[Mapping[int, tuple[int, int]]] = {
+    4: (0, 4),
+    5: (0, 3),
+    6: (0, 6),
+    18: (0, 3),
+    35: (0, 2),
+}
 
 REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     4: LeaderAndIsrRequest,

@@ -17,7 +17,13 @@ from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, 
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import GoalEndedRecord
-from controller.core.sizes import GROWTH_AFTER_S, SOON_S, follow_sizes, slow_throttles
+from controller.core.sizes import (
+    GROWTH_AFTER_S,
+    SOON_S,
+    SlowThrottle,
+    follow_sizes,
+    slow_throttles,
+)
 from controller.core.view import ClusterView
 from controller.core.works import Load
 from tests.core.builders import replicas, tp
@@ -134,23 +140,28 @@ def copying(rate: str) -> ClusterView:
     return view
 
 
+def slow(view: ClusterView) -> tuple[SlowThrottle, ...]:
+    """Return the throttles that are too slow for what is in work."""
+    return slow_throttles(view, tuple(view.reassignments))
+
+
 def test_throttle_below_the_produce_rate_is_told_for_both_ends() -> None:
     """The copies would never be in sync."""
-    slow = slow_throttles(copying("150"))
-    assert [(s.broker, s.receives, s.rate, s.growth) for s in slow] == [
+    found = slow(copying("150"))
+    assert [(s.broker, s.receives, s.rate, s.growth) for s in found] == [
         (1, False, 150, 200.0),
         (4, True, 150, 200.0),
     ]
-    assert "broker 4 receives copies at 150 bytes/s" in str(slow[1])
+    assert "broker 4 receives copies at 150 bytes/s" in str(found[1])
 
 
 def test_throttle_above_the_produce_rate_is_not_told() -> None:
     """It only takes longer."""
-    assert slow_throttles(copying("201")) == ()
+    assert slow(copying("201")) == ()
 
 
 def test_partitions_that_wait_do_not_count() -> None:
     """Only what is copied just now shares the throttle."""
     view = copying("150")
     view.reassignments[tp(1)].load = None
-    assert slow_throttles(view) == ()
+    assert slow(view) == ()

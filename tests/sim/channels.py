@@ -7,6 +7,7 @@ channel's answers never reach the inbox, though its last request may still reach
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core.events import (
@@ -72,8 +73,12 @@ class SimChannels:
             for witness in self._fabric.witnesses:
                 witness.daemon_stops(broker, request)
 
+        sent_at = self._fabric.schedule.now()
+
         def answered(answer: Answer, resent: bool) -> None:  # noqa: FBT001 - a callback
-            self._inbox.put(_event(link, request, answer, resent=resent))
+            took_s = self._fabric.schedule.now() - sent_at
+            event = _event(link, request, answer, resent=resent)
+            self._inbox.put(replace(event, took_s=took_s))
 
         link.send(request, answered)
 

@@ -207,11 +207,9 @@ class SimStore:
             fences.append(Check(paths.CONTROLLER_EPOCH, self._claim.version))
         elif not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
             raise ControllerMovedError("the controller role is not ours")
-        if self._competes:
-            if self._leadership is None:
-                raise ControllerMovedError("another daemon leads")
-            fences.append(Check(paths.EPOCH, self._leadership))
-        return fences
+        if self._competes and self._leadership is None:
+            raise ControllerMovedError("another daemon leads")
+        return [*fences, *self._leads()]
 
     def _leads(self) -> list[Check]:
         """Return the fence of the leadership among the daemons."""

@@ -60,15 +60,16 @@ def test_answers_carry_what_was_sent() -> None:
     live = bench.open()
     bench.channels.send(ONE, leader_and_isr(P, leader=1, replicas=[1], leader_epoch=7))
     bench.world.run_for(1.0)
-    assert bench.inbox.events == [
-        LeaderAndIsrAnswered(
-            broker=ONE,
-            broker_epoch=live.epoch,
-            error=codes.NONE,
-            results=(LeaderAndIsrResult(P, LeaderEpoch(7), codes.NONE),),
-            resent=False,
-        )
-    ]
+    (event,) = bench.inbox.of(LeaderAndIsrAnswered)
+    assert 0 < event.took_s <= 1.0
+    assert event == LeaderAndIsrAnswered(
+        broker=ONE,
+        broker_epoch=live.epoch,
+        error=codes.NONE,
+        results=(LeaderAndIsrResult(P, LeaderEpoch(7), codes.NONE),),
+        resent=False,
+        took_s=event.took_s,
+    )
 
 
 def test_a_request_that_reached_the_broker_before_says_so() -> None:

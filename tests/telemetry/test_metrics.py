@@ -12,6 +12,7 @@ from controller.core.model import TopicPartition
 from controller.telemetry.boards import Snapshot
 from controller.telemetry.counts import ClusterCounts, WorkCounts
 from controller.telemetry.metrics import Metrics, SessionState
+from controller.telemetry.strains import Strain
 from tests.core.builders import tp
 
 
@@ -112,3 +113,16 @@ def test_the_session_is_in_one_state(state: SessionState) -> None:
 def test_the_exposition_is_prometheus_text() -> None:
     """What /metrics serves can be scraped."""
     assert b"# TYPE reassigner_steps_total counter" in Metrics().exposition()
+
+
+def test_strain_is_shown_and_falls_back_to_zero() -> None:
+    """A gauge that stayed would be an alert about nothing."""
+    metrics = Metrics()
+    strain = Strain(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))
+    metrics.show(Snapshot({}, work_of(), None, strain))
+    assert value(metrics, "reassigner_under_min_isr_partitions") == 3
+    assert value(metrics, "reassigner_throttles_below_produce_rate") == 1
+    assert value(metrics, "reassigner_throttled_entities") == 5
+    assert value(metrics, "reassigner_pace_partitions") == 7
+    metrics.show(Snapshot({}, work_of(), None))
+    assert value(metrics, "reassigner_pace_partitions") == 0

@@ -1,0 +1,187 @@
+"""
+How large partitions are on disk, as the brokers that hold them report it (DescribeLogDirs).
+
+Each broker answers for its own replicas only, so every live one is asked, several at a time, over
+connections of their own. Where very many partitions are wanted a broker is asked for all it has:
+the question would be longer than the answer. Reads only; what a size means is decided in ``core``.
+
+Invariants: every question is answered by one ``SizesRead``, of what was learnt; a broker that does
+not answer is named in it, and delays it by no more than its time-outs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.gates import Gate
+from controller.brokers.io_threads import IoThread
+from controller.brokers.messages import frame_of
+from controller.core.events import SizesRead
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.errors import ProtocolError, TransientError
+from controller.reactor.ports import Inbox
+
+VERSION: Final = 1
+"""Later ones add what is not needed here; brokers up to 4.0 understand it."""
+NAMED_MAX: Final = 1_000
+"""Partitions that are named in a question."""
+AT_ONCE: Final = 8
+"""Brokers asked at the same time."""
+LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
+
+
+@dataclass(slots=True)
+class _Round:
+    """One question to all brokers."""
+
+    wanted: Mapping[TopicPartition, None]
+    left: deque[LiveBroker]
+    asking: int = 0
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    errors: dict[BrokerId, str] = field(default_factory=dict)
+
+
+class DescribedLogDirs:
+    """Implements ``reactor.ports.Sizes``."""
+
+    def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
+        """
+        Prepare; nothing is connected before something is asked.
+
+        Args:
+            inbox: where the answers go.
+            security: TLS and SASL settings.
+            listeners: which listener of a broker to use; the control plane's serves no such
+                question.
+        """
+        self._inbox = inbox
+        self._security = security
+        self._listeners = replace(listeners, control_plane_listener=None)
+        self._io = IoThread("log-dirs")
+        # Touched on the IO thread only:
+        self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
+        self._asked: dict[TopicPartition, None] = {}
+        self._round: _Round | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the asking thread runs."""
+        return self._io.is_alive
+
+    def start(self) -> None:
+        """Start the asking thread."""
+        self._io.start()
+
+    def stop(self) -> None:
+        """End the asking thread; a question that is still out is left behind."""
+        self._io.post(lambda: self._learn({}))
+        self._io.stop()
+
+    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        """Learn where brokers are."""
+        known = {b.id: b for b in brokers}
+        self._io.post(lambda: self._learn(known))
+
+    def measure(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask in the background: one ``SizesRead`` follows, of those that were learnt."""
+        wanted = dict.fromkeys(partitions)
+        self._io.post(lambda: self._enqueue(wanted))
+
+    # --- on the IO thread ----------------------------------------------------------------------
+
+    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+        self._brokers = brokers
+        for broker, _ in list(self._open.values()):
+            if brokers.get(broker.id) != broker:
+                self._close(broker.id)
+
+    def _enqueue(self, wanted: Mapping[TopicPartition, None]) -> None:
+        self._asked.update(wanted)
+        if self._round is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Ask all brokers for what was wanted meanwhile."""
+        brokers = deque(broker for _, broker in sorted(self._brokers.items()))
+        begun = self._round = _Round(self._asked, brokers)
+        self._asked = {}
+        if not brokers:
+            self._end(begun)
+        for _ in range(min(AT_ONCE, len(brokers))):
+            begun.asking += 1
+            self._io.spawn(lambda: self._work(begun))
+
+    async def _work(self, current: _Round) -> None:
+        """Ask one broker after the other; who is last tells what was learnt."""
+        while current.left:
+            broker = current.left.popleft()
+            try:
+                told = await self._ask(broker, current.wanted)
+            except (TransientError, ProtocolError) as error:
+                current.errors[broker.id] = str(error)
+                self._close(broker.id)
+                continue
+            for partition, size in told.items():
+                current.sizes[partition] = max(size, current.sizes.get(partition, 0))
+        current.asking -= 1
+        if not current.asking:
+            self._end(current)
+
+    def _end(self, current: _Round) -> None:
+        self._round = None
+        self._inbox.put(SizesRead(current.sizes, current.errors))
+        if self._asked:
+            self._begin()
+
+    async def _ask(
+        self, broker: LiveBroker, wanted: Mapping[TopicPartition, None]
+    ) -> dict[TopicPartition, int]:
+        known = self._open.get(broker.id)
+        if known is not None and known[0] == broker and known[1].is_open:
+            connection = known[1]
+        else:
+            self._close(broker.id)
+            endpoint = self._listeners.required_of(broker)
+            connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
+            self._open[broker.id] = (broker, connection)
+        answer = await connection.ask(frame_of(_request(wanted)))
+        return sizes_of(answer, wanted)
+
+    def _close(self, broker: BrokerId) -> None:
+        known = self._open.pop(broker, None)
+        if known is not None:
+            known[1].close()
+
+
+def _request(wanted: Mapping[TopicPartition, None]) -> Any:  # noqa: ANN401 - kafka-python has no types
+    if len(wanted) > NAMED_MAX:
+        return DescribeLogDirsRequest(topics=None, version=VERSION)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in wanted:
+        topics.setdefault(topic, []).append(partition)
+    return DescribeLogDirsRequest(topics=list(topics.items()), version=VERSION)
+
+
+def sizes_of(
+    answer: Any,  # noqa: ANN401 - kafka-python has no types
+    wanted: Mapping[TopicPartition, None],
+) -> dict[TopicPartition, int]:
+    """Return the sizes in an answer; a failed directory tells none, a future replica is none."""
+    sizes: dict[TopicPartition, int] = {}
+    for directory in answer.results:
+        if directory.error_code:
+            continue
+        for topic in directory.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                if partition in wanted and not row.is_future_key and row.partition_size >= 0:
+                    sizes[partition] = max(row.partition_size, sizes.get(partition, 0))
+    return sizes

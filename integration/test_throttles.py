@@ -1,0 +1,231 @@
+"""
+Throttles on real brokers: they stand before the first copy, hold it back, and leave no trace.
+
+What stood in Kafka's settings at each moment is read from ZooKeeper; that brokers heed it is seen
+by copies that do not get in sync.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import (
+    LEASES,
+    Daemons,
+    Targets,
+    await_end,
+    configure,
+    configured,
+    fill,
+    is_reassigning,
+    outcome,
+    unconfigure,
+)
+from integration.transactions import Write, writes
+from integration.waiting import eventually
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+TRICKLE: Final = 1
+FAST: Final = 500_000_000
+REQUESTS: Final = "/admin/reassignment_requests"
+LIMITS: Final = "/reassigner/control/limits"
+CANCEL: Final = "/admin/cancel_reassignment_in_progress"
+
+Moved = tuple[str, Targets]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_elses_throttles(cluster: Cluster) -> Iterator[None]:
+    """Begin and end without the settings and controls that tests leave on a shared cluster."""
+    forget(cluster)
+    yield
+    forget(cluster)
+
+
+def forget(cluster: Cluster) -> None:
+    """Take out every broker's rates, and what operators turned."""
+    for broker in cluster.brokers:
+        unconfigure(cluster, f"brokers/{broker}", LEADER_RATE, FOLLOWER_RATE)
+    if cluster.zk.exists(LIMITS) is not None:
+        cluster.zk.delete(LIMITS)
+
+
+@pytest.fixture
+def moved(cluster: Cluster, make_topic: MakeTopic) -> Moved:
+    """Give a topic with data in two partitions, and where they are to go."""
+    topic = make_topic({0: (1, 2), 1: (2, 1)}, {"retention.ms": "86400000"})
+    fill(cluster, [(topic, 0), (topic, 1)])
+    return topic, {(topic, 0): (1, 3), (topic, 1): (4, 1)}
+
+
+def ask(cluster: Cluster, targets: Targets, **options: object) -> str:
+    """Submit a request; return its id."""
+    assignments: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), replicas in targets.items():
+        assignments.setdefault(topic, {})[str(partition)] = list(replicas)
+    data = json.dumps({"version": 1, "assignments": assignments, **options}).encode()
+    cluster.zk.ensure_path(REQUESTS)
+    path: str = cluster.zk.create(f"{REQUESTS}/request_", data, sequence=True)
+    return path.rpartition("/")[2]
+
+
+def turn(cluster: Cluster, request: str, throttle: int) -> None:
+    """Change a request's throttle live."""
+    cluster.zk.ensure_path("/reassigner/control")
+    data = {"version": 1, "requests": {request: {"throttle": throttle}}}
+    cluster.zk.create(LIMITS, json.dumps(data).encode())
+
+
+def rates(cluster: Cluster) -> dict[int, tuple[str | None, str | None]]:
+    """Return the rates, leader's and follower's, that stand on each broker."""
+    found: dict[int, tuple[str | None, str | None]] = {}
+    for broker in cluster.brokers:
+        config = configured(cluster, f"brokers/{broker}")
+        found[broker] = (config.get(LEADER_RATE), config.get(FOLLOWER_RATE))
+    return found
+
+
+def await_copies(cluster: Cluster, topic: str) -> None:
+    """Wait until the first step of a partition stands in the topic znode."""
+    eventually(lambda: is_reassigning(cluster, topic), within_s=20, what="a step began")
+
+
+def await_leases_gone(cluster: Cluster) -> None:
+    """Wait until nothing of ours is left."""
+    eventually(
+        lambda: cluster.zk.exists(LEASES) is None or not cluster.zk.get_children(LEASES),
+        within_s=10,
+        what="every lease ended",
+    )
+
+
+def first(history: list[Write], path: str, *keys: str) -> int:
+    """Return the zxid of the first write of a znode whose content has something at these keys."""
+
+    def has(write: Write) -> bool:
+        content: Any = write.content
+        for key in keys:
+            content = content.get(key, {}) if isinstance(content, Mapping) else {}
+        return bool(content)
+
+    return next(w.zxid for w in history if w.path == path and has(w))
+
+
+def test_throttle_stands_before_the_first_copy_holds_it_and_is_restored_at_the_end(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """And its rate is changed live, on the brokers alone."""
+    topic, targets = moved
+    before = configured(cluster, f"topics/{topic}")
+    daemons.start("--tenure-linger", "1")
+    request = ask(cluster, targets, throttle=TRICKLE)
+    await_copies(cluster, topic)
+    assert configured(cluster, f"topics/{topic}") == {
+        **before,
+        LEADER_REPLICAS: "0:1,0:2,1:1,1:2",
+        FOLLOWER_REPLICAS: "0:3,1:4",
+    }
+    both, none = (str(TRICKLE), str(TRICKLE)), (None, None)
+    assert rates(cluster) == {1: both, 2: both, 3: both, 4: both, 5: none}
+    time.sleep(5)
+    assert 3 not in cluster.isr(topic, 0)
+    assert 4 not in cluster.isr(topic, 1)
+    turn(cluster, request, FAST)
+    await_end(cluster, targets, within_s=90)
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    assert set(rates(cluster).values()) == {none}
+    eventually(lambda: outcome(cluster, request) is not None, within_s=10)
+    history = writes(cluster)
+    step = first(history, f"/brokers/topics/{topic}", "adding_replicas")
+    assert first(history, f"/config/topics/{topic}", "config", FOLLOWER_REPLICAS) < step
+    for broker in (1, 2, 3, 4):
+        of_broker = [w for w in history if w.path == f"/config/brokers/{broker}"]
+        assert any(w.zxid < step and FOLLOWER_RATE in w.content["config"] for w in of_broker)
+    lists = [w for w in history if w.path == f"/config/topics/{topic}" and w.zxid > step]
+    assert len(lists) == 1, "the topic's lists were rewritten while the request went on"
+
+
+def test_settings_of_the_operator_stay_as_they_are(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """His rate, his list and his ``*``; what is missing beside them is ours, until the end."""
+    topic, targets = moved
+    configure(cluster, f"topics/{topic}", {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "7:9,0:3"})
+    configure(cluster, "brokers/3", {FOLLOWER_RATE: str(FAST)})
+    before = configured(cluster, f"topics/{topic}")
+    daemons.start("--tenure-linger", "1")
+    request = ask(cluster, targets, throttle=TRICKLE)
+    await_copies(cluster, topic)
+    assert configured(cluster, f"topics/{topic}") == {**before, FOLLOWER_REPLICAS: "7:9,0:3,1:4"}
+    assert rates(cluster)[3] == (str(TRICKLE), str(FAST))
+    turn(cluster, request, FAST)
+    await_end(cluster, targets, within_s=90)
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    assert rates(cluster)[3] == (None, str(FAST))
+
+
+def test_throttle_is_restored_when_the_request_is_cancelled(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """Nothing of what was asked for is left, nor of what it needed."""
+    topic, targets = moved
+    before = configured(cluster, f"topics/{topic}")
+    daemons.start("--tenure-linger", "1")
+    ask(cluster, targets, throttle=TRICKLE)
+    await_copies(cluster, topic)
+    cluster.zk.create(CANCEL, b"")
+    await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (2, 1)}, within_s=40)
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    assert set(rates(cluster).values()) == {(None, None)}
+
+
+def test_throttle_outlives_a_killed_daemon_and_is_restored_by_the_next(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """What stood there before is remembered in ZooKeeper, not in the process."""
+    topic, targets = moved
+    configure(cluster, "brokers/3", {"log.cleaner.threads": "1"})
+    before = configured(cluster, f"topics/{topic}")
+    killed = daemons.start("--tenure-linger", "1")
+    request = ask(cluster, targets, throttle=TRICKLE)
+    await_copies(cluster, topic)
+    killed.kill()
+    assert FOLLOWER_REPLICAS in configured(cluster, f"topics/{topic}")
+    daemons.start("--tenure-linger", "1")
+    turn(cluster, request, FAST)
+    await_end(cluster, targets, within_s=90)
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    assert configured(cluster, "brokers/3") == {"log.cleaner.threads": "1"}
+    unconfigure(cluster, "brokers/3", "log.cleaner.threads")
+
+
+def test_throttle_that_somebody_cleared_is_set_again(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """The stock tool's ``--verify`` clears every broker's when it sees nothing moving."""
+    topic, targets = moved
+    daemons.start("--tenure-linger", "1", "--config-refresh", "2")
+    request = ask(cluster, targets, throttle=TRICKLE)
+    await_copies(cluster, topic)
+    unconfigure(cluster, "brokers/3", LEADER_RATE, FOLLOWER_RATE)
+    both = (str(TRICKLE), str(TRICKLE))
+    eventually(lambda: rates(cluster)[3] == both, within_s=15, what="the rate is set again")
+    turn(cluster, request, FAST)
+    await_end(cluster, targets, within_s=90)
+    await_leases_gone(cluster)
+    assert set(rates(cluster).values()) == {(None, None)}
