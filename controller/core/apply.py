@@ -364,7 +364,9 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 view.topics[partition.topic].stale = True
                 topics[partition.topic] = None
             case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
-                view.states.pop(partition, None)
+                known = view.states.pop(partition, None)
+                if known is not None:
+                    view.distrusted[partition] = known.version
                 view.stateless.discard(partition)
                 states[partition] = None
             case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):

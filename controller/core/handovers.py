@@ -25,6 +25,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.distrusted.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -69,6 +70,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.distrusted.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
