@@ -92,6 +92,8 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
             else:
                 view.orphans_failed.add(orphan)
                 view.due.tenure = True
+                if partition in view.reassignments:
+                    view.due.add((partition,))
         if reassignment is None or not isinstance(reassignment.phase, Stopping):
             continue
         phase = reassignment.phase

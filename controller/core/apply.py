@@ -122,6 +122,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.orphans.pop((orphan.broker, orphan.partition), None)
             view.orphaned = {o.partition for o in view.orphans.values()}
             view.due.tenure = True
+            if orphan.partition in view.reassignments:
+                view.due.add((orphan.partition,))
         case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
             view.notifications[kind] = tuple(

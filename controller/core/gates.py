@@ -55,7 +55,9 @@ def begin_gate(
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
     for broker in step.adding:
-        if view.orphans.get((broker, partition)) in view.orphans_tried:
+        orphan = view.orphans.get((broker, partition))
+        if orphan is not None and orphan not in view.orphans_failed:
+            # A StopReplica may be under way, and below version 3 no epoch would fence it.
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )

@@ -103,6 +103,8 @@ class NativeTurn(Turn):
         )
         blocked = begin_gate(self.view, self.partition, state, current, step)
         if blocked is None:
+            blocked = given_up_now(before, step)
+        if blocked is None:
             blocked = self.bound(current, step)
         if blocked is None:
             blocked = budget.gate(step.adding, state.leader)
@@ -296,6 +298,17 @@ class NativeTurn(Turn):
             GoalEndedRecord(self.partition, self.goal.version, self.goal.request, "done"),
             effects=effects,
         )
+
+
+def given_up_now(records: tuple[Record, ...], step: Step) -> Blocked | None:
+    """Return what keeps a step from adding a replica whose deletion is given up just now."""
+    given_up = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+    again = tuple(r for r in step.adding if r in given_up)
+    if not again:
+        return None
+    return Blocked(
+        BlockedBy.STOP_REPLICA_ACK, f"broker {ids(again)} is still deleting its old copy"
+    )
 
 
 def _edited(

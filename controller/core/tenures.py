@@ -34,16 +34,14 @@ def has_work(view: ClusterView) -> bool:
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
-    """Whether an orphan's broker is back, and it is time to try."""
+    """Whether an orphan's broker is back, and it is time to try, or to wait for the answer."""
     if view.tenure is None:
         if now < view.orphans_after:
             return False
     elif now >= view.tenure.since + ORPHAN_PATIENCE_S:
         return False
     return any(
-        orphan.broker in view.brokers
-        and orphan not in view.orphans_tried
-        and orphan not in view.orphans_failed
+        orphan.broker in view.brokers and orphan not in view.orphans_failed
         for orphan in view.orphans.values()
     )
 
