@@ -17,9 +17,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?=
 MINUTES ?= 30
+COUNT ?=
+SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram recovery reference help setup check unit test test-all integration smoke sim chaos bench demo clean
+.PHONY: diagram recovery reference help setup check unit test test-all integration smoke sim histories chaos bench demo clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,8 +40,9 @@ check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/mypy --strict $(CODE)
 	$(BIN)/lint-imports --no-cache
 
-unit: $(READY) ## the fast tests: no network, no sleeping
+unit: $(READY) ## the fast tests: no network, no sleeping; and the first histories
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests
+	$(SIM) --count 300
 
 smoke: $(READY) ## the few tests on real brokers that stand for the rest
 	$(BIN)/python -m pytest integration -m smoke --timeout 300
@@ -49,10 +52,13 @@ integration: $(READY) ## every test on real brokers
 
 test: setup check unit smoke ## what has to pass before a change goes in
 
-test-all: setup check unit integration ## the same with every test on real brokers
+test-all: setup check unit histories integration ## the same with every test on real brokers
 
-sim: $(READY) ## seeded histories of faults on the simulated cluster; SEED=n repeats one
-	PYTHONHASHSEED=0 $(BIN)/python $(if $(SEED),-m tests.sim.histories $(SEED),-m pytest tests/sim)
+histories: $(READY) ## ten thousand seeded histories, on every processor
+	$(SIM) --count 10000
+
+sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays many from SEED on
+	$(SIM) $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),$(if $(SEED),1,300))
 
 chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n
 	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

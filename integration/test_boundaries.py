@@ -95,13 +95,7 @@ class Scene:
         first = self.start(Boundary.A1_WRITTEN, *options) if self._shape is RESUMING else None
         if first is not None:
             await_tenure(first)
-        if self._shape is YIELDING:
-            options = ("--tenure-linger", "60")
-        doomed = self.start(boundary, *options)
-        if self._shape is YIELDING:
-            self._occupy(doomed)
-        elif is_first and first is None:
-            await_tenure(doomed)
+        doomed = self._start_doomed(boundary, options, is_alone=first is None)
         if hand is Hand.STANDBY:
             self.start()
         if self._shape in (YIELDING, RESUMING):
@@ -116,6 +110,18 @@ class Scene:
             self._cluster.start_brokers(2, 3)
         await_death(doomed)
         self._cluster.brokers[5].thaw()
+
+    def _start_doomed(
+        self, boundary: Boundary, options: tuple[str, ...], *, is_alone: bool
+    ) -> Daemon:
+        if self._shape is YIELDING:
+            doomed = self.start(boundary, "--tenure-linger", "60")
+            self._occupy(doomed)
+            return doomed
+        doomed = self.start(boundary, *options)
+        if options and is_alone:
+            await_tenure(doomed)
+        return doomed
 
     def _occupy(self, daemon: Daemon) -> None:
         """Change the order of replicas until a daemon that claims on demand has the role."""

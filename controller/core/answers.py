@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
-from controller.core.model import BrokerId, PartitionState
+from controller.core.model import BrokerId, PartitionState, TopicPartition
 from controller.core.phases import Stopping
 from controller.core.view import ClusterView
 
@@ -82,16 +82,10 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, _epoch, delete, error in event.results:
-        reassignment = view.reassignments.get(partition)
         if not delete:
             continue
-        orphan = view.orphans.get((event.broker, partition))
-        if orphan is not None and orphan in view.orphans_tried:
-            if error != NONE:
-                view.orphans_failed.add(orphan)
-                view.due.tenure = True
-            elif not view.is_undeletable(orphan):
-                view.due.buried.add(orphan)
+        _orphan_answered(view, event.broker, partition, error)
+        reassignment = view.reassignments.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, Stopping):
             continue
         phase = reassignment.phase
@@ -104,3 +98,18 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
         view.due.add((partition,))
+
+
+def _orphan_answered(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
+) -> None:
+    orphan = view.orphans.get((broker, partition))
+    if orphan is None or orphan not in view.orphans_tried:
+        return
+    if error != NONE:
+        view.orphans_failed.add(orphan)
+        view.due.tenure = True
+    elif not view.is_undeletable(orphan):
+        view.due.buried.add(orphan)
+        if partition in view.reassignments:
+            view.due.add((partition,))

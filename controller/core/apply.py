@@ -142,6 +142,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.orphans.pop((orphan.broker, orphan.partition), None)
             view.orphaned = {o.partition for o in view.orphans.values()}
             view.due.tenure = True
+            if orphan.partition in view.reassignments:
+                view.due.add((orphan.partition,))
         case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
             view.notifications[kind] = tuple(
@@ -374,7 +376,9 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 view.topics[partition.topic].stale = True
                 topics[partition.topic] = None
             case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
-                view.states.pop(partition, None)
+                known = view.states.pop(partition, None)
+                if known is not None:
+                    view.distrusted[partition] = known.version
                 view.stateless.discard(partition)
                 states[partition] = None
             case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):

@@ -67,7 +67,8 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
             return Blocked(
                 BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
             )
-        if orphan in view.orphans_tried:
+        if orphan is not None and orphan not in view.orphans_failed:
+            # A StopReplica may be under way, and below version 3 no epoch would fence it.
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )

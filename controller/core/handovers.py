@@ -30,6 +30,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.states.clear()
     forget_all_health(view)
     view.pace = None
+    view.distrusted.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -77,6 +78,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.states.clear()
     forget_all_health(view)
     view.pace = None
+    view.distrusted.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()

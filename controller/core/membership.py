@@ -12,6 +12,8 @@ from controller.core.effects import (
     CloseChannel,
     Effect,
     OpenChannel,
+    ReadPurpose,
+    ReadStates,
     SendLiveBrokers,
     SendStopReplica,
     SendUpdateMetadata,
@@ -46,9 +48,14 @@ def welcome(view: ClusterView, due: Due) -> Decision:
         if broker not in view.brokers:
             continue
         effects.append(SendUpdateMetadata(tuple(view.states), (broker,)))
+        led = tuple(p for p, state in view.states.items() if state.leader == broker)
         for partition in view.states:
-            if broker in view.serving_replicas(partition):
+            if broker in view.serving_replicas(partition) and partition not in led:
                 effects += introduce(view, partition, (broker,))
+        if led:
+            # What it led it forgot, and it may have changed the ISR since we read it: a leader
+            # that is told an older ISR of its own epoch commits without the replicas it misses.
+            effects.append(ReadStates(led, ReadPurpose.CONFLICT))
         effects += _stops(view, broker)
     return Decision(effects=tuple(effects))
 

@@ -113,6 +113,8 @@ class NativeTurn(OpeningTurn):
         )
         blocked = begin_gate(self.view, self.partition, self.goal, state, current, step)
         if blocked is None:
+            blocked = given_up_now(before, step)
+        if blocked is None:
             blocked = self.bound(current, step)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
@@ -277,6 +279,17 @@ def ending(goal: Goal, partition: TopicPartition) -> tuple[Record, ...]:
     return (
         GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK),
         EndingRecord(told),
+    )
+
+
+def given_up_now(records: tuple[Record, ...], step: Step) -> Blocked | None:
+    """Return what keeps a step from adding a replica whose deletion is given up just now."""
+    given_up = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+    again = tuple(r for r in step.adding if r in given_up)
+    if not again:
+        return None
+    return Blocked(
+        BlockedBy.STOP_REPLICA_ACK, f"broker {ids(again)} is still deleting its old copy"
     )
 
 

@@ -61,6 +61,7 @@ from controller.core.model import (
     PartitionState,
     TopicAssignment,
     TopicPartition,
+    ZkVersion,
 )
 from controller.core.paces import note_answer
 from controller.core.phases import Stopping
@@ -223,6 +224,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
         view.states.pop(partition, None)
+        view.distrusted.pop(partition, None)
         view.stateless.discard(partition)
         view.unseeded.pop(partition, None)
         view.acked.pop(partition, None)
@@ -246,6 +248,11 @@ def _topics(view: ClusterView, event: TopicsRead) -> None:
     view.due.tenure = view.due.plan = True
 
 
+def _is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
+    """Whether a read was overtaken; what is in doubt is confirmed by no older one."""
+    return read < known or (read == known and not stale)
+
+
 def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     view.unreadable_topics.pop(name, None)
     known = view.topics.get(name)
@@ -253,7 +260,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
         _forget_topic(view, name)
         known = None
     view.due.submissions = view.due.queue = True
-    if known is not None and not known.stale and read.version <= known.version:
+    if known is not None and _is_no_news(read.version, known.version, stale=known.stale):
         return
     before = known.partitions if known is not None else {}
     for number, assignment in read.partitions.items():
@@ -288,10 +295,23 @@ def _reconsider(view: ClusterView, partitions: list[TopicPartition], *, is_new: 
             judge(view, partition)
 
 
+def _is_outdated(
+    view: ClusterView, partition: TopicPartition, read: PartitionState | str | None
+) -> bool:
+    """Whether a read was under way when a write of ours was refused; another one follows."""
+    oldest = view.distrusted.get(partition)
+    if oldest is not None and isinstance(read, PartitionState) and read.version < oldest:
+        return True
+    view.distrusted.pop(partition, None)
+    return False
+
+
 def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:
     if view.tenure is None:
         return
     for partition, read in event.states.items():
+        if _is_outdated(view, partition, read):
+            continue
         fresh = partition in view.seeding
         view.seeding.discard(partition)
         view.unseeded.pop(partition, None)
@@ -328,8 +348,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
         plan is not None
         and known is not None
         and plan.czxid == known.czxid
-        and plan.version <= known.version
-        and not known.stale
+        and _is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
     if known is not None and view.tenure is not None and view.legacy_confirmed:

@@ -76,7 +76,7 @@ def _has_queue(view: ClusterView) -> bool:
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
-    """Whether an orphan's broker is back, and it is time to try."""
+    """Whether an orphan's broker is back, and it is time to try, or to wait for the answer."""
     if view.tenure is None:
         if now < view.orphans_after:
             return False
@@ -84,7 +84,7 @@ def has_orphans(view: ClusterView, now: Instant) -> bool:
         return False
     return any(
         orphan.broker in view.brokers
-        and orphan not in view.orphans_tried
+        and orphan not in view.orphans_failed
         and not view.is_undeletable(orphan)
         for orphan in view.orphans.values()
     )

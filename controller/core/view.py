@@ -108,6 +108,8 @@ class ClusterView:
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas a partition had before somebody else began to change them."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    distrusted: dict[TopicPartition, ZkVersion] = field(default_factory=dict)
+    """Versions of states that a rejected write made us forget: a read that is older is no news."""
     stateless: set[TopicPartition] = field(default_factory=set)
     """Partitions known to have no state znode yet."""
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.apply import invalidate
 from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr, SetTimer
 from controller.core.events import (
     ControllerClaimed,
@@ -19,6 +20,7 @@ from controller.core.model import (
     ControllerEpoch,
     Goal,
     Instant,
+    LeaderEpoch,
     LegacyPlan,
     PartitionAssignment,
     RequestId,
@@ -29,6 +31,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Stopping, Syncing
+from controller.core.records import AssignmentRecord, Change, StateRecord
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 NEXT = ControllerEpoch(EPOCH + 1)
@@ -198,3 +201,37 @@ def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None
     driver.observe(LegacyPlanRead(edited))
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+
+
+def test_an_older_read_does_not_settle_a_doubt() -> None:
+    """It was under way when our write was refused; what it says was overtaken long ago."""
+    driver = Driver({tp(): (1, 2)})
+    driver.answers_topics = False
+    old = driver.view.states[tp()]
+    driver.submit({tp(): (1, 3)})
+    assignment = driver.view.assignment(tp())
+    assert assignment is not None
+    driver.view.topics["t"].stale = True
+    driver.fold(
+        TopicsRead(
+            {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
+        )
+    )
+    assert driver.view.topics["t"].stale
+    refused = Change((AssignmentRecord(tp(), assignment), _state_record(driver)))
+    invalidate(driver.view, refused)
+    driver.fold(StatesRead({tp(): old}))
+    assert tp() not in driver.view.states
+
+
+def _state_record(driver: Driver) -> StateRecord:
+    state = driver.view.states[tp()]
+    return StateRecord(
+        partition=tp(),
+        leader=state.leader,
+        leader_epoch=LeaderEpoch(state.leader_epoch + 1),
+        isr=state.isr,
+        controller_epoch=NEXT,
+        expected_version=state.version,
+        leader_recovery_state=0,
+    )

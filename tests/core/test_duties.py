@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controller.core.effects import (
     CloseChannel,
     OpenChannel,
@@ -185,3 +187,19 @@ def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
     assert (BrokerId(1), tp()) in driver.view.orphans
+
+
+def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
+    """It may have changed its ISR: with an older one it would commit without those it misses."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.view.topics["t"].stale = True
+    driver.answers_topics = False
+    driver.sent.clear()
+    driver.observe(live(1, 2, bounced=(1,)))
+    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
+    assert told == []
+    reads = [e for e in driver.sent if isinstance(e, ReadStates) and tp() in e.partitions]
+    assert reads
+    changed = replace(driver.view.states[tp()], isr=replicas(1), version=ZkVersion(1))
+    driver.observe(StatesRead({tp(): changed}))
+    assert SendLeaderAndIsr(tp(), replicas(1, 2), ()) in driver.sent

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import SendStopReplica
-from controller.core.events import BrokersRead, LegacyPlanRead, Orphan, OrphansRead, TopicsListed
-from controller.core.model import BrokerId, TopicPartition, Zxid
+from controller.core.effects import ResignController, SendStopReplica
+from controller.core.events import (
+    BrokersRead,
+    LegacyPlanRead,
+    Orphan,
+    OrphansRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
+    TopicsListed,
+)
+from controller.core.model import (
+    BlockedBy,
+    BrokerId,
+    LegacyPlan,
+    PartitionAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.phases import Stopping
 from controller.core.records import OrphanEndedRecord
 from controller.core.tenures import has_work
-from tests.core.builders import Driver, broker, plan, tp
+from tests.core.builders import Driver, broker, plan, replicas, tp
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
@@ -85,3 +103,47 @@ def deletions(driver: Driver, broker_id: int) -> int:
         isinstance(effect, SendStopReplica) and effect.delete and effect.broker == broker_id
         for effect in driver.sent
     )
+
+
+def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> None:
+    """Below version 3 of StopReplica no epoch would keep a late one from deleting the new copy."""
+    driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2)
+    driver.acknowledges = False
+    driver.submit({tp(): (0, 1, 2)})
+    driver.acknowledge(tp(), replicas(0))
+    driver.settle()
+    phase = driver.view.reassignments[tp()].phase
+    assert isinstance(phase, Stopping)
+    edited = LegacyPlan({tp(): replicas(0, 1, 3)}, ZkVersion(10), Zxid(50))
+    driver.observe(LegacyPlanRead(edited))
+    driver.now = phase.deadline
+    driver.view.due.add([tp()])
+    driver.settle()
+    orphan = driver.view.orphans[BrokerId(3), tp()]
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.STOP_REPLICA_ACK
+    epoch = driver.view.states[tp()].leader_epoch
+    deleted = StopReplicaResult(tp(), epoch, delete=True, error=0)
+    driver.observe(
+        StopReplicaAnswered(BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False)
+    )
+    driver.acknowledges = True
+    assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(0, 1, 3))
+
+
+def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
+    """However short the linger is: a hand-back would take the StopReplica back again."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=0.0))
+    driver.acknowledges = False
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.view.confirmed[tp()] = (BrokerId(1), driver.view.states[tp()].leader_epoch)
+    driver.sent.clear()
+    driver.observe(OrphansRead(frozenset({orphan})))
+    assert any(isinstance(e, SendStopReplica) for e in driver.sent)
+    for _ in range(2):
+        driver.view.due.tenure = True
+        driver.settle()
+    assert not any(isinstance(e, ResignController) for e in driver.sent)

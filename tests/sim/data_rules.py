@@ -125,6 +125,13 @@ class DataRules:
             broker not in state.isr,
             f"{partition}: the daemon deletes replica {broker}, which is in ISR {state.isr}",
         )
+        hosted = self._fabric.brokers[broker].hosted.get(partition)
+        # One request is out at a time: a stop from before a replica is added anew goes first.
+        is_old = broker in assignment.adding_replicas and (
+            hosted is None or hosted.leader_epoch <= stop.leader_epoch
+        )
+        if is_old:
+            return
         self._judge.ensure(
             broker not in assignment.target_replicas,
             f"{partition}: the daemon deletes replica {broker}, which is to stay: {assignment}",

@@ -132,6 +132,10 @@ class KafkaDuties:
     def _introduce(self, broker: BrokerId) -> None:
         """Tell a broker that joined everything."""
         cluster = self._cluster
+        for topic, replicas in list(self._doomed.items()):
+            if any(r == broker for r, _ in replicas):
+                # What it was told before it restarted may be lost: the deletion is resumed.
+                del self._doomed[topic]
         for partition in cluster.partitions():
             assignment = cluster.assignment(partition)
             cluster.publish(partition, (broker,))

@@ -147,11 +147,12 @@ class Operators:
         for written in transaction.written:
             if written.path != paths.LEGACY_PLAN or written.before is None:
                 continue
-            if not is_daemon and transaction.session != NOBODY:
-                self.wishes.finished_by_kafka(self._world, _decoded(written.before))
-            elif is_daemon:
-                after = {} if written.after is None else _decoded(written.after)
-                self.wishes.plan_rewritten(self._world, _decoded(written.before), after)
+            before = _decoded(written.before)
+            after = {} if written.after is None else _decoded(written.after)
+            if is_daemon:
+                self.wishes.plan_rewritten(self._world, before, after)
+            elif transaction.session != NOBODY:
+                self.wishes.rewritten_by_kafka(self._world, before, after)
 
     def _rewrite(self, entries: Plan) -> None:
         write = Put(paths.LEGACY_PLAN, encode_legacy_plan(entries))

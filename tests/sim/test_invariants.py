@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 
 from controller.core.events import ControllerClaimed
 from controller.core.model import (
+    Blocked,
+    BlockedBy,
     BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
     PartitionAssignment,
+    RequestId,
+    Route,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.reactor.ports import Check
+from controller.core.options import Options
+from controller.core.records import Decision
+from controller.core.view import ClusterView, Tenure
+from controller.core.works import Reassignment
+from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr
 from controller.znodes import paths
+from controller.znodes.goals import encode_goal
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
-from tests.sim.builders import Recorder, ids, stop_replica
+from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica
 from tests.sim.judges import InvariantViolationError
+from tests.sim.logs import Log
 from tests.sim.store import SimStore
+from tests.sim.wishes import Wishes
+from tests.sim.witnesses import SILENT_S, HistoryObserver
 from tests.sim.world import World
 from tests.sim.zookeeper import NOBODY, Put
 
@@ -82,6 +98,16 @@ class _Bench:
         topic = TopicAssignment(dict(enumerate(assignments)), ZkVersion(0), Zxid(0))
         write = Put(paths.topic_path("t"), encode_topic(topic))
         self.world.zookeeper.transact(self.store.session.id, [write])
+
+    def write_goal(self, goal: Goal | None, *, fenced: bool = True) -> None:
+        """Write, or with None delete, our record of the partition."""
+        zookeeper, path = self.world.zookeeper, paths.goal_path(P)
+        zookeeper.ensure(paths.goal_topic_path("t"))
+        claim = self.store.claim
+        assert claim is not None
+        fence = [Check(paths.CONTROLLER_EPOCH, claim.version)] if fenced else []
+        write = Delete(path, None) if goal is None else Create(path, encode_goal(goal))
+        zookeeper.transact(self.store.session.id, [*fence, write])
 
     def stop(self, broker: int, *, leader_epoch: int = 99) -> None:
         self.world.fabric.witnesses[0].daemon_stops(
@@ -209,6 +235,116 @@ def test_losing_an_acknowledged_record_is_noticed(bench: _Bench) -> None:
     bench.broker(3).logs[P].records.pop(0)
     with pytest.raises(InvariantViolationError, match="lacks some of"):
         bench.world.run_for(5.0)
+
+
+# --- records and what is left behind --------------------------------------------------------------
+
+
+def _goal(target: Sequence[int], original: Sequence[int] = (1, 2, 3)) -> Goal:
+    return Goal(ids(target), ids(original), RequestId("r"), Route.LEGACY)
+
+
+def test_a_record_written_without_the_claim_is_noticed(bench: _Bench) -> None:
+    """A deposed daemon could write it."""
+    with pytest.raises(InvariantViolationError, match="without a check of the claim"):
+        bench.write_goal(_goal([1, 2, 4]), fenced=False)
+
+
+def test_a_record_that_ends_too_early_is_noticed(bench: _Bench) -> None:
+    """While the topic znode still names replicas to be removed."""
+    bench.write_goal(_goal([1, 2]))
+    bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
+    with pytest.raises(InvariantViolationError, match="our record ended while"):
+        bench.write_goal(None)
+
+
+def test_more_replicas_than_the_bound_are_noticed(bench: _Bench) -> None:
+    """max(|ORS|, |FTR|) + step_size of them may be there; here four."""
+    bench.world.invariants.records.step_size = 1
+    bench.write_goal(_goal([1, 2, 4]))
+    bench.write_topic(PartitionAssignment(ids([1, 2, 3, 4]), ids([4])))
+    with pytest.raises(InvariantViolationError, match="at most 4 are allowed"):
+        bench.write_topic(PartitionAssignment(ids([1, 2, 3, 4, 5]), ids([4, 5])))
+
+
+def test_dropping_beside_adding_before_the_exclusion_is_noticed(bench: _Bench) -> None:
+    """Beyond the bound a dropped replica must have left the ISR in the same transaction."""
+    bench.world.invariants.records.step_size = 1
+    bench.write_goal(_goal([4, 5]))
+    both = PartitionAssignment(ids([1, 2, 4, 5, 3]), ids([4]), ids([3]))
+    with pytest.raises(InvariantViolationError, match="are still in ISR"):
+        bench.write_topic(both)
+    bench.write_state([1, 2])
+    bench.write_topic(both)
+
+
+def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
+    """A target of one replica may shrink the ISR to one, though min.insync.replicas is two."""
+    bench.write_goal(_goal([1]))
+    bench.write_state([1])
+
+
+def test_a_log_nobody_names_is_noticed_at_the_end(bench: _Bench) -> None:
+    """Unless a record tells of it."""
+    bench.broker(4).logs[P] = Log(0)
+    with pytest.raises(InvariantViolationError, match="no record tells of it"):
+        bench.world.invariants.judge_end({})
+    bench.world.zookeeper.ensure(paths.orphan_path(BrokerId(4), P), b"{}")
+    bench.world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool) -> None:  # noqa: FBT001
+    """It is ours where a record of ours names it as an original replica."""
+    if is_proven:
+        bench.write_goal(_goal([1, 2]))
+    shrunk = TopicAssignment({0: PartitionAssignment(ids([1, 2]))}, ZkVersion(0), Zxid(0))
+    bench.write_state([1, 2])
+    bench.world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(shrunk))])
+    with pytest.raises(InvariantViolationError) if is_proven else nullcontext():
+        bench.world.invariants.judge_end({})
+
+
+def test_an_order_that_got_lost_is_noticed_at_the_end(bench: _Bench) -> None:
+    """Nobody refused it, and it was not carried out."""
+    with pytest.raises(InvariantViolationError, match="was asked for"):
+        bench.world.invariants.judge_end({P: ids([4, 5])})
+
+
+def test_telling_what_is_not_durable_is_noticed(bench: _Bench) -> None:
+    """A LeaderAndIsr with an epoch, or an ISR, that ZooKeeper does not have."""
+    state = bench.world.state(P)
+    assert state is not None
+    told = bench.world.invariants.told
+
+    def request(isr: Sequence[int]) -> LeaderAndIsr:
+        return leader_and_isr(
+            P,
+            leader=state.leader,
+            replicas=isr,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.version,
+        )
+
+    told(request(state.isr))
+    with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
+        told(request([1]))
+    with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
+        told(leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=state.leader_epoch + 1))
+
+
+@pytest.mark.parametrize("says_why", [False, True])
+def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: bool) -> None:  # noqa: FBT001
+    """What a reassignment waits for has to be seen by operators."""
+    view = ClusterView(Options())
+    view.tenure = Tenure(ControllerEpoch(1), Instant(0.0))
+    waiting = Reassignment(goal=_goal([4]), since=Instant(0.0))
+    waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
+    view.reassignments[P] = waiting
+    bench.world.run_for(SILENT_S)
+    observer = HistoryObserver(bench.world, Wishes())
+    with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="stands"):
+        observer.on_turn(Decision(), view, {})
 
 
 def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:

@@ -52,18 +52,25 @@ class Wishes:
         that has become no record of ours has to be one that had to be refused.
         """
         for partition, target in before.items():
-            is_recorded = world.zookeeper.get(paths.goal_path(partition)) is not None
-            if partition not in after and not is_recorded and _had_reason(world, partition, target):
+            if partition in after or world.invariants.records.target_of(partition) == target:
+                continue
+            if _had_reason(world, partition, target):
                 self.take_back((partition,))
 
-    def finished_by_kafka(self, world: World, entries: Plan) -> None:
+    def rewritten_by_kafka(self, world: World, before: Plan, after: Plan) -> None:
         """
-        Owe nothing where a Kafka controller carries out a plan while an older order is on record.
+        Take note of entries a Kafka controller took out of the legacy znode.
 
-        With no daemon alive the newer order is done first; whichever of the two stands in the end,
-        somebody asked for it.
+        It passes over partitions that have no state yet, and clients of its API overrule entries.
+        Where an older order is on record, the newer one is done first if no daemon is alive then;
+        whichever of the two stands in the end, somebody asked for it.
         """
-        self.take_back(p for p in entries if world.zookeeper.get(paths.goal_path(p)) is not None)
+        known = set(world.partitions())
+        for partition, target in before.items():
+            is_recorded = world.zookeeper.get(paths.goal_path(partition)) is not None
+            is_so = partition in known and world.assignment(partition).target_replicas == target
+            if is_recorded or (partition not in after and not is_so):
+                self.take_back((partition,))
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""

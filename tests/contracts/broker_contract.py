@@ -1,0 +1,299 @@
+"""
+What every broker answers to a controller (kafka-facts 3.3): the same tests for model and Kafka.
+
+``BrokerContract`` is a base class. Whoever tests brokers derives from it and gives a fixture
+``rig``. The rig is the controller: it holds the newest controller epoch, and it made a topic of one
+partition that is led by ``ONE``, its only replica; ``TWO`` knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import pytest
+
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    LiveBroker,
+    PartitionState,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.reactor.ports import (
+    BrokerRequest,
+    LeaderAndIsr,
+    LeaderAndIsrState,
+    StopReplica,
+    StopReplicaState,
+    UpdateMetadata,
+)
+
+ONE: Final = BrokerId(1)
+TWO: Final = BrokerId(2)
+STRANGER: Final = BrokerId(77)
+"""No broker has this id."""
+
+NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+STALE_CONTROLLER_EPOCH: Final = 11
+FENCED_LEADER_EPOCH: Final = 74
+STALE_BROKER_EPOCH: Final = 77
+NO_EPOCH: Final = LeaderEpoch(-1)
+DELETED_EPOCH: Final = LeaderEpoch(-2)
+
+Answered = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
+
+
+class BrokerRig(Protocol):
+    """A controller made by hand, and brokers."""
+
+    @property
+    def epoch(self) -> ControllerEpoch:
+        """The newest controller epoch any broker has heard of from the rig."""
+        ...
+
+    @epoch.setter
+    def epoch(self, epoch: ControllerEpoch) -> None: ...
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition with one replica, on ``ONE``."""
+        ...
+
+    def live(self) -> tuple[LiveBroker, ...]:
+        """Return the registered brokers."""
+        ...
+
+    def ask(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
+        """Send a request, addressed to the former registration of the broker if asked to; wait."""
+        ...
+
+    def state(self) -> PartitionState:
+        """Return the partition's state as ZooKeeper has it."""
+        ...
+
+    def change(self, leader: BrokerId, isr: Replicas) -> PartitionState:
+        """Compare and set the state, leader epoch bumped, in the name of ``epoch``."""
+        ...
+
+    def has_log(self, broker: BrokerId) -> bool:
+        """Tell whether the broker has a directory of the partition."""
+        ...
+
+    def wait_until(self, predicate: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What a test says through a rig, in few words."""
+
+    rig: BrokerRig
+
+    def metadata(self, live: tuple[LiveBroker, ...] | None = None) -> UpdateMetadata:
+        """Return live brokers without partitions."""
+        return UpdateMetadata(self.rig.epoch, (), self.rig.live() if live is None else live)
+
+    def told(self, state: PartitionState, replicas: Replicas) -> LeaderAndIsr:
+        """Return the request that tells a replica a state."""
+        sent = LeaderAndIsrState(
+            partition=self.rig.partition,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            partition_epoch=state.version,
+            replicas=replicas,
+            adding_replicas=(),
+            removing_replicas=(),
+            is_new=True,
+            topic_id=None,
+        )
+        leaders = tuple(b for b in self.rig.live() if b.id == state.leader)
+        return LeaderAndIsr(self.rig.epoch, (sent,), leaders)
+
+    def tell(self, broker: BrokerId, state: PartitionState, replicas: Replicas) -> int:
+        """Tell a broker a state; return the error of its partition."""
+        answer = self.rig.ask(broker, self.told(state, replicas))
+        assert isinstance(answer, LeaderAndIsrAnswered)
+        assert answer.error == NONE
+        return answer.results[0].error
+
+    def stop(self, broker: BrokerId, leader_epoch: LeaderEpoch, *, delete: bool) -> int:
+        """Stop a replica; return the error of its partition."""
+        state = StopReplicaState(self.rig.partition, leader_epoch, delete)
+        answer = self.rig.ask(broker, StopReplica(self.rig.epoch, (state,)))
+        assert isinstance(answer, StopReplicaAnswered)
+        assert answer.error == NONE
+        return answer.results[0].error
+
+
+class BrokerContract:
+    """Derive from this, with a fixture ``rig``."""
+
+    @pytest.fixture
+    def controller(self, rig: BrokerRig) -> Controller:
+        """Return the controller, of whom every broker has heard."""
+        controller = Controller(rig)
+        for broker in rig.live():
+            assert rig.ask(broker.id, controller.metadata()).error == NONE
+        return controller
+
+    # --- whole requests ------------------------------------------------------------------------
+
+    def test_metadata_without_partitions_raises_the_controller_epoch(
+        self, controller: Controller
+    ) -> None:
+        """From then on any request of an older controller is refused as a whole."""
+        rig = controller.rig
+        former = rig.epoch
+        rig.epoch = ControllerEpoch(former + 1)
+        assert rig.ask(ONE, controller.metadata()).error == NONE
+        state = StopReplicaState(rig.partition, NO_EPOCH, delete=True)
+        for request in (
+            UpdateMetadata(former, (), rig.live()),
+            replace(controller.told(rig.state(), (ONE,)), controller_epoch=former),
+            StopReplica(former, (state,)),
+        ):
+            assert rig.ask(ONE, request).error == STALE_CONTROLLER_EPOCH
+        assert rig.has_log(ONE)
+
+    def test_a_request_for_a_former_registration_is_refused(self, controller: Controller) -> None:
+        """Its broker epoch is older than the broker's own."""
+        answer = controller.rig.ask(ONE, controller.metadata(), former=True)
+        assert answer.error == STALE_BROKER_EPOCH
+
+    # --- LeaderAndIsr --------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("older_by", [0, 1])
+    def test_a_leader_epoch_that_is_no_news_is_refused(
+        self, controller: Controller, older_by: int
+    ) -> None:
+        """For the partition, with the name of another error."""
+        state = controller.rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == NONE
+        again = replace(state, leader_epoch=LeaderEpoch(state.leader_epoch - older_by))
+        assert controller.tell(ONE, again, (ONE,)) == STALE_CONTROLLER_EPOCH
+
+    def test_a_broker_that_is_no_replica_says_so(self, controller: Controller) -> None:
+        """And makes no log."""
+        state = controller.rig.change(ONE, (ONE,))
+        assert controller.tell(TWO, state, (ONE,)) == UNKNOWN_TOPIC_OR_PARTITION
+        assert not controller.rig.has_log(TWO)
+
+    def test_following_an_unknown_leader_is_passed_over(self, controller: Controller) -> None:
+        """Without an error, with a log, and without remembering the epoch."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        astray = replace(state, leader=STRANGER)
+        assert controller.tell(TWO, astray, (ONE, TWO)) == NONE
+        rig.wait_until(lambda: rig.has_log(TWO))
+        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        assert controller.tell(TWO, state, (ONE, TWO)) == STALE_CONTROLLER_EPOCH
+
+    def test_an_older_partition_epoch_is_passed_over(self, controller: Controller) -> None:
+        """Without an error: the leader keeps the version that it has, and can go on writing."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == NONE
+        older = replace(
+            state,
+            leader=TWO,
+            leader_epoch=LeaderEpoch(state.leader_epoch + 1),
+            version=ZkVersion(state.version - 1),
+        )
+        assert controller.tell(ONE, older, (ONE, TWO)) == NONE
+        assert controller.tell(ONE, older, (ONE, TWO)) == NONE
+
+    def test_a_leader_takes_a_follower_into_the_isr_by_itself(self, controller: Controller) -> None:
+        """By the version it was told, in the epochs it was told."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE, TWO)) == NONE
+        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
+        grown = rig.state()
+        assert replace(grown, isr=state.isr, version=state.version) == state
+        assert grown.version == state.version + 1
+
+    def test_a_leader_that_was_not_told_of_a_write_cannot_grow_the_isr(
+        self, controller: Controller
+    ) -> None:
+        """Its version is not the present one; only the next LeaderAndIsr brings another."""
+        rig = controller.rig
+        told = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, told, (ONE, TWO)) == NONE
+        untold = rig.change(ONE, (ONE,))
+        assert controller.tell(TWO, told, (ONE, TWO)) == NONE
+        assert rig.state() == untold
+        assert controller.tell(ONE, untold, (ONE, TWO)) == NONE
+        assert controller.tell(TWO, untold, (ONE, TWO)) == NONE
+        rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
+
+    # --- StopReplica ---------------------------------------------------------------------------
+
+    def test_an_older_leader_epoch_stops_nothing(self, controller: Controller) -> None:
+        """It is fenced, and the log stays."""
+        state = controller.rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == NONE
+        older = LeaderEpoch(state.leader_epoch - 1)
+        assert controller.stop(ONE, older, delete=True) == FENCED_LEADER_EPOCH
+        assert controller.rig.has_log(ONE)
+
+    @pytest.mark.parametrize("newer_by", [0, 1])
+    def test_the_present_leader_epoch_deletes(self, controller: Controller, newer_by: int) -> None:
+        """So does a newer one."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == NONE
+        epoch = LeaderEpoch(state.leader_epoch + newer_by)
+        assert controller.stop(ONE, epoch, delete=True) == NONE
+        rig.wait_until(lambda: not rig.has_log(ONE))
+
+    @pytest.mark.parametrize("epoch", [NO_EPOCH, DELETED_EPOCH])
+    def test_an_epoch_that_is_none_is_not_fenced(
+        self, controller: Controller, epoch: LeaderEpoch
+    ) -> None:
+        """Unknown, or of a topic that is being deleted."""
+        rig = controller.rig
+        assert controller.stop(ONE, epoch, delete=True) == NONE
+        rig.wait_until(lambda: not rig.has_log(ONE))
+
+    def test_stopping_without_deletion_keeps_the_log(self, controller: Controller) -> None:
+        """And the replica can be told to go on."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == NONE
+        assert controller.stop(ONE, state.leader_epoch, delete=False) == NONE
+        assert rig.has_log(ONE)
+        assert controller.tell(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
+
+    def test_a_replica_that_is_not_there_can_be_deleted(self, controller: Controller) -> None:
+        """Nobody needs to know whether it was deleted before."""
+        state = controller.rig.state()
+        for _ in range(2):
+            assert controller.stop(TWO, state.leader_epoch, delete=True) == NONE
+
+    def test_a_deleted_replica_may_come_back_at_the_same_epoch(
+        self, controller: Controller
+    ) -> None:
+        """With its log the broker forgot the epoch."""
+        rig = controller.rig
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE, TWO)) == NONE
+        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        assert controller.stop(TWO, state.leader_epoch, delete=True) == NONE
+        rig.wait_until(lambda: not rig.has_log(TWO))
+        assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+        rig.wait_until(lambda: rig.has_log(TWO))
