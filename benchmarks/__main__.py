@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import memory, reaction
+from benchmarks import memory, reaction, side_by_side
 from benchmarks.figures import Figure, table
 from integration.processes import exit_on_sigterm
 
 BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "reaction": reaction.measure,
     "memory": memory.measure,
+    "side-by-side": side_by_side.measure,
 }
 
 

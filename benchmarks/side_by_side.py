@@ -1,0 +1,176 @@
+"""
+One replica of every partition of a topic moved, by Kafka's own controller and by ours.
+
+The same brokers, topics and plans in one run, in alternating order, after a round that warms the
+brokers up and is not counted. Empty logs: what is measured is the work around the copying. From the
+moment before ``/admin/reassign_partitions`` is created to the moment it is gone.
+
+The floor is what the brokers themselves need for the requests that such a plan takes, batched as
+ours are, when nobody writes anything in between (``floors``).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Final
+
+from benchmarks.figures import Figure
+from benchmarks.floors import floor_s
+from integration.cluster import Cluster, ClusterOptions
+from integration.daemon import Daemon
+from integration.waiting import eventually
+
+SIZES: Final = (1000, 3000)
+ROUNDS: Final = 3
+BROKERS: Final = 5
+GOAL: Final = 12.0
+"""Times as fast as Kafka's controller."""
+FLOOR_GOAL: Final = 1.3
+"""Times the floor, at most."""
+PLAN: Final = "/admin/reassign_partitions"
+ENDS_WITHIN_S: Final = 1800.0
+KAFKA: Final = "Kafka's controller"
+CONTENDERS: Final[Mapping[str, str]] = {
+    KAFKA: "",
+    "ours, --step-size all": "all",
+    "ours, --step-size 1": "1",
+}
+WARMING: Final = 200
+"""Partitions of the topic whose moves are not counted."""
+UNLIMITED: Final = "1000000"
+
+
+class Course:
+    """A topic that every contender moves to and fro between two assignments."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._there = False
+        self._here = {n: _pair(n, 1) for n in range(partitions)}
+        self._away = {n: _pair(n, 2) for n in range(partitions)}
+        cluster.create_topic(topic, self._here)
+
+    def run(self, step_size: str) -> float:
+        """Let a contender move every partition; return the seconds it took."""
+        targets = self._here if self._there else self._away
+        with _controller(self._cluster, step_size):
+            plan = {
+                "version": 1,
+                "partitions": [
+                    {"topic": self._topic, "partition": n, "replicas": replicas}
+                    for n, replicas in targets.items()
+                ],
+            }
+            data = json.dumps(plan, separators=(",", ":")).encode()
+            started = time.monotonic()
+            self._cluster.zk.create(PLAN, data)
+            eventually(
+                lambda: self._cluster.zk.exists(PLAN) is None,
+                within_s=ENDS_WITHIN_S,
+                every_s=0.02,
+                what=f"the plan for {self._topic} is carried out",
+            )
+            took = time.monotonic() - started
+        self._judge(targets)
+        self._there = not self._there
+        return took
+
+    def _judge(self, targets: Mapping[int, Sequence[int]]) -> None:
+        """See that the plan was carried out: a figure for work not done would be worth nothing."""
+        content = self._cluster.topic(self._topic) or {"partitions": {}}
+        found = {int(n): list(replicas) for n, replicas in content["partitions"].items()}
+        assert found == {n: list(replicas) for n, replicas in targets.items()}, self._topic
+        assert not content.get("adding_replicas"), self._topic
+        assert not content.get("removing_replicas"), self._topic
+
+
+def _pair(partition: int, distance: int) -> list[int]:
+    first = partition % BROKERS
+    return [1 + first, 1 + (first + distance) % BROKERS]
+
+
+@contextmanager
+def _controller(cluster: Cluster, step_size: str) -> Iterator[None]:
+    """Have the contender in charge: a daemon with this step size, or no daemon at all."""
+    if not step_size:
+        eventually(lambda: cluster.controller() in cluster.brokers, within_s=60)
+        time.sleep(1.0)  # a new controller reads the cluster first
+        yield
+        return
+    daemon = Daemon(
+        cluster.zookeeper_connect,
+        cluster.directory / f"daemon-{time.monotonic_ns()}",
+        *("--tenure", "permanent", "--step-size", step_size),
+        *("--max-partitions-in-flight", UNLIMITED),
+        *("--max-incoming-per-broker", UNLIMITED),
+        *("--max-outgoing-per-broker", UNLIMITED),
+        *("--max-leader-moves-per-broker-per-second", UNLIMITED),
+    )
+    try:
+        daemon.start()
+        eventually(lambda: cluster.controller() not in (*cluster.brokers, None), within_s=60)
+        time.sleep(5.0)  # every state read and told, as a controller that has led for a while
+        yield
+        daemon.stop()
+    finally:
+        daemon.kill()
+        daemon.port.close()
+
+
+def measure() -> list[Figure]:
+    """Measure both sizes on one cluster."""
+    with Cluster.running(ClusterOptions(brokers=BROKERS)) as cluster:
+        warming = Course(cluster, "warming", WARMING)
+        for step_size in CONTENDERS.values():
+            warming.run(step_size)
+        figures = []
+        for size in SIZES:
+            figures += _compare(cluster, size)
+    return figures
+
+
+def _compare(cluster: Cluster, size: int) -> list[Figure]:
+    course = Course(cluster, f"of-{size}", size)
+    took: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    floors: list[float] = []
+    for number in range(ROUNDS):
+        names = sorted(CONTENDERS, reverse=number % 2 == 1)
+        for name in names:
+            took[name].append(course.run(CONTENDERS[name]))
+        floors.append(floor_s(cluster, f"floor-{size}-{number}", size))
+    kafka, floor = median(took[KAFKA]), median(floors)
+    figures = [
+        _figure(f"{KAFKA}, {size} partitions", took[KAFKA], size, goal="", is_met=True),
+        _figure(f"the brokers' floor, {size} partitions", floors, size, goal="", is_met=True),
+    ]
+    for name in CONTENDERS:
+        if name == KAFKA:
+            continue
+        ours = median(took[name])
+        figures.append(
+            _figure(
+                f"{name}, {size} partitions: {kafka / ours:.1f} times Kafka's, "
+                f"{ours / floor:.2f} times the floor",
+                took[name],
+                size,
+                goal=f"{GOAL:g} times Kafka's, {FLOOR_GOAL:g} times the floor",
+                is_met=kafka / ours >= GOAL and ours / floor <= FLOOR_GOAL,
+            )
+        )
+    return figures
+
+
+def _figure(what: str, seconds: Sequence[float], size: int, *, goal: str, is_met: bool) -> Figure:
+    return Figure(
+        what=what,
+        median=f"{median(seconds):.1f} s ({size / median(seconds):.0f}/s)",
+        p99=f"{max(seconds):.1f} s",
+        runs=len(seconds),
+        goal=goal,
+        is_met=is_met,
+    )
