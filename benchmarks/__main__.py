@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import memory, reaction, side_by_side
+from benchmarks import memory, reaction, scale, side_by_side
 from benchmarks.figures import Figure, table
 from integration.processes import exit_on_sigterm
 
@@ -18,6 +18,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "reaction": reaction.measure,
     "memory": memory.measure,
     "side-by-side": side_by_side.measure,
+    "scale": scale.measure,
 }
 
 
