@@ -1,10 +1,11 @@
 """
 A fleet of simulated brokers: registered in ZooKeeper, answering controllers, growing the ISR.
 
-``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT`` runs brokers FIRST to FIRST + COUNT - 1 in one
-process until its standard input closes. They hold no data: a replica that is told to follow is in
-sync a moment later, when the leader writes the ISR to ZooKeeper, as brokers do below inter-broker
-protocol 2.7. They take every controller's word, so one controller may follow another.
+``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT SECONDS`` runs brokers FIRST to
+FIRST + COUNT - 1 in one process until its standard input closes. They hold no data: a replica that
+is told to follow is in sync so many seconds later, when the leader writes the ISR to ZooKeeper, as
+brokers do below inter-broker protocol 2.7. They take every controller's word, so one controller may
+follow another.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from benchmarks.canned import (
 )
 
 IN_SYNC_AFTER_S: Final = 0.2
-"""From a LeaderAndIsr to the ISR with the added replicas."""
+"""From a LeaderAndIsr to the ISR with the added replicas, unless told otherwise."""
 NOTIFIES_EVERY_S: Final = 2.5
 """Kafka's own pause between two notifications of ISR changes."""
 _AT_ONCE: Final = 64
@@ -57,6 +58,7 @@ class Replication:
     """
 
     zookeeper: KazooClient
+    in_sync_after_s: float
     behind: dict[tuple[str, int], State] = field(default_factory=dict)
     due: deque[tuple[float, str, int]] = field(default_factory=deque)
     changed: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
@@ -64,7 +66,7 @@ class Replication:
 
     def told(self, broker: int, states: list[State]) -> None:
         """Take note of what a leader was told."""
-        at = time.monotonic() + IN_SYNC_AFTER_S
+        at = time.monotonic() + self.in_sync_after_s
         with self.lock:
             for state in states:
                 if state.leader != broker:
@@ -178,11 +180,11 @@ async def serve(zookeeper: KazooClient, replication: Replication, broker: int) -
     zookeeper.create(f"/brokers/ids/{broker}", json.dumps(registration).encode(), ephemeral=True)
 
 
-async def run(address: str, first: int, count: int) -> None:
+async def run(address: str, first: int, count: int, in_sync_after_s: float) -> None:
     """Run brokers until standard input closes."""
     zookeeper = KazooClient(address, timeout=30.0)
     zookeeper.start(timeout=30)
-    replication = Replication(zookeeper)
+    replication = Replication(zookeeper, in_sync_after_s)
     threading.Thread(target=replication.run, daemon=True).start()
     for broker in range(first, first + count):
         await serve(zookeeper, replication, broker)
@@ -193,4 +195,4 @@ async def run(address: str, first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])))

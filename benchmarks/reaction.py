@@ -40,7 +40,7 @@ def _daemon(cluster: Cluster, name: str, *options: str) -> Iterator[Daemon]:
         daemon.kill()
 
 
-def _sent_at(log: Path, offset: int) -> float | None:
+def sent_at(log: Path, offset: int) -> float | None:
     """Return when the first LeaderAndIsr after this place was sent, in seconds since 1970."""
     with log.open("rb") as lines:
         lines.seek(offset)
@@ -64,7 +64,7 @@ def _trial(cluster: Cluster, daemon: Daemon, topic: str, replicas: list[int]) ->
     started = time.time()
     cluster.zk.create("/admin/reassign_partitions", json.dumps(plan).encode())
     eventually(lambda: cluster.zk.exists("/admin/reassign_partitions") is None, within_s=60)
-    sent = _sent_at(daemon.log, offset)
+    sent = sent_at(daemon.log, offset)
     return None if sent is None else sent - started
 
 

@@ -1,0 +1,215 @@
+"""
+What many partitions in flight cost: memory, reaction beside them, recovery, cancelling.
+
+On the fleet of simulated brokers, whose copies never end: everything submitted stays in flight
+until it is cancelled. Times are read from ZooKeeper's transaction log, so that looking costs the
+daemon nothing; recovery stands beside the time of merely reading the same znodes with kazoo.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.figures import Figure, in_milliseconds
+from benchmarks.grounds import (
+    GOALS,
+    Ground,
+    Shape,
+    daemon_in_charge,
+    fleet,
+    has_goals,
+    submit_requests,
+)
+from benchmarks.reaction import sent_at
+from integration.cluster import Cluster, ClusterOptions
+from integration.daemon import Daemon
+from integration.servers import BrokerOptions
+from integration.tenures import controller_epoch
+from integration.transactions import writes
+from integration.waiting import eventually
+
+SHAPES: Final = (Shape(1_000, 100), Shape(10_000, 500), Shape(100_000, 500))
+LOADED: Final = 10_000
+"""The size at which reaction and cancelling have goals."""
+TRIALS: Final = 100
+NEVER_S: Final = 1e9
+READY_S: Final = 10.0
+RECOVERY_GOAL: Final = 1.5
+"""Times the bare reads."""
+CANCEL_GOAL_S: Final = 10.0
+MEMORY_GOAL_KB: Final = 2.0
+CANCEL: Final = "/admin/cancel_reassignment_in_progress"
+_WINDOW: Final = 1000
+_SAMPLE: Final = 100
+
+
+class Recovery(NamedTuple):
+    """Seconds after the kill -9."""
+
+    claimed: float
+    first: float
+    """The first state written anew, at once followed by its requests."""
+    all: float
+
+
+def measure() -> list[Figure]:
+    """Measure every size on a cluster of its own."""
+    figures: list[Figure] = []
+    for shape in SHAPES:
+        options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
+        with Cluster.running(options) as cluster, fleet(cluster, in_sync_after_s=NEVER_S):
+            figures += _measure(cluster, shape)
+    return figures
+
+
+def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
+    figures: list[Figure] = []
+    ground, small = Ground(cluster, shape, "many"), Ground(cluster, Shape(TRIALS, TRIALS), "small")
+    for part in (ground, small):
+        part.make()
+    with daemon_in_charge(cluster, "1") as first:
+        time.sleep(READY_S + shape.partitions / 2000)
+        idle_kb = peak_kb(first)
+        targets = ground.targets()
+        submit_requests(cluster, targets)
+        eventually(
+            lambda: _in_flight(first) >= shape.partitions,
+            within_s=1800,
+            every_s=1.0,
+            what=f"{shape} are in flight",
+            tolerating=(OSError,),
+        )
+        each_kb = (peak_kb(first) - idle_kb) / shape.partitions
+        figures.append(
+            _plain(
+                f"memory of a partition in flight, {shape}",
+                f"{each_kb:.1f} KB",
+                goal=f"under {MEMORY_GOAL_KB:g} KB",
+                is_met=each_kb < MEMORY_GOAL_KB,
+            )
+        )
+        if shape.partitions == LOADED:
+            figures.append(_reaction(cluster, first, small, shape))
+        first.kill()
+        killed_at = time.time()
+        epoch = controller_epoch(cluster)
+        with daemon_in_charge(cluster, "1"):
+            figures.append(_recovery(cluster, shape, targets, killed_at, epoch))
+            figures.append(_cancel(cluster, shape))
+    return figures
+
+
+def _in_flight(daemon: Daemon) -> int:
+    return sum(int(r["partitions"]["in_flight"]) for r in daemon.status()["requests"])
+
+
+def peak_kb(daemon: Daemon) -> float:
+    """Return the most memory a daemon ever had."""
+    status = Path(f"/proc/{daemon.pid}/status").read_text()
+    line = next(li for li in status.splitlines() if li.startswith("VmHWM:"))
+    return float(line.split()[1])
+
+
+def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> Figure:
+    seconds = []
+    for topic, partitions in small.targets().items():
+        offset = daemon.log.stat().st_size
+        started = time.time()
+        submit_requests(cluster, {topic: partitions})
+        sent = eventually(partial(sent_at, daemon.log, offset), within_s=60, every_s=0.05)
+        assert sent is not None
+        seconds.append(sent - started)
+    return in_milliseconds(
+        f"submission to first LeaderAndIsr with {shape.partitions} in flight", seconds, goal_ms=250
+    )
+
+
+def _recovery(
+    cluster: Cluster,
+    shape: Shape,
+    targets: dict[str, dict[int, list[int]]],
+    killed_at: float,
+    epoch: int,
+) -> Figure:
+    """Wait until every state was written anew by the new daemon, then look when that was."""
+    paths = [
+        f"/brokers/topics/{topic}/partitions/{n}/state"
+        for topic, partitions in targets.items()
+        for n in partitions
+    ]
+    sample = paths[:: max(1, len(paths) // _SAMPLE)]
+
+    def is_rebuilt() -> bool:
+        found = (cluster.read(path) or {"controller_epoch": 0} for path in sample)
+        return all(state["controller_epoch"] > epoch for state in found)
+
+    eventually(is_rebuilt, within_s=1800, every_s=2.0, what=f"{shape} are taken up")
+    time.sleep(5.0)
+    known = set(paths)
+    history = writes(cluster)
+    claims = (w for w in history if w.path == "/controller_epoch" and int(w.data or 0) > epoch)
+    claimed = next(claims).at_ms
+    rebuilt: dict[str, int] = {}
+    for write in history:
+        if write.path in known and write.at_ms >= claimed:
+            rebuilt.setdefault(write.path, write.at_ms)
+    assert len(rebuilt) == len(known), (len(rebuilt), len(known))
+    took = Recovery(
+        claimed / 1000 - killed_at,
+        min(rebuilt.values()) / 1000 - killed_at,
+        max(rebuilt.values()) / 1000 - killed_at,
+    )
+    bare = _bare_reads_s(cluster, paths, [f"{GOALS}/{t}/{n}" for t in targets for n in targets[t]])
+    rebuilding = took.all - took.claimed
+    return _plain(
+        f"kill -9 with {shape} in flight: claimed after {took.claimed:.1f} s, first request "
+        f"{1000 * (took.first - took.claimed):.0f} ms later, every state written anew "
+        f"{rebuilding:.1f} s after the claim; the bare reads alone: {bare:.1f} s",
+        f"{rebuilding / bare:.2f} times",
+        goal=f"at most {RECOVERY_GOAL:g} times the bare reads",
+        is_met=rebuilding <= RECOVERY_GOAL * bare,
+    )
+
+
+def _bare_reads_s(cluster: Cluster, *paths: Iterable[str]) -> float:
+    """Read znodes with kazoo and do nothing with them; return the seconds."""
+    started = time.monotonic()
+    pending: deque[object] = deque()
+    for path in (p for some in paths for p in some):
+        pending.append(cluster.zk.get_async(path))
+        if len(pending) >= _WINDOW:
+            _drain(pending, _WINDOW // 2)
+    _drain(pending, 0)
+    return time.monotonic() - started
+
+
+def _drain(pending: deque[object], left: int) -> None:
+    while len(pending) > left:
+        pending.popleft().get()  # type: ignore[attr-defined] # kazoo has no types
+
+
+def _cancel(cluster: Cluster, shape: Shape) -> Figure:
+    started = time.monotonic()
+    cluster.zk.create(CANCEL, b"")
+    eventually(
+        lambda: cluster.zk.exists(CANCEL) is None and not has_goals(cluster),
+        within_s=1800,
+        every_s=0.1,
+        what=f"{shape} are cancelled",
+    )
+    took = time.monotonic() - started
+    return _plain(
+        f"cancelling {shape} in flight",
+        f"{took:.1f} s",
+        goal=f"under {CANCEL_GOAL_S:g} s at {LOADED}",
+        is_met=took < CANCEL_GOAL_S or shape.partitions > LOADED,
+    )
+
+
+def _plain(what: str, value: str, *, goal: str, is_met: bool) -> Figure:
+    return Figure(what=what, median=value, p99="", runs=1, goal=goal, is_met=is_met)
