@@ -137,14 +137,18 @@ def begun_in_order(history: Iterable[Write], topics: Iterable[str]) -> list[tupl
     return list(begun)
 
 
-def most_at_once(history: Iterable[Write], topic: str) -> int:
-    """Return how many partitions of a topic ever had a step under way at the same time."""
+STEP: Final = ("adding_replicas", "removing_replicas")
+COPY: Final = ("adding_replicas",)
+
+
+def most_at_once(history: Iterable[Write], topic: str, what: Iterable[str] = STEP) -> int:
+    """Return how many partitions of a topic ever had a step, or a copy, under way at once."""
     most = 0
     for write in history:
         if write.path == f"/brokers/topics/{topic}" and write.data is not None:
             content = write.content
             some: set[str] = set()
-            for key in ("adding_replicas", "removing_replicas"):
+            for key in what:
                 some |= content.get(key, {}).keys()
             most = max(most, len(some))
     return most
