@@ -103,7 +103,7 @@ def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
         ask(cluster, {**begun, **rest})
         await_moving(cluster, begun)
         said(cluster, "disable")
-        queued = enqueue(cluster, {(topic, 0): (1, 2)})
+        queued = enqueue(cluster, plan_of({(topic, 0): (1, 2)}))
     eventually(lambda: cluster.replicas(topic, 0) == [3, 4], within_s=60, what="the first ended")
     eventually(
         lambda: {w["blocked_on"]["by"] for w in daemon.status()["waiting"]} == {"kill_switch"},

@@ -7,6 +7,7 @@ The order of what happened is read from ZooKeeper's transaction log.
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_an_entry_for_a_partition_in_flight_first_undoes_the_step_then_takes_the
     with copies_held(cluster, before):
         began = ask(cluster, before) if route == "request" else submit(cluster, plan_of(before))
         await_moving(cluster, before)
-        queued = enqueue(cluster, after)
+        queued = enqueue(cluster, plan_of(after))
     await_end(cluster, after, within_s=60)
     assert ended(cluster, queued)["done"] == 1
     assert ended(cluster, began)["fates"] == {"superseded": 1}
@@ -96,6 +97,26 @@ def test_an_entry_for_a_partition_in_flight_first_undoes_the_step_then_takes_the
     assert went[:3] == [Assignment((1, 2)), Assignment((1, 2, 3), (3,)), undone]
     assert all(3 not in assignment.remaining for assignment in went[2:])
     assert all(4 not in assignment.replicas for assignment in went[:3])
+
+
+def test_a_queue_that_is_bad_in_part_or_as_a_whole_is_told_and_goes(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Its good entries are carried out; what nobody understands is kept in the outcome."""
+    topic = make_topic({0: (1, 2)})
+    good = {(topic, 0): (1, 3)}
+    plan = plan_of({**good, (topic, 7): (1, 2)})
+    plan["partitions"].append({"topic": topic, "partition": "x", "replicas": [1]})
+    daemons.start("--tenure-linger", "1")
+    partly = ended(cluster, enqueue(cluster, plan))
+    assert (partly["total"], partly["done"]) == (3, 1)
+    reasons = sorted(refusal["reason"] for refusal in partly["refused"])
+    assert reasons == ["malformed", "unknown_partition"]
+    await_end(cluster, good, within_s=30)
+    wholly = ended(cluster, enqueue(cluster, b"nonsense"))
+    assert [r["reason"] for r in wholly["refused"]] == ["unreadable"]
+    assert b64decode(wholly["raw"]) == b"nonsense"
+    assert cluster.zk.exists(QUEUE) is None
 
 
 def test_a_request_of_higher_priority_goes_before_what_waits(

@@ -42,11 +42,10 @@ def ask(cluster: Cluster, targets: Targets, **options: object) -> str:
     return path.rpartition("/")[2]
 
 
-def enqueue(cluster: Cluster, targets: Targets) -> str:
+def enqueue(cluster: Cluster, plan: Mapping[str, Any] | bytes) -> str:
     """Write the queue; return the id of the request it stands for."""
-    cluster.zk.create(QUEUE, json.dumps(plan_of(targets)).encode())
-    stat = cluster.zk.exists(QUEUE)
-    assert stat is not None, "the queue was drained before it could be looked at"
+    data = plan if isinstance(plan, bytes) else json.dumps(plan).encode()
+    _, stat = cluster.zk.create(QUEUE, data, include_data=True)
     return f"queue-{stat.czxid:016x}"
 
 
