@@ -91,6 +91,20 @@ def test_without_the_role_new_work_is_refused_as_well(
     assert cluster.controller_broker() == broker
 
 
+def test_the_switch_is_on_whatever_stands_in_it(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """It may be made by hand before any daemon runs; deleted by hand it is off."""
+    topic = make_topic({0: (1, 2)})
+    targets = {(topic, 0): (1, 3)}
+    cluster.zk.create(KILL_SWITCH, b"\xff\x00 nonsense")
+    request = ask(cluster, targets)
+    start(daemons)
+    assert [r["reason"] for r in ended(cluster, request)["refused"]] == ["disabled"]
+    cluster.zk.delete(KILL_SWITCH)
+    assert ended(cluster, ask(cluster, targets))["done"] == 1
+
+
 def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

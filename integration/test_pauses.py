@@ -26,9 +26,20 @@ from integration.plans import (
 )
 from integration.transactions import writes
 from integration.waiting import eventually
-from integration.wishes import ask, await_moving, begun_in_order, said
+from integration.wishes import (
+    ask,
+    await_moving,
+    begun_in_order,
+    lines,
+    most_at_once,
+    moving,
+    said,
+)
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
+
+LIMITS, PAUSES = "/reassigner/control/limits", "/reassigner/control/pauses"
+REFUSED = 3
 
 
 def waits_for(daemon: Daemon, topic: str) -> dict[str, Any]:
@@ -109,6 +120,33 @@ def test_nothing_is_copied_to_or_from_a_paused_broker(
         assert begun_in_order(writes(cluster), [topic]) == []
     said(cluster, "resume", "--broker", "5")
     await_end(cluster, targets, within_s=60)
+
+
+def test_controls_that_cannot_be_understood_change_nothing(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """What was turned before goes on to hold; the log says so, the verbs overwrite nothing."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2)))
+    targets = {(topic, n): (1, 3 + n) for n in range(3)}
+    said(cluster, "limits", "--max-partitions-in-flight", "1")
+    daemon = daemons.start("--tenure-linger", "1")
+    with copies_held(cluster, targets):
+        ask(cluster, targets)
+        await_moving(cluster, [(topic, 0)])
+        for path in (LIMITS, PAUSES):
+            cluster.zk.ensure_path(path)
+            cluster.zk.set(path, b'{"version":1,"everythin":{}}')
+        unreadable = eventually(
+            lambda: found if len(found := lines(daemon, "control_unreadable")) > 1 else None,
+            within_s=20,
+            what="the log tells both",
+        )
+        assert {line["name"] for line in unreadable or ()} == {LIMITS, PAUSES}
+        assert "cannot be changed" in said(cluster, "pause", code=REFUSED)
+        assert "cannot be changed" in said(cluster, "limits", "--max-incoming", "1", code=REFUSED)
+        assert moving(cluster, topic) == {(topic, 0)}
+    await_end(cluster, targets, within_s=60)
+    assert most_at_once(writes(cluster), topic) == 1
 
 
 @pytest.mark.slow

@@ -19,11 +19,14 @@ from integration.plans import (
     Targets,
     await_end,
     copies_held,
+    is_reassigning,
     plan_of,
     submit,
 )
 from integration.transactions import Assignment, assignments, writes
+from integration.waiting import eventually
 from integration.wishes import (
+    CANCEL,
     KILL_SWITCH,
     QUEUE,
     ask,
@@ -97,6 +100,41 @@ def test_an_entry_for_a_partition_in_flight_first_undoes_the_step_then_takes_the
     assert went[:3] == [Assignment((1, 2)), Assignment((1, 2, 3), (3,)), undone]
     assert all(3 not in assignment.remaining for assignment in went[2:])
     assert all(4 not in assignment.replicas for assignment in went[:3])
+
+
+def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The way back is a step like any other; what called it off says what became of it."""
+    topic = make_topic({0: (1, 2)})
+    first, last = {(topic, 0): (3, 4)}, {(topic, 0): (1, 5)}
+    daemons.start("--tenure-linger", "1")
+    with copies_held(cluster, first) as let_go:
+        request = ask(cluster, first)
+        await_moving(cluster, first)
+        said(cluster, "pause")
+        let_go()
+        eventually(
+            lambda: cluster.replicas(topic, 0) == [1, 2, 3] and not is_reassigning(cluster, topic),
+            within_s=60,
+            what="the first step ended",
+        )
+    with copies_held(cluster, first):
+        said(cluster, "resume")
+        eventually(lambda: 4 in cluster.replicas(topic, 0), within_s=30, what="4 is added")
+        assert 2 not in cluster.isr(topic, 0)
+        said(cluster, "cancel", request, "--timeout", "0", code=IN_PROGRESS)
+        eventually(
+            lambda: (cluster.topic(topic) or {}).get("adding_replicas") == {"0": [2]},
+            within_s=30,
+            what=lambda: f"2 is copied back: {cluster.topic(topic)}",
+        )
+        queued = enqueue(cluster, plan_of(last))
+        eventually(lambda: cluster.zk.exists(QUEUE) is None, within_s=10, what="it is taken")
+    await_end(cluster, last, within_s=90)
+    assert ended(cluster, queued)["done"] == 1
+    assert ended(cluster, request)["fates"] == {"cancelled": 1}
+    assert cluster.zk.exists(CANCEL) is None
 
 
 def test_a_queue_that_is_bad_in_part_or_as_a_whole_is_told_and_goes(
