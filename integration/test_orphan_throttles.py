@@ -164,7 +164,7 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     assert f"would lift the throttle of topics/{topic}" in told
     assert set(cluster.zk.get_children(LEASES)) == leases
     told = tried(cluster, "doctor", "--fix").stdout
-    assert f"lifted the throttle of brokers/3, {LEADER_RATE} is gone" in told
+    assert f"lifted the throttle of brokers/3, {FOLLOWER_RATE} is gone" in told
     assert cluster.zk.get_children(LEASES) == []
     assert configured(cluster, f"topics/{topic}") == before
     assert set(rates(cluster).values()) == {(None, None)}
