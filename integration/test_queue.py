@@ -105,7 +105,7 @@ def test_an_entry_for_a_partition_in_flight_first_undoes_the_step_then_takes_the
 def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """The way back is a step like any other; what called it off says what became of it."""
+    """The way back is left for the new target; the cancellation is complete with that."""
     topic = make_topic({0: (1, 2)})
     first, last = {(topic, 0): (3, 4)}, {(topic, 0): (1, 5)}
     daemons.start("--tenure-linger", "1")
@@ -133,7 +133,7 @@ def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
         eventually(lambda: cluster.zk.exists(QUEUE) is None, within_s=10, what="it is taken")
     await_end(cluster, last, within_s=90)
     assert ended(cluster, queued)["done"] == 1
-    assert ended(cluster, request)["fates"] == {"cancelled": 1}
+    assert ended(cluster, request)["fates"] == {"superseded": 1}
     assert cluster.zk.exists(CANCEL) is None
 
 
