@@ -23,6 +23,7 @@ from integration.processes import exit_on_sigterm
 from integration.scratch import scratch_directory
 from integration.servers import ZooKeeperServer
 from integration.transactions import writes
+from integration.wishes import forget
 
 
 class MakeTopic(Protocol):
@@ -68,6 +69,14 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     shared_cluster.heal()
     yield shared_cluster
     shared_cluster.heal()
+
+
+@pytest.fixture
+def nothing_turned(cluster: Cluster) -> Iterator[None]:
+    """Begin and end without what operators turn, and without the throttles that tests leave."""
+    forget(cluster)
+    yield
+    forget(cluster)
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ by copies that do not get in sync.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -17,7 +16,6 @@ import pytest
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import (
-    LEASES,
     Daemons,
     Targets,
     await_end,
@@ -28,37 +26,30 @@ from integration.plans import (
     outcome,
     unconfigure,
 )
+from integration.traffic import Traffic
 from integration.transactions import Write, writes
 from integration.waiting import eventually
-
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+from integration.wishes import (
+    CANCEL,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    ask,
+    await_leases_gone,
+    ended,
+    lines,
+    rates,
+    said,
+)
 
 TRICKLE: Final = 1
 FAST: Final = 500_000_000
-REQUESTS: Final = "/admin/reassignment_requests"
-LIMITS: Final = "/reassigner/control/limits"
-CANCEL: Final = "/admin/cancel_reassignment_in_progress"
 
 Moved = tuple[str, Targets]
 
 
-@pytest.fixture(autouse=True)
-def _nobody_elses_throttles(cluster: Cluster) -> Iterator[None]:
-    """Begin and end without the settings and controls that tests leave on a shared cluster."""
-    forget(cluster)
-    yield
-    forget(cluster)
-
-
-def forget(cluster: Cluster) -> None:
-    """Take out every broker's rates, and what operators turned."""
-    for broker in cluster.brokers:
-        unconfigure(cluster, f"brokers/{broker}", LEADER_RATE, FOLLOWER_RATE)
-    if cluster.zk.exists(LIMITS) is not None:
-        cluster.zk.delete(LIMITS)
+pytestmark = pytest.mark.usefixtures("nothing_turned")
 
 
 @pytest.fixture
@@ -69,45 +60,14 @@ def moved(cluster: Cluster, make_topic: MakeTopic) -> Moved:
     return topic, {(topic, 0): (1, 3), (topic, 1): (4, 1)}
 
 
-def ask(cluster: Cluster, targets: Targets, **options: object) -> str:
-    """Submit a request; return its id."""
-    assignments: dict[str, dict[str, list[int]]] = {}
-    for (topic, partition), replicas in targets.items():
-        assignments.setdefault(topic, {})[str(partition)] = list(replicas)
-    data = json.dumps({"version": 1, "assignments": assignments, **options}).encode()
-    cluster.zk.ensure_path(REQUESTS)
-    path: str = cluster.zk.create(f"{REQUESTS}/request_", data, sequence=True)
-    return path.rpartition("/")[2]
-
-
 def turn(cluster: Cluster, request: str, throttle: int) -> None:
     """Change a request's throttle live."""
-    cluster.zk.ensure_path("/reassigner/control")
-    data = {"version": 1, "requests": {request: {"throttle": throttle}}}
-    cluster.zk.create(LIMITS, json.dumps(data).encode())
-
-
-def rates(cluster: Cluster) -> dict[int, tuple[str | None, str | None]]:
-    """Return the rates, leader's and follower's, that stand on each broker."""
-    found: dict[int, tuple[str | None, str | None]] = {}
-    for broker in cluster.brokers:
-        config = configured(cluster, f"brokers/{broker}")
-        found[broker] = (config.get(LEADER_RATE), config.get(FOLLOWER_RATE))
-    return found
+    said(cluster, "throttle", str(throttle), "--request", request)
 
 
 def await_copies(cluster: Cluster, topic: str) -> None:
     """Wait until the first step of a partition stands in the topic znode."""
     eventually(lambda: is_reassigning(cluster, topic), within_s=20, what="a step began")
-
-
-def await_leases_gone(cluster: Cluster) -> None:
-    """Wait until nothing of ours is left."""
-    eventually(
-        lambda: cluster.zk.exists(LEASES) is None or not cluster.zk.get_children(LEASES),
-        within_s=10,
-        what="every lease ended",
-    )
 
 
 def first(history: list[Write], path: str, *keys: str) -> int:
@@ -152,7 +112,9 @@ def test_throttle_stands_before_the_first_copy_holds_it_and_is_restored_at_the_e
     assert first(history, f"/config/topics/{topic}", "config", FOLLOWER_REPLICAS) < step
     for broker in (1, 2, 3, 4):
         of_broker = [w for w in history if w.path == f"/config/brokers/{broker}"]
-        assert any(w.zxid < step and FOLLOWER_RATE in w.content["config"] for w in of_broker)
+        assert any(
+            w.zxid < step and FOLLOWER_RATE in w.content.get("config", {}) for w in of_broker
+        )
     lists = [w for w in history if w.path == f"/config/topics/{topic}" and w.zxid > step]
     assert len(lists) == 1, "the topic's lists were rewritten while the request went on"
 
@@ -229,3 +191,49 @@ def test_throttle_that_somebody_cleared_is_set_again(
     await_end(cluster, targets, within_s=90)
     await_leases_gone(cluster)
     assert set(rates(cluster).values()) == {(None, None)}
+
+
+@pytest.mark.smoke
+def test_throttle_of_all_is_turned_live_for_what_has_none_of_its_own(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """`reassigner throttle` before it begins, while it copies, and off again."""
+    topic, targets = moved
+    before = configured(cluster, f"topics/{topic}")
+    said(cluster, "throttle", "1")
+    daemons.start("--tenure-linger", "1")
+    request = ask(cluster, targets)
+    await_copies(cluster, topic)
+    assert rates(cluster)[3] == (str(TRICKLE), str(TRICKLE))
+    said(cluster, "throttle", "500MB")
+    fast = (str(FAST), str(FAST))
+    eventually(lambda: rates(cluster)[3] == fast, within_s=10, what="the rate is turned")
+    said(cluster, "throttle", "none")
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    await_end(cluster, targets, within_s=90)
+    ended(cluster, request)
+    assert set(rates(cluster).values()) == {(None, None)}
+
+
+def test_throttle_below_the_produce_rate_is_warned_about(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The broker, its rate and what producers send are named; the copies would never end."""
+    topic = make_topic({0: (1, 2)})
+    targets = {(topic, 0): (1, 3)}
+    daemon = daemons.start("--tenure-linger", "1", "--size-refresh", "6")
+    with Traffic(cluster.bootstrap_servers, {topic: 1}, records_per_s=100, payload_bytes=5000):
+        request = ask(cluster, targets, throttle=10_000)
+        warned = eventually(
+            lambda: lines(daemon, "throttle_below_produce_rate"),
+            within_s=60,
+            what="the throttle is warned about",
+        )
+        assert any(
+            line["detail"].startswith("broker 3 receives copies at 10000 bytes/s")
+            for line in warned
+        )
+        assert daemon.status()["strain"]["throttles"]["below_produce_rate"]
+        turn(cluster, request, FAST)
+        await_end(cluster, targets, within_s=90)

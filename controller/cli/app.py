@@ -26,9 +26,9 @@ from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
 from controller.cli.surroundings import Surroundings
-from controller.cli.verbs import HttpOption, Verbs
+from controller.cli.verbs import DryRunOption, HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
-from controller.errors import ControllerError
+from controller.errors import ControllerError, PlanInvalidError
 
 DISTRIBUTION: Final = "kafka-reassigner"
 
@@ -200,20 +200,30 @@ class DaemonVerbs(Verbs):
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
+        fix: Annotated[
+            bool,
+            typer.Option(
+                "--fix", help="Lift throttles that a daemon set and nobody needs; nothing else."
+            ),
+        ] = False,
+        dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
-        Look for what is wrong with the cluster and with our own znodes. Changes nothing.
+        Look for what is wrong with the cluster and with our own znodes.
 
         Example: reassigner doctor --zookeeper zk1:2181/kafka
 
-        Reads ZooKeeper and asks the brokers for their log directories. Exit code: 0 nothing wrong,
-        1 error, 2 there are findings.
+        Reads ZooKeeper and asks the brokers for their log directories. Changes nothing without
+        --fix. Exit code: 0 nothing wrong (any more), 1 error, 2 there are findings.
         """
+        if dry_run and not fix:
+            raise PlanInvalidError("--dry-run goes with --fix: without that nothing is changed")
         settings = self._around.settings({"zookeeper": zookeeper}, config)
         with self._around.inspect(settings) as inspector:
             snapshot = take_snapshot(self._around, inspector, settings)
-        raise typer.Exit(diagnose(snapshot, as_json=as_json))
+            mending = inspector if fix else None
+            raise typer.Exit(diagnose(snapshot, mending, dry_run=dry_run, as_json=as_json))
 
 
 def installed_version() -> str:

@@ -1,14 +1,19 @@
-"""``doctor``: take a snapshot of the cluster, run the checks, print what they find."""
+"""
+``doctor``: take a snapshot of the cluster, run the checks, print what they find.
+
+With ``--fix``, throttles that a daemon set and nobody lifted are lifted; nothing else is touched.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from controller.cli.exits import Exit
-from controller.cli.ports import InspectorPort
+from controller.cli.mending import MENDABLE, mended, nothing_mended
+from controller.cli.ports import InspectorPort, OperatorPort
 from controller.cli.reports import say, say_json
 from controller.cli.surroundings import Surroundings
 from controller.doctor.examinations import examine
@@ -46,16 +51,48 @@ def _daemon_problem(around: Surroundings, inspector: InspectorPort) -> str | Non
     return None
 
 
-def diagnose(snapshot: Snapshot, *, as_json: bool) -> Exit:
-    """Print what the checks find."""
+def diagnose(
+    snapshot: Snapshot,
+    operator: OperatorPort | None = None,
+    *,
+    dry_run: bool = False,
+    as_json: bool,
+) -> Exit:
+    """
+    Print what the checks find, and mend what can be mended.
+
+    Args:
+        snapshot: What is looked at.
+        operator: Mends; None: nothing is mended.
+        dry_run: Only tell what would be.
+        as_json: For a program.
+
+    Raises:
+        ReassignmentConflictError: what is to be mended cannot be read.
+
+    """
     findings = examine(snapshot)
+    fixed = [] if operator is None else list(mended(snapshot, operator, dry_run=dry_run))
     if as_json:
-        say_json({"findings": [asdict(f) for f in findings], "counts": _counts(findings)})
+        document: dict[str, Any] = {
+            "findings": [asdict(f) for f in findings],
+            "counts": _counts(findings),
+        }
+        if operator is not None:
+            document |= {"dry_run": dry_run, "fixed": [asdict(m) for m in fixed]}
+        say_json(document)
     else:
-        for line in _lines(findings):
+        for line in (*_lines(findings), *map(str, fixed)):
             say(line)
-    is_sound = all(f.severity is Severity.INFO for f in findings)
+        if operator is not None and not fixed:
+            say(nothing_mended(snapshot))
+    gone = {m.entity for m in fixed if m.is_done}
+    left = [f for f in findings if f.check != MENDABLE or f.subject not in gone]
+    is_sound = all(f.severity is Severity.INFO for f in left)
     return Exit.DONE if is_sound else Exit.FINDINGS
+
+
+# --- printing ------------------------------------------------------------------------------------
 
 
 def _counts(findings: list[Finding]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Protocol
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import Orphan
 from controller.core.histories import RequestHistory, Summary
+from controller.core.leases import Lease
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -151,6 +152,10 @@ class WritingPort(Protocol):
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Set the throttle of every request without its own; return what it was."""
+        ...
+
+    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+        """Restore what stood where a daemon set a throttle; None where somebody was faster."""
         ...
 
 

@@ -75,17 +75,36 @@ class Conflict:
         return f"would supersede {number} of request {self.request}: {names(self.entries)}"
 
 
-def conflicts_of(entries: Iterable[Entry], route: Route) -> list[Conflict]:
-    """Find the requests at work on partitions of a plan that is to take a route."""
+def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict]:
+    """
+    Find the requests at work on partitions of a plan.
+
+    Args:
+        entries: The plan.
+        route: Which one it is to take; None is the queue, which takes over by whatever route.
+
+    """
     found: dict[tuple[RequestId, bool], list[Entry]] = {}
     for entry in entries:
         goal = entry.goal
         if goal is None:
             continue
-        is_other = goal.route is not route
+        is_other = route is not None and goal.route is not route
         if is_other or goal.target != entry.target:
             found.setdefault((goal.request, is_other), []).append(entry)
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
+
+
+def conflict_documents(conflicts: Iterable[Conflict]) -> list[dict[str, object]]:
+    """Return conflicts for a program."""
+    return [
+        {
+            "request": c.request,
+            "would": "be_refused" if c.is_refused else "supersede",
+            "partitions": [str(e.partition) for e in c.entries],
+        }
+        for c in conflicts
+    ]
 
 
 def show_preview(
@@ -103,14 +122,7 @@ def show_preview(
                 "dry_run": True,
                 "entries": [reports.entry_document(e) for e in before],
                 "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
-                "conflicts": [
-                    {
-                        "request": c.request,
-                        "would": "be_refused" if c.is_refused else "supersede",
-                        "partitions": [str(e.partition) for e in c.entries],
-                    }
-                    for c in conflicts
-                ],
+                "conflicts": conflict_documents(conflicts),
             }
         )
     else:

@@ -10,9 +10,18 @@ import json
 from collections.abc import Sequence
 
 from controller.cli.exits import Exit
-from controller.cli.plans import Plan, document_of, look
+from controller.cli.plans import Entry, Plan, document_of, look
 from controller.cli.ports import OperatorPort
-from controller.cli.previews import changes_of, check_enabled, pause_lines, problems_of, rollback_of
+from controller.cli.previews import (
+    Conflict,
+    changes_of,
+    check_enabled,
+    conflict_documents,
+    conflicts_of,
+    pause_lines,
+    problems_of,
+    rollback_of,
+)
 from controller.cli.reports import ids, listed, say, say_json, tell
 from controller.core.model import TopicPartition
 from controller.core.queues import queue_request_id
@@ -35,19 +44,12 @@ def add_to_queue(operator: OperatorPort, plan: Plan, *, dry_run: bool, as_json: 
             "`reassigner queue list`"
         )
     before = look(operator, plan)
-    problems = list(problems_of(before, operator.live_brokers()))
+    conflicts = conflicts_of(before, None)
     if dry_run:
-        if as_json:
-            found = [{"partition": str(e.partition), "detail": why} for e, why in problems]
-            say_json({"dry_run": True, "plan": document_of(plan), "problems": found})
-        else:
-            for line in changes_of(before):
-                say(line)
-            for entry, why in problems:
-                say(f"{entry.partition} would be refused: {why}")
-            say("Nothing was written.")
+        problems = list(problems_of(before, operator.live_brokers()))
+        _preview(plan, before, problems, conflicts, as_json=as_json)
         return Exit.REFUSED if problems else Exit.DONE
-    for line in pause_lines(operator.read_controls().pauses):
+    for line in (*map(str, conflicts), *pause_lines(operator.read_controls().pauses)):
         tell(f"Note: {line}")
     request = queue_request_id(operator.create_queue(plan))
     rollback = rollback_of(before)
@@ -58,6 +60,35 @@ def add_to_queue(operator: OperatorPort, plan: Plan, *, dry_run: bool, as_json: 
         if operator.leader_address() is None:
             tell("No reassigner leads just now; one that starts takes it up.")
     return Exit.DONE
+
+
+def _preview(
+    plan: Plan,
+    before: list[Entry],
+    problems: Sequence[tuple[Entry, str]],
+    conflicts: Sequence[Conflict],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what would change, what would be refused and whose work would be taken over."""
+    if as_json:
+        found = [{"partition": str(e.partition), "detail": why} for e, why in problems]
+        say_json(
+            {
+                "dry_run": True,
+                "plan": document_of(plan),
+                "problems": found,
+                "conflicts": conflict_documents(conflicts),
+            }
+        )
+        return
+    for line in changes_of(before):
+        say(line)
+    for entry, why in problems:
+        say(f"{entry.partition} would be refused: {why}")
+    for conflict in conflicts:
+        say(str(conflict))
+    say("Nothing was written.")
 
 
 def generate_queue(operator: OperatorPort, plan: Plan) -> Exit:

@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from controller.core.model import BrokerId, RequestId
 from controller.core.submissions import StepSize, Window
+
+PAUSES: Final = "/reassigner/control/pauses"
+LIMITS: Final = "/reassigner/control/limits"
+THROTTLE: Final = "/reassigner/control/throttle"
 
 
 class Order(StrEnum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from controller.core.bookkeeping import add_part, ended, kind_of, refused, request_of
+from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause, Pauses
 from controller.core.events import (
     AcceptedRead,
     CancellationRead,
@@ -71,8 +72,8 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
         case QueueRead(plan=plan):
             _queue(view, plan)
         case ControlsRead(controls=controls):
-            view.controls_read = True
-            view.controls = controls
+            view.controls = _understood(view, controls)
+            view.controls_read = view.controls_known = True
             view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
             throttles_doubted(view)
         case HistoryRead():
@@ -86,6 +87,23 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.due.capacity = view.due.tenure = True
         case _:
             assert_never(event)
+
+
+def _understood(view: ClusterView, read: Controls) -> Controls:
+    """
+    Return the controls that hold: what cannot be understood holds as it stood before.
+
+    Where nobody knows how pauses stood before, nothing begins until somebody has looked.
+    """
+    pauses, limits, throttle = read.pauses, read.limits, read.throttle
+    if PAUSES in read.unreadable:
+        why = f"{PAUSES} cannot be understood: {read.unreadable[PAUSES]}"
+        pauses = view.controls.pauses if view.controls_known else Pauses(everything=Pause(why))
+    if view.controls_known and LIMITS in read.unreadable:
+        limits = view.controls.limits
+    if view.controls_known and THROTTLE in read.unreadable:
+        throttle = view.controls.throttle
+    return Controls(pauses, limits, throttle, read.unreadable)
 
 
 def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:

@@ -186,6 +186,8 @@ class ClusterView:
     queue_ended: Zxid | None = None
     controls: Controls = field(default_factory=Controls)
     controls_read: bool = False
+    controls_known: bool = False
+    """Whether they were ever read, be it in an earlier session."""
     history_read: bool = False
     ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
     """Requests whose outcome is kept, the oldest first."""

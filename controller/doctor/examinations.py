@@ -34,6 +34,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     assignments.unexplained_replicas,
     logs.orphans,
     logs.stray_logs,
+    throttles.orphan_throttles,
     throttles.topic_throttles,
     throttles.broker_throttles,
 )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.core.events import GuardsRead, Orphan
+from controller.core.leases import Entity, Lease
 from controller.core.model import (
     BrokerId,
     Goal,
@@ -67,6 +68,8 @@ class Znodes:
     topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the name of the znode: a broker id, or ``<default>``."""
+    leases: Mapping[Entity, Lease] = field(default_factory=dict)
+    """What we set of throttles, and what stood there before."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:

@@ -82,11 +82,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
                 _written(paths.lease_path(lease.entity), leases.encode_lease(lease), lease.version),
                 *_configured(lease.entity, record.values, record.expected_version),
             ]
-        case LeaseEndedRecord(entity=entity, lease_version=version, values=values):
-            lifted = Delete(paths.lease_path(entity), version)
-            if values is None:
-                return [lifted]
-            return [lifted, *_configured(entity, values, record.expected_version)]
+        case LeaseEndedRecord():
+            return lifting(record)
         case OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) in view.orphans:
                 return []
@@ -101,6 +98,14 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [Delete(paths.PREFERRED_ELECTION, version)]
         case _:
             return []
+
+
+def lifting(record: LeaseEndedRecord) -> list[Operation]:
+    """Return what ends a lease and, with it, restores the settings and tells the brokers."""
+    lifted = Delete(paths.lease_path(record.entity), record.lease_version)
+    if record.values is None:
+        return [lifted]
+    return [lifted, *_configured(record.entity, record.values, record.expected_version)]
 
 
 def _written(path: str, data: bytes, version: ZkVersion | None) -> Operation:

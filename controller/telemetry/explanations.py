@@ -55,6 +55,7 @@ def explanation_of(
     document["reassignment"] = {
         **partition_document(view, partition, clocks, waits, is_stalled=stalled),
         "route": reassignment.goal.route.value,
+        "size_bytes": view.sizes.get(partition),
     }
     current = assignment.target_replicas if assignment is not None else ()
     document["steps_to_come"] = [

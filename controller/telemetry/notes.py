@@ -251,7 +251,7 @@ class EventNotes:
                 )
             case ControlsRead(controls=controls):
                 yield from self._not_understood("control", controls.unreadable)
-                yield from self._turned(controls)
+                yield from self._turned(view.controls)
             case LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():

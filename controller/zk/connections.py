@@ -28,9 +28,11 @@ from kazoo.protocol.states import KeeperState
 
 from controller.core.model import ZkVersion, Zxid
 from controller.errors import PlanInvalidError, RefusedError, SessionSuspendedError
+from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
 from controller.zk.clients import client_options
+from controller.zk.multis import Refused, fill, multi_answer
 from controller.znodes import paths
 
 CONNECT_S: Final = 10.0
@@ -218,6 +220,20 @@ class Connection:
                 self._ask(self._client.delete_async(path, version))
             except (BadVersionError, NoNodeError):
                 return False
+        return True
+
+    def _commit(self, multi: Iterable[Operation]) -> bool:
+        """Write all or nothing; False where something has changed or is gone."""
+        with self._translated():
+            self._client.default_acl = cluster_acl(self._acl_of)
+            transaction = self._client.transaction()
+            fill(transaction, multi)
+            try:
+                multi_answer(transaction.commit_async(), self._connect_s)
+            except Refused as refused:
+                if refused.is_race:
+                    return False
+                raise RefusedError(f"ZooKeeper refused it: {refused.reason}") from refused
         return True
 
     # --- inside --------------------------------------------------------------------------------

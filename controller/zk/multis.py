@@ -117,6 +117,22 @@ def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
     return results
 
 
+def fill(transaction: Any, multi: Iterable[Operation]) -> None:  # noqa: ANN401 - kazoo has no types
+    """Put operations into a multi, in their order."""
+    for operation in multi:
+        match operation:
+            case Check(path=path, version=version):
+                transaction.check(path, version)
+            case Create(path=path, data=data):
+                transaction.create(path, data)
+            case CreateSequential(path=path, data=data):
+                transaction.create(path, data, sequence=True)
+            case SetData(path=path, data=data, version=version):
+                transaction.set_data(path, data, version)
+            case Delete(path=path, version=version):
+                transaction.delete(path, _ANY_VERSION if version is None else version)
+
+
 class Multis:
     """Commits for the loop."""
 
@@ -146,18 +162,7 @@ class Multis:
     def _send(self, fence: Fence, multi: Sequence[Operation]) -> Pending:
         transaction = self._session.client.transaction()
         fence.lead(transaction)
-        for operation in multi:
-            match operation:
-                case Check(path=path, version=version):
-                    transaction.check(path, version)
-                case Create(path=path, data=data):
-                    transaction.create(path, data)
-                case CreateSequential(path=path, data=data):
-                    transaction.create(path, data, sequence=True)
-                case SetData(path=path, data=data, version=version):
-                    transaction.set_data(path, data, version)
-                case Delete(path=path, version=version):
-                    transaction.delete(path, _ANY_VERSION if version is None else version)
+        fill(transaction, multi)
         pending: Pending = transaction.commit_async()
         return pending
 

@@ -11,9 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from controller.core.controls import Limits, Pauses
+from controller.core.leases import EntityConfig, Lease
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.records import LeaseEndedRecord
 from controller.core.submissions import Cancellation
+from controller.core.throttled_lists import restored
 from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.reactor.operations import lifting
+from controller.reactor.ports import Check
 from controller.zk.archives import ArchiveReadings
 from controller.zk.connections import Found
 from controller.znodes import paths
@@ -26,6 +31,7 @@ from controller.znodes.controls import (
     encode_pauses,
     encode_throttle,
 )
+from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
 
@@ -230,6 +236,37 @@ class Operator(ArchiveReadings):
         self._edit(paths.THROTTLE, change)
         return before[-1]
 
+    # --- throttles -----------------------------------------------------------------------------
+
+    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+        """
+        Restore what stood where a daemon set a throttle, tell the brokers, and end its lease.
+
+        What others have changed since stays as it is.
+
+        Returns:
+            What stands now in the settings that were changed, None for no such setting; None where
+            a daemon leads by now, which does it itself, or where somebody else was faster.
+
+        Raises:
+            ReassignmentConflictError: the settings cannot be read.
+
+        """
+        epoch = self._get(paths.EPOCH)
+        if lease.version is None or self._children(paths.LEADER):
+            return None
+        path = paths.entity_config_path(lease.entity)
+        config = _config(path, self._get(path))
+        values = restored(lease, config)
+        version = None if values is None else config.version
+        record = LeaseEndedRecord(lease.entity, lease.version, values, version)
+        # Whoever has become the leader meanwhile has counted it up.
+        fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
+        if not self._commit([*fence, *lifting(record)]):
+            return None
+        after = dict(config.values if values is None else values)
+        return {k: after.get(k) for k in lease.ours if after.get(k) != config.values.get(k)}
+
     # --- inside --------------------------------------------------------------------------------
 
     def _edit(self, path: str, change: Callable[[Found | None], bytes]) -> Found:
@@ -264,6 +301,13 @@ def _plan(found: Found | None) -> LegacyPlan | None:
 
 def _cancellation(found: Found | None) -> Cancellation | None:
     return found and decode_cancellation(found.data, found.version, found.czxid, found.created_ms)
+
+
+def _config(path: str, found: Found | None) -> EntityConfig:
+    read = decode_entity_config(found.data, found.version) if found else EntityConfig({}, None)
+    if isinstance(read, str):
+        raise ReassignmentConflictError(f"{path} cannot be changed: {read}")
+    return read
 
 
 def _throttle(found: Found | None) -> int | None:

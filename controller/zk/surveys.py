@@ -14,6 +14,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import Permissions
 
 from controller.core.events import Orphan
+from controller.core.leases import Entity, Lease
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -33,6 +34,7 @@ from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.goals import decode_goal
 from controller.znodes.leaders import decode_leader
+from controller.znodes.leases import decode_lease
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.throttles import decode_throttles
@@ -86,6 +88,7 @@ class Surveyor(Inspector):
             acls=self._survey_acls(),
             topic_throttles=self._survey_throttles(paths.TOPIC_CONFIGS, unreadable),
             broker_throttles=self._survey_throttles(paths.BROKER_CONFIGS, unreadable),
+            leases=self._survey_leases(unreadable),
             unreadable=unreadable,
         )
 
@@ -171,6 +174,19 @@ class Surveyor(Inspector):
             elif read:
                 throttles[name] = read
         return throttles
+
+    def _survey_leases(self, unreadable: dict[str, str]) -> dict[Entity, Lease]:
+        leases: dict[Entity, Lease] = {}
+        names = sorted(self._children(paths.LEASES))
+        for name, found in self._get_all(names, lambda n: f"{paths.LEASES}/{n}").items():
+            if found is None:
+                continue
+            read = decode_lease(name, found.data, found.version)
+            if isinstance(read, str):
+                unreadable[f"{paths.LEASES}/{name}"] = read
+            else:
+                leases[read.entity] = read
+        return leases
 
     def _survey_acls(self) -> dict[str, tuple[str, ...]]:
         looked_at = (*paths.KAFKA_ROOTS, *paths.OUR_ROOTS)

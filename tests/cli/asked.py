@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.histories import Part, RequestHistory, Summary
+from controller.core.leases import Entity, Lease
 from controller.core.model import (
     AcceptedEntry,
     Ending,
@@ -54,6 +55,10 @@ class Asked:
     switch: KillSwitch | None = None
     queue: LegacyPlan | None = None
     controls: Controls = field(default_factory=Controls)
+    lifted: list[Entity] = field(default_factory=list)
+    """Topics and brokers whose throttle was lifted."""
+    others_are_faster: bool = False
+    """Whether what is to be lifted has changed meanwhile."""
     histories: dict[RequestId, RequestHistory] = field(default_factory=dict)
     accepted: dict[RequestId, list[AcceptedEntry]] = field(default_factory=dict)
 
@@ -253,3 +258,10 @@ class Asked:
         before = self.controls.throttle
         self.controls = replace(self.controls, throttle=bytes_per_s)
         return before
+
+    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+        """Restore what stood there."""
+        if self.others_are_faster:
+            return None
+        self.lifted.append(lease.entity)
+        return {key: lease.before[key] for key in lease.ours}

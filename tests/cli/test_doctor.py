@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 from controller.cli.doctor import EACH_MAX
+from controller.core.leases import FOLLOWER_RATE, LEADER_RATE, Entity, Lease
+from controller.core.model import ZkVersion
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
@@ -70,3 +72,77 @@ def test_out_of_reach_is_an_error() -> None:
     result = terminal.run("doctor")
     assert result.exit_code == 1
     assert "cannot be reached" in result.stderr
+
+
+BROKER = Entity("brokers/4")
+LEASE = Lease(
+    BROKER,
+    {LEADER_RATE: "7", FOLLOWER_RATE: "7"},
+    {LEADER_RATE: "9", FOLLOWER_RATE: None},
+    ZkVersion(2),
+)
+
+
+def with_orphan_throttle(**parts: object) -> Terminal:
+    """Return a terminal at a cluster where a daemon left a throttle behind."""
+    return a_terminal(SnapshotBuilder(1).with_znodes(leases={BROKER: LEASE}, daemons=(), **parts))
+
+
+def test_without_being_asked_nothing_is_fixed() -> None:
+    """The advice names the option."""
+    terminal = with_orphan_throttle()
+    result = terminal.run("doctor")
+    assert result.exit_code == 2
+    assert "reassigner doctor --fix" in result.stdout
+    assert terminal.cluster.lifted == []
+
+
+def test_fix_lifts_throttles_that_were_left_behind_and_says_so() -> None:
+    """Exit code 0, as nothing is wrong any more."""
+    terminal = with_orphan_throttle()
+    result = terminal.run("doctor", "--fix")
+    assert (
+        f"lifted the throttle of {BROKER}, {LEADER_RATE} is 9, {FOLLOWER_RATE} is gone"
+        in result.stdout.splitlines()
+    )
+    assert terminal.cluster.lifted == [BROKER]
+    assert result.exit_code == 0
+    document = json.loads(with_orphan_throttle().run("doctor", "--fix", "--json").stdout)
+    assert [(m["entity"], m["is_done"]) for m in document["fixed"]] == [(BROKER, True)]
+    assert document["dry_run"] is False
+
+
+def test_fix_touches_nothing_else() -> None:
+    """Every other finding stays, and stays a reason to look."""
+    terminal = with_orphan_throttle(kill_switch=True)
+    assert terminal.run("doctor", "--fix").exit_code == 2
+    assert terminal.cluster.lifted == [BROKER]
+
+
+def test_dry_run_tells_what_would_be_fixed() -> None:
+    """And needs --fix, without which nothing is changed anyway."""
+    terminal = with_orphan_throttle()
+    result = terminal.run("doctor", "--fix", "--dry-run")
+    assert f"would lift the throttle of {BROKER}" in result.stdout.splitlines()
+    assert (result.exit_code, terminal.cluster.lifted) == (2, [])
+    wrong = terminal.run("doctor", "--dry-run")
+    assert (wrong.exit_code, len(wrong.stderr.splitlines())) == (1, 1)
+
+
+def test_where_a_daemon_leads_nothing_is_fixed() -> None:
+    """It lifts what it set itself, and may need it again at any moment."""
+    terminal = a_terminal(SnapshotBuilder(1).with_znodes(leases={BROKER: LEASE}))
+    result = terminal.run("doctor", "--fix")
+    assert "Nothing was fixed: a daemon leads" in result.stdout
+    assert (result.exit_code, terminal.cluster.lifted) == (0, [])
+    sound = a_terminal(SnapshotBuilder(1).with_znodes(daemons=())).run("doctor", "--fix")
+    assert "Nothing was fixed: there is no throttle" in sound.stdout
+
+
+def test_what_changed_meanwhile_is_left_alone() -> None:
+    """Exit code 2: it is still there."""
+    terminal = with_orphan_throttle()
+    terminal.cluster.others_are_faster = True
+    result = terminal.run("doctor", "--fix")
+    assert f"left alone, as somebody was faster: {BROKER}" in result.stdout.splitlines()
+    assert result.exit_code == 2

@@ -11,7 +11,7 @@ from controller.cli.plans import document_of
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS, QUEUE, QUEUE_CZXID
-from tests.cli.builders import FakeCluster, Terminal
+from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 
 PLAN = {tp(0): replicas(2, 3), tp(1): replicas(2, 3)}
@@ -65,6 +65,23 @@ def test_dry_run_queues_nothing(cluster: FakeCluster, file: str) -> None:
     assert "t-0: 1,2 -> 2,3 (adds 3, drops 1)" in result.stdout
     assert "t-0 would be refused: broker 3 is not live" in result.stdout
     assert cluster.queue is None
+
+
+def test_what_would_be_taken_over_is_told_before_it_is_queued(
+    cluster: FakeCluster, file: str
+) -> None:
+    """By whatever route it is moved; whoever queues it all the same is told again."""
+    cluster.accept(tp(0), (1, 4), (1, 2))
+    told = f"would supersede 1 partition of request {REQUEST}: t-0"
+    preview = Terminal(cluster).run("queue", "add", file, "--dry-run")
+    assert preview.exit_code == 0
+    assert told in preview.stdout.splitlines()
+    document = json.loads(Terminal(cluster).run("queue", "add", file, "--dry-run", "--json").stdout)
+    assert document["conflicts"] == [
+        {"request": REQUEST, "would": "supersede", "partitions": ["t-0"]}
+    ]
+    assert cluster.queue is None
+    assert f"Note: {told}" in Terminal(cluster).run("queue", "add", file).stderr.splitlines()
 
 
 def test_the_queue_is_listed(cluster: FakeCluster) -> None:

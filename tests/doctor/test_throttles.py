@@ -1,10 +1,15 @@
-"""Tests of ``controller.doctor.throttles``."""
+"""Tests of ``controller.doctor.throttles`` and ``controller.doctor.leases``."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.doctor.throttles import broker_throttles, topic_throttles
+from controller.core.leases import Entity, Lease, broker_entity, topic_entity
+from controller.core.model import BrokerId, ZkVersion
+from controller.doctor.findings import Severity
+from controller.doctor.leases import orphan_leases
+from controller.doctor.throttles import broker_throttles, orphan_throttles, topic_throttles
+from controller.znodes.paths import goal_path
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 
@@ -42,3 +47,50 @@ def test_rates_are_found_while_nothing_is_reassigned() -> None:
     ]
     built.partition(tp(1), (1, 2), adding=(2,))
     assert found(broker_throttles, built) == []
+
+
+ON_TOPIC, ON_BROKER, ON_FOUR = topic_entity("t"), broker_entity(BrokerId(1)), Entity("brokers/4")
+
+
+def leased(built: SnapshotBuilder, *entities: Entity) -> SnapshotBuilder:
+    """Let a daemon have set throttles, list or rate, on topics and brokers."""
+    keys = {e: LIST if e.startswith("topics/") else RATE for e in entities}
+    leases = {e: Lease(e, {k: "7"}, {k: None}, ZkVersion(2)) for e, k in keys.items()}
+    return built.with_znodes(leases=leases)
+
+
+def test_a_throttle_of_ours_without_a_reassignment_is_an_orphan() -> None:
+    """A record concerns its topic and the brokers it copies between, and no other."""
+    built = SnapshotBuilder(1, 2, 3, 4).partition(tp(), (1, 2))
+    leased(built, ON_TOPIC, ON_BROKER, ON_FOUR)
+    orphans = {lease.entity for lease in orphan_leases(built.build())}
+    assert orphans == {ON_BROKER, ON_FOUR, ON_TOPIC}
+    built.goal(tp(), (1, 3))
+    assert found(orphan_throttles, built) == [
+        (ON_FOUR, f"a daemon set {RATE}, and no recorded reassignment needs it")
+    ]
+
+
+def test_an_orphan_throttle_is_a_remark_where_a_daemon_leads() -> None:
+    """It is about to lift it."""
+    built = leased(SnapshotBuilder(1), ON_TOPIC)
+    for daemons, severity in (((), Severity.WARNING), (("a:1",), Severity.INFO)):
+        built.with_znodes(daemons=daemons)
+        assert [f.severity for f in orphan_throttles(built.build())] == [severity]
+
+
+def test_a_record_that_cannot_be_understood_may_need_any_throttle() -> None:
+    """So none is taken for an orphan."""
+    built = leased(SnapshotBuilder(1), ON_TOPIC, ON_BROKER)
+    built.with_znodes(unreadable={goal_path(tp()): "nonsense"})
+    assert orphan_leases(built.build()) == []
+
+
+def test_what_a_lease_tells_of_is_not_told_twice() -> None:
+    """Advice to delete the setting by hand would leave the lease behind."""
+    built = leased(SnapshotBuilder(1).partition(tp(), (1,)), ON_TOPIC, ON_BROKER)
+    built.with_znodes(
+        topic_throttles={"t": {LIST: "0:1"}}, broker_throttles={"1": {RATE: "7"}, "2": {RATE: "7"}}
+    )
+    assert subjects(topic_throttles, built) == []
+    assert subjects(broker_throttles, built) == ["broker 2"]

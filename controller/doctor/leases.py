@@ -1,0 +1,24 @@
+"""Which throttles of ours nobody needs any more: what ``doctor`` finds, and what it can mend."""
+
+from __future__ import annotations
+
+from controller.core.leases import Lease
+from controller.core.stakes import Stakes
+from controller.doctor.snapshots import Snapshot
+from controller.znodes.paths import GOALS
+
+
+def orphan_leases(snapshot: Snapshot) -> list[Lease]:
+    """
+    Return the leases of throttles that no recorded reassignment concerns.
+
+    Where a record cannot be understood nobody knows what it concerns: then none is an orphan.
+    """
+    znodes = snapshot.znodes
+    if any(path.startswith(f"{GOALS}/") for path in znodes.unreadable):
+        return []
+    stakes = Stakes()
+    for partition, goal in znodes.goals.items():
+        stakes.put(partition, goal, znodes.assignment(partition))
+    leased = sorted(znodes.leases.items())
+    return [lease for entity, lease in leased if entity not in stakes.requests]

@@ -1,0 +1,132 @@
+"""
+Gates on real brokers: the work waits for a cluster that is not well, and says what it saw.
+
+Brokers are killed or frozen for it; the partitions that suffer are not those that are moved.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import Daemons, await_end, await_tenure, copies_held
+from integration.transactions import writes
+from integration.waiting import eventually
+from integration.wishes import ask, await_count, await_moving, begun_in_order, lines
+
+pytestmark = pytest.mark.usefixtures("nothing_turned")
+
+INTERVAL_S = 30
+"""How long the adaptive pace looks at the cluster before it judges."""
+
+
+def weaken(cluster: Cluster, make_topic: MakeTopic) -> str:
+    """Kill broker 5, which leaves a partition below its min.insync.replicas; return its topic."""
+    weak = make_topic({0: (4, 5)}, {"min.insync.replicas": "2"})
+    cluster.brokers[5].kill()
+    eventually(lambda: cluster.isr(weak, 0) == {4}, within_s=20, what="the ISR shrank")
+    return weak
+
+
+@pytest.mark.smoke
+def test_no_step_begins_while_others_are_below_min_isr(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The partition is named in status and log; when it is well the work goes on."""
+    topic = make_topic({0: (1, 2)})
+    targets = {(topic, 0): (1, 3)}
+    weak = weaken(cluster, make_topic)
+    daemon = daemons.start("--tenure-linger", "1")
+    ask(cluster, targets)
+    eventually(
+        lambda: daemon.status()["blocked"] == {"cluster_health": 1},
+        within_s=20,
+        what=lambda: f"the cluster's health is waited for: {daemon.status()}",
+    )
+    detail = f"below min.insync.replicas: 1 partitions, {weak}-0"
+    assert daemon.status()["waiting"][0]["blocked_on"]["detail"] == detail
+    warned = eventually(lambda: lines(daemon, "under_min_isr"), within_s=10)
+    assert [(line["detail"], line["waits"]) for line in warned] == [(detail, True)]
+    assert begun_in_order(writes(cluster), [topic]) == []
+    cluster.start_brokers(5)
+    await_end(cluster, targets, within_s=60)
+    eventually(lambda: lines(daemon, "under_min_isr_ended"), within_s=10)
+
+
+@pytest.mark.parametrize("policy", ["warn", "ignore"])
+def test_steps_begin_all_the_same_where_operators_want_it_so(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, policy: str
+) -> None:
+    """With a warning, or without looking."""
+    topic = make_topic({0: (1, 2)})
+    targets = {(topic, 0): (1, 3)}
+    with copies_held(cluster, targets):
+        weaken(cluster, make_topic)
+        daemon = daemons.start("--tenure-linger", "1", "--under-min-isr", policy)
+        ask(cluster, targets)
+        await_moving(cluster, targets)
+        if policy == "warn":
+            eventually(lambda: lines(daemon, "under_min_isr"), within_s=15, what="it is warned")
+    await_end(cluster, targets, within_s=60)
+    assert [line["waits"] for line in lines(daemon, "under_min_isr")] == (
+        [False] if policy == "warn" else []
+    )
+
+
+def test_a_partition_below_min_isr_is_moved_to_its_cure(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """What is moved itself holds nobody up: its dead replica is replaced by a live one."""
+    topic = make_topic({0: (1, 2)})
+    weak = weaken(cluster, make_topic)
+    targets = {(weak, 0): (4, 3), (topic, 0): (1, 3)}
+    daemons.start("--tenure-linger", "1")
+    ask(cluster, targets)
+    eventually(
+        lambda: all(cluster.isr(t, n) == set(to) for (t, n), to in targets.items()),
+        within_s=60,
+        what="both are in sync where they are to be",
+    )
+    cluster.start_brokers(5)
+    await_end(cluster, targets, within_s=60)
+
+
+@pytest.mark.slow
+def test_the_adaptive_pace_follows_the_cluster_and_tells_its_evidence(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A quarter of the limit at first, half of that after an ISR shrank, then more again."""
+    topic = make_topic(dict.fromkeys(range(8), (1, 2)))
+    outside = make_topic({0: (4, 5)})
+    targets = {(topic, n): (1, 3 + n % 2) for n in range(8)}
+    limit = 8
+    options = ("--adaptive", "--max-partitions-in-flight", str(limit), "--under-min-isr", "ignore")
+    daemon = daemons.start("--tenure", "permanent", *options)
+    await_tenure(daemon)
+    with copies_held(cluster, targets):
+        ask(cluster, targets)
+        await_count(cluster, topic, limit // 4)
+        cluster.brokers[5].freeze()
+        eventually(lambda: cluster.isr(outside, 0) == {4}, within_s=INTERVAL_S - 5)
+        cluster.brokers[5].thaw()
+        changes = eventually(
+            lambda: found if len(found := lines(daemon, "pace_changed")) > 1 else None,
+            within_s=INTERVAL_S + 10,
+            what="the pace is judged",
+        )
+    assert changes is not None
+    begun, halved = changes[:2]
+    assert (begun["before"], begun["in_flight_max"]) == (None, limit // 4)
+    assert begun["evidence"] == f"begins with a quarter of the limit of {limit}"
+    assert (halved["before"], halved["in_flight_max"]) == (limit // 4, limit // 8)
+    assert (
+        f"times the ISR of a partition outside the plan shrank, the last was {outside}-0"
+        in (halved["evidence"])
+    )
+    grown = eventually(
+        lambda: lines(daemon, "pace_changed")[2:], within_s=INTERVAL_S + 10, what="it grows again"
+    )[0]
+    assert (grown["before"], grown["in_flight_max"]) == (limit // 8, limit // 8 + 1)
+    assert grown["evidence"] == "no ISR shrank outside the plan, and brokers answer quickly"
+    await_end(cluster, targets, within_s=60)

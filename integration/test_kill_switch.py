@@ -1,0 +1,155 @@
+"""
+The kill switch on real brokers: nothing new begins while it is on, what has begun goes on.
+
+What a daemon wrote is read from ZooKeeper's transaction log, so "never" means never.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon
+from integration.plans import (
+    LEGACY_PLAN,
+    Daemons,
+    await_end,
+    copies_held,
+    plan_of,
+    submit,
+)
+from integration.transactions import writes
+from integration.waiting import eventually
+from integration.wishes import (
+    KILL_SWITCH,
+    QUEUE,
+    ask,
+    await_moving,
+    begun_in_order,
+    ended,
+    enqueue,
+    moving,
+    plan_file,
+    said,
+)
+
+pytestmark = pytest.mark.usefixtures("nothing_turned")
+
+REFUSED = 3
+WHY = f"reassignments are disabled: {KILL_SWITCH} exists"
+
+
+def start(daemons: Daemons, *options: str) -> Daemon:
+    """Start a daemon that gives the role back soon."""
+    return daemons.start("--tenure-linger", "1", *options)
+
+
+@pytest.mark.smoke
+def test_new_work_is_refused_with_the_reason_and_what_began_goes_on(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """By every route; and once it is enabled, new work is taken again."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2)))
+    begun, new = {(topic, 0): (3, 4)}, {(topic, 1): (1, 4)}
+    start(daemons)
+    with copies_held(cluster, begun):
+        first = ask(cluster, begun)
+        await_moving(cluster, begun)
+        said(cluster, "disable", "--reason", "incident 42", "--requested-by", "ann")
+        refused = ended(cluster, ask(cluster, new, requested_by="bob"))
+        assert (refused["done"], refused["requested_by"]) == (0, "bob")
+        assert [(r["reason"], r["detail"]) for r in refused["refused"]] == [("disabled", WHY)]
+        legacy = ended(cluster, submit(cluster, plan_of({(topic, 2): (1, 5)})))
+        assert [(r["reason"], r["detail"]) for r in legacy["refused"]] == [("disabled", WHY)]
+        told = said(cluster, "execute", plan_file(tmp_path, new), code=REFUSED)
+        assert "by ann: incident 42" in told
+        assert moving(cluster, topic) == {(topic, 0)}
+    await_end(cluster, begun, within_s=60)
+    assert ended(cluster, first)["done"] == 1
+    assert begun_in_order(writes(cluster), [topic]) == [(topic, 0)]
+    said(cluster, "enable")
+    ask(cluster, new)
+    await_end(cluster, {**begun, **new}, within_s=30)
+
+
+def test_without_the_role_new_work_is_refused_as_well(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Nothing of Kafka's has to be written for that, so the controller is left alone."""
+    topic = make_topic({0: (1, 2)})
+    said(cluster, "disable")
+    daemon = start(daemons)
+    broker = cluster.controller_broker()
+    assert broker is not None
+    refused = ended(cluster, ask(cluster, {(topic, 0): (1, 3)}))
+    assert [r["reason"] for r in refused["refused"]] == ["disabled"]
+    assert not daemon.status()["tenure"]["held"]
+    assert cluster.controller_broker() == broker
+
+
+def test_the_switch_is_on_whatever_stands_in_it(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """It may be made by hand before any daemon runs; deleted by hand it is off."""
+    topic = make_topic({0: (1, 2)})
+    targets = {(topic, 0): (1, 3)}
+    cluster.zk.create(KILL_SWITCH, b"\xff\x00 nonsense")
+    request = ask(cluster, targets)
+    start(daemons)
+    assert [r["reason"] for r in ended(cluster, request)["refused"]] == ["disabled"]
+    cluster.zk.delete(KILL_SWITCH)
+    assert ended(cluster, ask(cluster, targets))["done"] == 1
+
+
+def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """All steps of what began are made; the others say what they wait for."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2)))
+    begun = {(topic, 0): (3, 4)}
+    rest = {(topic, 1): (1, 4), (topic, 2): (1, 5)}
+    daemon = start(daemons, "--max-partitions-in-flight", "1")
+    with copies_held(cluster, begun):
+        ask(cluster, {**begun, **rest})
+        await_moving(cluster, begun)
+        said(cluster, "disable")
+        queued = enqueue(cluster, plan_of({(topic, 0): (1, 2)}))
+    eventually(lambda: cluster.replicas(topic, 0) == [3, 4], within_s=60, what="the first ended")
+    eventually(
+        lambda: {w["blocked_on"]["by"] for w in daemon.status()["waiting"]} == {"kill_switch"},
+        within_s=20,
+        what=lambda: f"the kill switch is told: {daemon.status()['waiting']}",
+    )
+    assert daemon.status()["partitions"]["waiting"] == len(rest)
+    assert begun_in_order(writes(cluster), [topic]) == [(topic, 0)]
+    assert len((cluster.read(QUEUE) or {})["partitions"]) == 1, "the queue stands still"
+    said(cluster, "enable")
+    await_end(cluster, {**rest, (topic, 0): (1, 2)}, within_s=60)
+    assert ended(cluster, queued)["done"] == 1
+
+
+@pytest.mark.parametrize("annotates", [False, True], ids=["by-default", "when-asked-for"])
+def test_legacy_entries_say_where_they_come_from_only_if_asked_for(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, *, annotates: bool
+) -> None:
+    """KIP-236's ``original_replicas``: Kafka's own controllers cannot read a plan that has it."""
+    topic = make_topic({0: (1, 2), 1: (2, 1)})
+    targets = {(topic, 0): (3, 4), (topic, 1): (2, 5)}
+    start(daemons, *(["--annotate-legacy"] if annotates else []))
+    with copies_held(cluster, targets):
+        submit(cluster, plan_of(targets))
+        await_moving(cluster, targets)
+    await_end(cluster, targets, within_s=60)
+    entries = [
+        entry
+        for write in writes(cluster)
+        if write.path == LEGACY_PLAN and write.data is not None
+        for entry in json.loads(write.data)["partitions"]
+        if entry["topic"] == topic
+    ]
+    said_so = {entry["partition"]: entry.get("original_replicas") for entry in entries}
+    assert said_so == ({0: [1, 2], 1: [2, 1]} if annotates else {0: None, 1: None})

@@ -1,0 +1,205 @@
+"""
+Throttles that a daemon left behind: found by ``doctor``, lifted by ``doctor --fix``.
+
+First against a ZooKeeper alone, where others change what is to be lifted; then on real brokers.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    ConfigResource,
+)
+
+from controller.core.leases import Lease, broker_entity, topic_entity
+from controller.core.model import BrokerId
+from controller.errors import ReassignmentConflictError
+from controller.setting_sources import load_settings
+from controller.zk.surveys import Surveyor
+from controller.znodes import paths
+from controller.znodes.leases import encode_lease
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill
+from integration.servers import ZooKeeperServer
+from integration.waiting import eventually
+from integration.wishes import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    ask,
+    await_leases_gone,
+    await_moving,
+    rates,
+    said,
+    tried,
+)
+from integration.zk_rigs import Chroot
+
+FINDINGS = 2
+BROKER = broker_entity(BrokerId(3))
+TOPIC = topic_entity("t")
+
+
+@pytest.fixture
+def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
+    """Give a cluster without brokers and without a daemon."""
+    if not zookeeper.is_alive:
+        zookeeper.start()
+    found = Chroot(zookeeper.address, f"/kafka-{uuid.uuid4().hex[:8]}")
+    needed = (paths.BROKER_IDS, paths.TOPICS, paths.CONFIG_CHANGES)
+    for path in (*needed, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS):
+        found.put(path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def doctor(place: Chroot) -> Iterator[Surveyor]:
+    """Give a connection as ``doctor`` has it."""
+    with Surveyor(load_settings({"zookeeper": place.hosts}, {})) as found:
+        yield found
+
+
+def leave(place: Chroot, lease: Lease, **config: str) -> None:
+    """Leave a lease behind, and settings as they stand by now; underscores are dots."""
+    place.put(paths.lease_path(lease.entity), encode_lease(lease))
+    values = {key.replace("_", "."): value for key, value in config.items()}
+    content = {"version": 1, "config": values}
+    place.put(paths.entity_config_path(lease.entity), json.dumps(content).encode())
+
+
+def standing(place: Chroot, lease: Lease) -> dict[str, str]:
+    """Return the settings that stand."""
+    data, _ = place.client.get(paths.entity_config_path(lease.entity))
+    return dict(json.loads(data)["config"])
+
+
+OF_BROKER = Lease(
+    BROKER, {LEADER_RATE: "7", FOLLOWER_RATE: "7"}, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE))
+)
+OF_TOPIC = Lease(TOPIC, {FOLLOWER_REPLICAS: "0:3,1:4"}, {FOLLOWER_REPLICAS: "7:9"})
+
+
+def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surveyor) -> None:
+    """A rate that somebody changed since, entries of a list, settings of another kind."""
+    leave(
+        place,
+        OF_BROKER,
+        leader_replication_throttled_rate="7",
+        follower_replication_throttled_rate="9",
+        log_cleaner_threads="1",
+    )
+    leave(place, OF_TOPIC, follower_replication_throttled_replicas="7:9,0:3,1:4,2:5")
+    leases = doctor.survey().leases
+    assert doctor.lift_throttle(leases[BROKER]) == {LEADER_RATE: None}
+    assert doctor.lift_throttle(leases[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
+    assert standing(place, OF_BROKER) == {FOLLOWER_RATE: "9", "log.cleaner.threads": "1"}
+    assert standing(place, OF_TOPIC) == {FOLLOWER_REPLICAS: "7:9,2:5"}
+    announced = [
+        json.loads(place.client.get(f"{paths.CONFIG_CHANGES}/{name}")[0])["entity_path"]
+        for name in sorted(place.client.get_children(paths.CONFIG_CHANGES))
+    ]
+    assert announced == [BROKER, TOPIC]
+    assert doctor.survey().leases == {}
+
+
+def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
+    place: Chroot, doctor: Surveyor
+) -> None:
+    """Its settings are not brought back to life."""
+    place.put(paths.lease_path(TOPIC), encode_lease(OF_TOPIC))
+    assert doctor.lift_throttle(doctor.survey().leases[TOPIC]) == {}
+    assert place.client.exists(paths.entity_config_path(TOPIC)) is None
+    assert doctor.survey().leases == {}
+
+
+def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
+    place: Chroot, doctor: Surveyor
+) -> None:
+    """Nor by the side of a daemon that leads, nor where settings cannot be understood."""
+    leave(place, OF_BROKER, leader_replication_throttled_rate="7")
+    lease = doctor.survey().leases[BROKER]
+    place.client.set(paths.lease_path(BROKER), encode_lease(OF_BROKER))
+    assert doctor.lift_throttle(lease) is None
+    lease = doctor.survey().leases[BROKER]
+    place.put(f"{paths.LEADER}/daemon-0000000001", b"{}")
+    assert doctor.lift_throttle(lease) is None
+    place.client.delete(f"{paths.LEADER}/daemon-0000000001")
+    assert standing(place, OF_BROKER) == {LEADER_RATE: "7"}
+    place.client.set(paths.entity_config_path(BROKER), b"nonsense")
+    with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
+        doctor.lift_throttle(lease)
+    assert list(doctor.survey().leases) == [BROKER]
+
+
+# --- on real brokers -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_turned")
+def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Not while its work is recorded; then on topic and brokers, which heed it at once."""
+    topic = make_topic({0: (1, 2)}, {"retention.ms": "86400000"})
+    fill(cluster, [(topic, 0)])
+    targets = {(topic, 0): (1, 2, 3)}
+    before = configured(cluster, f"topics/{topic}")
+    daemon = daemons.start("--tenure-linger", "1")
+    ask(cluster, targets, throttle=1)
+    await_moving(cluster, targets)
+    running = tried(cluster, "doctor", "--fix").stdout
+    assert "Nothing was fixed: a daemon leads" in running
+    daemon.kill()
+    eventually(lambda: not cluster.zk.get_children(paths.LEADER), within_s=15)
+    assert "Nothing was fixed: there is no throttle" in tried(cluster, "doctor", "--fix").stdout
+    cluster.zk.delete(f"{GOALS}/{topic}/0")
+    leases = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
+    assert found(cluster) == {name.replace(":", "/") for name in leases}
+    told = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
+    assert f"would lift the throttle of topics/{topic}" in told
+    assert set(cluster.zk.get_children(LEASES)) == leases
+    told = tried(cluster, "doctor", "--fix").stdout
+    assert f"lifted the throttle of brokers/3, {FOLLOWER_RATE} is gone" in told
+    assert cluster.zk.get_children(LEASES) == []
+    assert configured(cluster, f"topics/{topic}") == before
+    assert set(rates(cluster).values()) == {(None, None)}
+    eventually(lambda: rate_heeded(cluster, 3) is None, within_s=15, what="broker 3 heeds it")
+    # The step that was in flight is ended by the Kafka controller, unthrottled now.
+    await_end(cluster, targets, within_s=60)
+
+
+@pytest.mark.usefixtures("nothing_turned")
+def test_throttles_that_nobody_needs_are_lifted_by_the_next_daemon(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """It need not be the controller for that."""
+    topic = make_topic({0: (1, 2)})
+    entity = topic_entity(topic)
+    lease = Lease(entity, {FOLLOWER_REPLICAS: "0:3"}, {FOLLOWER_REPLICAS: None})
+    cluster.zk.ensure_path(LEASES)
+    cluster.zk.create(paths.lease_path(entity), encode_lease(lease))
+    content = {"version": 1, "config": {FOLLOWER_REPLICAS: "0:3"}}
+    cluster.zk.set(paths.entity_config_path(entity), json.dumps(content).encode())
+    daemon = daemons.start("--tenure-linger", "1")
+    await_leases_gone(cluster)
+    assert configured(cluster, entity) == {}
+    assert not daemon.status()["tenure"]["held"]
+
+
+def found(cluster: Cluster) -> set[str]:
+    """Return the topics and brokers whose throttle ``doctor`` says was left behind."""
+    document = json.loads(said(cluster, "doctor", "--json", code=FINDINGS))
+    return {f["subject"] for f in document["findings"] if f["check"] == "orphan_throttle"}
+
+
+def rate_heeded(cluster: Cluster, broker: int) -> str | None:
+    """Return a broker's rate as the broker itself tells it; None: it has none."""
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+    (answer,) = cluster.admin.describe_configs([resource]).values()
+    entry = answer.result(timeout=30).get(FOLLOWER_RATE)
+    return None if entry is None or entry.is_default else str(entry.value)
