@@ -17,7 +17,17 @@ CONTROLLER_ID: Final = 1_000_000
 """The daemon's id as a controller, unless told otherwise."""
 
 _TOPICS: Final = "/brokers/topics/"
-_NEEDS_THE_ROLE: Final = (_TOPICS, "/admin/reassign", "/reassigner/orphans", "/reassigner/outcomes")
+_LEGACY_PLAN: Final = "/admin/reassign_partitions"
+_EPOCH: Final = "/reassigner/epoch"
+_PAPERWORK: Final = (
+    "/reassigner/",
+    "/admin/reassignments/",
+    "/admin/reassignment_requests/",
+    "/admin/cancel_reassignment_in_progress",
+    "/admin/reassign_partitions_queue",
+)
+"""No Kafka controller reads these: whoever leads among the daemons may write them at any time."""
+_CLAIMS: Final = ("/reassigner/leader", _EPOCH)
 
 
 def broken_laws(history: list[Write]) -> list[str]:
@@ -33,9 +43,11 @@ class _Judge:
         self._daemons = {
             write.session
             for write in history
-            if write.path == "/controller" and write.content.get("brokerid") == CONTROLLER_ID
+            if (write.path == "/controller" and write.content.get("brokerid") == CONTROLLER_ID)
+            or write.path == _EPOCH
         }
         self._holder: int | None = None
+        self._leader: int | None = None
         self._epoch = 0
         self._topics: dict[str, dict[str, Any]] = {}
         self._states: dict[tuple[str, str], dict[str, Any]] = {}
@@ -52,8 +64,12 @@ class _Judge:
     def _judge_write(self, write: Write) -> Iterator[str]:
         if write.session not in self._daemons:
             return
-        if write.path.startswith(_NEEDS_THE_ROLE) and write.session != self._holder:
+        needs_the_role = write.path.startswith(_TOPICS) or write.path == _LEGACY_PLAN
+        if needs_the_role and write.session != self._holder:
             yield f"{_told(write)} is written without the controller role"
+        is_paperwork = write.path.startswith(_PAPERWORK) and not write.path.startswith(_CLAIMS)
+        if is_paperwork and write.session != self._leader:
+            yield f"{_told(write)} is written by a daemon that does not lead"
         state, before = write.content, self._states.get(_partition_of(write))
         if write.path.endswith("/state") and state:
             if state["controller_epoch"] != self._epoch:
@@ -77,6 +93,8 @@ class _Judge:
     def _remember(self, write: Write) -> None:
         if write.path == "/controller":
             self._holder = None if write.data is None else write.session
+        elif write.path == _EPOCH:
+            self._leader = write.session
         elif write.path == "/controller_epoch" and write.data:
             self._epoch = int(write.data)
         elif write.path.endswith("/state"):
