@@ -180,6 +180,31 @@ def test_a_killed_daemon_s_rollback_is_finished_by_the_next(
     assert cluster.zk.exists(CANCEL) is None
 
 
+def test_a_second_cancel_while_one_runs_is_added_to_it(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """One znode, one outcome; what is added begins at once and the first goes on."""
+    topic, home, targets = several_steps(make_topic)
+    other = make_topic({0: (1, 2)})
+    daemons.start(*SOON)
+    with copies_held(cluster, [*targets, (other, 0)], at={topic: held_at(2, 5)}):
+        first = submit_request(cluster, targets)
+        second = submit_request(cluster, {(other, 0): (1, 4)})
+        await_second_step(cluster, topic)
+        code, text = reassigner(cluster, "cancel", first, "--reason", "one")
+        assert code == 0, text
+        eventually(lambda: all(2 in adding(cluster, topic, n) for n in range(4)), within_s=30)
+        stat = cluster.zk.exists(CANCEL)
+        code, text = reassigner(cluster, "cancel", second, "--reason", "two")
+        assert code == 0, text
+        eventually(lambda: cluster.replicas(other, 0) == [1, 2], within_s=20)
+        assert cluster.zk.exists(CANCEL).version == stat.version + 1
+    await_end(cluster, {**home, (other, 0): (1, 2)}, within_s=60)
+    summary = await_outcome(cluster, f"cancel-{stat.czxid:016x}", within_s=20)
+    assert summary["fates"] == {"rolled_back": 5}
+    assert summary["reason"] == "one; two"
+
+
 def test_scope_all_moves_back_what_was_finished(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

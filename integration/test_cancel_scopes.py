@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Final
 
@@ -129,6 +130,27 @@ def test_what_would_go_offline_is_skipped_and_the_move_goes_on(
         cluster.start_brokers(1, 2)
     await_end(cluster, targets, within_s=60)
     assert await_outcome(cluster, request, within_s=10)["done"] == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"please", b'{"version":1,"topics":[]}', b'{"version":1,"topic":["t"]}', b"\xff"]
+)
+def test_a_cancel_that_is_not_understood_cancels_nothing(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, content: bytes
+) -> None:
+    """Least of all everything: it is recorded with its bytes, deleted, and the move goes on."""
+    topic = make_topic({0: (1, 2)})
+    daemons.start(*SOON)
+    with copies_held(cluster, [(topic, 0)]):
+        submit_request(cluster, {(topic, 0): (1, 4)})
+        eventually(lambda: is_reassigning(cluster, topic), within_s=20)
+        _path, stat = cluster.zk.create(CANCEL, content, include_data=True)
+        summary = await_outcome(cluster, f"cancel-{stat.czxid:016x}", within_s=10)
+        assert [row["reason"] for row in summary["refused"]] == ["unreadable"]
+        assert base64.b64decode(summary["raw"]) == content
+        assert cluster.zk.exists(CANCEL) is None
+        assert (cluster.read(f"{GOALS}/{topic}/0") or {})["target"] == [1, 4]
+    await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
 @pytest.mark.smoke

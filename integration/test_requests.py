@@ -41,6 +41,8 @@ from integration.waiting import eventually
 
 SOON: Final = ("--tenure-linger", "1")
 MANY: Final = 3_000
+EACH: Final = 500
+"""Partitions of a topic; a Kafka controller takes long to create more at once."""
 FILLERS: Final = 45_000
 """Entries of no partition that exists: with them a plan is larger than one znode may be."""
 
@@ -208,12 +210,13 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
 ) -> None:
     """``execute`` splits it; there is one id, one progress, one cancel and one outcome."""
-    topic = make_topic({n: (n % 5 + 1,) for n in range(MANY)})
-    moving = {(topic, n): (n % 5 + 1, (n + 1) % 5 + 1) for n in range(3)}
-    there = {(topic, n): (n % 5 + 1,) for n in range(3, MANY)}
-    absent = {(topic, MANY + n): (1, 2, 3) for n in range(FILLERS)}
+    home = {n: (n % 5 + 1,) for n in range(EACH)}
+    topics = [make_topic(home) for _ in range(MANY // EACH)]
+    there = {(topic, n): at for topic in topics for n, at in home.items()}
+    moving = {(topics[0], n): (n % 5 + 1, (n + 1) % 5 + 1) for n in range(3)}
+    absent = {(topics[0], EACH + n): (1, 2, 3) for n in range(FILLERS)}
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps(plan_of({**moving, **there, **absent})))
+    plan.write_text(json.dumps(plan_of({**there, **moving, **absent})))
     daemon = daemons.start(*SOON)
     submitted_before = {w.path for w in writes(cluster) if w.path.startswith(f"{REQUESTS}/")}
     with copies_held(cluster, moving):
@@ -233,7 +236,7 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
     assert (summary["total"], summary["done"]) == (MANY + FILLERS, MANY - 3)
     assert summary["fates"] == {"rolled_back": 3}
     assert len(summary["refused"]) + summary["refused_left_out"] == FILLERS
-    await_end(cluster, {(topic, n): (n % 5 + 1,) for n in range(3)}, within_s=30)
+    await_end(cluster, {moved: there[moved] for moved in moving}, within_s=30)
 
 
 def test_failover_case_2_of_kip_236_requests_made_while_nobody_led(
