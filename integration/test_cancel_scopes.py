@@ -41,6 +41,8 @@ UNLIMITED: Final = (
     "2000",
 )
 HOLDING_RECORDS: Final = 3
+HOLDING_BYTES: Final = 5_000_000
+"""In a partition that is held, one of many aside."""
 
 
 @pytest.mark.timeout(900)
@@ -192,6 +194,7 @@ def test_outcomes_tell_who_asked_why_and_what_became_of_every_partition(
     assert rows[request]["requested_by"] == "ann"
     assert (rows[request]["refused"], rows[request]["rolled_back"]) == (1, 1)
     assert (rows[later]["done"], rows[later]["requested_by"]) == (1, "bob")
+    assert rows[later]["moved_bytes"] >= HOLDING_BYTES
     assert (rows[cancelled]["kind"], rows[cancelled]["reason"]) == ("cancel", "wrong rack")
     one = json.loads(told(cluster, "list", request, "--json"))
     fates = {row["partition"]: row["fate"] for row in one["endings"]}
