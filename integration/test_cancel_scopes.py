@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,6 +18,7 @@ from integration.plans import (
     await_tenure,
     copies_held,
     is_reassigning,
+    plan_of,
 )
 from integration.requests import (
     CANCEL,
@@ -89,6 +91,45 @@ def test_the_first_write_of_every_rollback_is_out_within_a_second(
     )
     assert len(recorded) == count
     assert max(recorded.values()) < 1000
+
+
+def test_scope_all_undoes_a_request_that_has_ended(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Its outcome says where everything was; what was moved again since stays, and is told."""
+    topic = make_topic({0: (1, 2), 1: (1, 2), 2: (1, 2)})
+    home = {(topic, n): (1, 2) for n in range(3)}
+    daemons.start(*SOON)
+    request = submit_request(cluster, dict.fromkeys(home, (3, 4)))
+    await_end(cluster, dict.fromkeys(home, (3, 4)), within_s=40)
+    await_outcome(cluster, request, within_s=10)
+    again = submit_request(cluster, {(topic, 2): (4, 5)})
+    await_end(cluster, {(topic, 2): (4, 5)}, within_s=40)
+    await_outcome(cluster, again, within_s=10)
+    code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
+    assert code == 3, text
+    assert "2 moved back that were finished, 1 skipped" in text
+    assert f"{topic}-2 could not be cancelled: it was moved again since {request}" in text
+    await_end(cluster, {**home, (topic, 2): (4, 5)}, within_s=20)
+
+
+def test_what_a_kafka_controller_began_is_cancelled_only_where_it_is_named(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """It is not ours: everything does not mean it, its topic does."""
+    topic = make_topic({0: (1, 2)})
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(plan_of({(topic, 0): (3, 4)})))
+    with copies_held(cluster, [(topic, 0)]):
+        code, text = cluster.reassign_partitions("--reassignment-json-file", str(plan), "--execute")
+        assert code == 0, text
+        await_tenure(daemons.start("--tenure", "permanent"))
+        everything = cancel(cluster)
+        assert await_outcome(cluster, everything, within_s=20)["total"] == 0
+        assert cluster.replicas(topic, 0) == [3, 4, 1, 2]
+        code, text = reassigner(cluster, "cancel", "--topic", topic, "--wait")
+        assert (code, "1 rolled back" in text) == (0, True), text
+        await_end(cluster, {(topic, 0): (1, 2)}, within_s=10)
 
 
 def test_without_known_originals_a_cancel_is_skipped_and_the_move_goes_on(

@@ -75,6 +75,26 @@ def test_several_requests_at_once_are_accepted_then_deleted(
     await_broker_controller(cluster, within_s=15)
 
 
+def test_execute_submits_a_plan_and_follows_it_to_its_end(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """It prints the way back before; ``verify`` agrees afterwards, by file and by id."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    targets = {(topic, 0): (3, 4), (topic, 1): (2, 1)}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(plan_of(targets)))
+    daemons.start(*SOON)
+    code, text = reassigner(cluster, "execute", str(plan), "--wait", "--requested-by", "ann")
+    assert code == 0, text
+    assert json.dumps(plan_of(dict.fromkeys(targets, (1, 2))), separators=(",", ":")) in text
+    await_end(cluster, targets, within_s=10)
+    (request,) = {word.strip(":.,;`") for word in text.split() if word.startswith("request_")}
+    assert await_outcome(cluster, request, within_s=10)["requested_by"] == "ann"
+    for what in (str(plan), request):
+        code, text = reassigner(cluster, "verify", what)
+        assert code == 0, text
+
+
 def test_requests_made_while_no_daemon_ran_are_carried_out(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
