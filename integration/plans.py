@@ -72,8 +72,8 @@ def orphans(cluster: Cluster) -> set[str]:
     """Return every orphan record as ``broker/topic-partition``."""
     return {
         f"{broker}/{replica}"
-        for broker in _children(cluster, ORPHANS)
-        for replica in _children(cluster, f"{ORPHANS}/{broker}")
+        for broker in children(cluster, ORPHANS)
+        for replica in children(cluster, f"{ORPHANS}/{broker}")
     }
 
 
@@ -81,8 +81,8 @@ def goals(cluster: Cluster) -> set[str]:
     """Return every reassignment that is recorded as unfinished, as ``topic-partition``."""
     return {
         f"{topic}-{partition}"
-        for topic in _children(cluster, GOALS)
-        for partition in _children(cluster, f"{GOALS}/{topic}")
+        for topic in children(cluster, GOALS)
+        for partition in children(cluster, f"{GOALS}/{topic}")
     }
 
 
@@ -157,10 +157,11 @@ def _wrong_partitions(cluster: Cluster, targets: Targets, *, any_leader: bool) -
 
 
 def _outcomes(cluster: Cluster) -> list[str]:
-    return sorted(_children(cluster, OUTCOMES))
+    return sorted(children(cluster, OUTCOMES))
 
 
-def _children(cluster: Cluster, path: str) -> list[str]:
+def children(cluster: Cluster, path: str) -> list[str]:
+    """Return the names of a znode's children, none where there is no znode."""
     try:
         return list(cluster.zk.get_children(path))
     except NoNodeError:
@@ -172,38 +173,57 @@ def _children(cluster: Cluster, path: str) -> list[str]:
 
 @contextmanager
 def copies_held(
-    cluster: Cluster, partitions: Iterable[tuple[str, int]]
+    cluster: Cluster,
+    partitions: Iterable[tuple[str, int]],
+    *,
+    at: Mapping[str, str] | None = None,
+    records: int = _HOLDING_RECORDS,
 ) -> Iterator[Callable[[], None]]:
     """
     Keep new replicas of these partitions from getting in sync, for half a minute at least.
 
     Yields a function that lets them go; they go at the latest afterwards. Brokers are told by
     znodes, as that works whoever is the controller.
+
+    Args:
+        cluster: Where.
+        partitions: They get data, as much as it takes.
+        at: By topic, which replicas are held, as ``partition:broker,...``; else all of them.
+        records: Half a megabyte each; with many partitions three of each do.
     """
     held = list(partitions)
-    fill(cluster, held)
-    limit_copies(cluster, {topic for topic, _ in held}, _TRICKLE)
+    fill(cluster, held, records)
+    limit_copies(cluster, {topic for topic, _ in held}, _TRICKLE, at or {})
     try:
         yield lambda: limit_copies(cluster, (), UNLIMITED)
     finally:
         limit_copies(cluster, (), UNLIMITED)
 
 
-def limit_copies(cluster: Cluster, topics: Iterable[str], bytes_per_s: int) -> None:
+def limit_copies(
+    cluster: Cluster,
+    topics: Iterable[str],
+    bytes_per_s: int,
+    at: Mapping[str, str] | None = None,
+) -> None:
     """Limit what every broker copies per second of these topics and those limited before."""
     for topic in topics:
-        configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": "*"})
+        which = (at or {}).get(topic, "*")
+        configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": which})
     rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
     for broker in cluster.brokers:
         configure(cluster, f"brokers/{broker}", rate)
 
 
-def fill(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+def fill(
+    cluster: Cluster, partitions: Iterable[tuple[str, int]], records: int = _HOLDING_RECORDS
+) -> None:
     """Write 5 MB into each partition: more than passes before a throttle is felt."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
     for topic, partition in partitions:
-        for key in range(_HOLDING_RECORDS):
+        for key in range(records):
             producer.produce(topic, b"x" * _RECORD_BYTES, f"{-1 - key}".encode(), partition)
+        producer.poll(0)
     left = producer.flush(60)
     assert left == 0, f"{left} records are not written"
 

@@ -15,6 +15,7 @@ from controller.cli.exits import Exit
 from controller.cli.facts import Facts, Standing, gather
 from controller.cli.ports import InspectorPort
 from controller.cli.reports import ids, say, say_json, tell, wait_words
+from controller.cli.requests import ending_line
 from controller.cli.surroundings import Surroundings
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
@@ -119,6 +120,8 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.refusal is not None:
         refusal = facts.refusal
         yield "refused", f"{refusal.entry} of {refusal.request}: {refusal.detail}"
+    if facts.ending is not None:
+        yield "ended", f"{facts.ending.request}: {ending_line(facts.ending)}"
 
 
 def _orphan_words(orphan: Orphan | str, live: frozenset[BrokerId]) -> str:
@@ -222,6 +225,13 @@ def _document(
             "entry": facts.refusal.entry,
             "reason": facts.refusal.reason.value,
             "detail": facts.refusal.detail,
+        },
+        "last_ending": None
+        if facts.ending is None
+        else {
+            "request": facts.ending.request,
+            "fate": facts.ending.fate.value,
+            "detail": facts.ending.detail,
         },
         "steps_to_come": _steps(facts, live, moved, step_size),
         "blocked_on": blocked,

@@ -6,15 +6,18 @@ Read at once for ``explain``; worded nowhere here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.cli.ports import InspectorPort
 from controller.core.acceptance import entry_text
 from controller.core.events import Orphan
+from controller.core.histories import Summary
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
+    Ending,
     Goal,
     PartitionAssignment,
     PartitionState,
@@ -57,6 +60,8 @@ class Facts:
     orphans: tuple[Orphan | str, ...]
     refusal: Refusal | None
     """The last time it was refused."""
+    ending: Ending | None = None
+    """The last time it ended otherwise than at its target."""
 
     @property
     def standing(self) -> Standing:
@@ -129,6 +134,7 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> Facts:
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         raise PlanInvalidError(f"topic {partition.topic} has no partition {partition.partition}")
+    outcomes = inspector.newest_outcomes()
     return Facts(
         partition=partition,
         assignment=assignment,
@@ -138,18 +144,33 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> Facts:
         live=inspector.live_brokers(),
         is_being_deleted=partition.topic in inspector.read_deletions(),
         orphans=inspector.orphans_of(partition),
-        refusal=_last_refusal(inspector, partition),
+        refusal=_last_refusal(outcomes, partition),
+        ending=_last_ending(inspector, outcomes, partition),
     )
 
 
-def _last_refusal(inspector: InspectorPort, partition: TopicPartition) -> Refusal | None:
+def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> Refusal | None:
     begin = entry_text(partition, ()).removesuffix("]")
     return next(
         (
             refusal
-            for outcome in inspector.newest_outcomes()
+            for outcome in outcomes
             for refusal in outcome.refused
             if refusal.entry.startswith(begin)
         ),
         None,
     )
+
+
+def _last_ending(
+    inspector: InspectorPort, outcomes: Sequence[Summary], partition: TopicPartition
+) -> Ending | None:
+    """Look among the open requests, then, the newest first, those of which something went wrong."""
+    still_open = [name for name, has_ended in inspector.request_ids().items() if not has_ended]
+    wrong = [[outcome.request] for outcome in outcomes if any(outcome.fates.values())]
+    for names in (still_open, *wrong):
+        for history in inspector.read_history(names).values():
+            for ending in history.endings:
+                if ending.partition == partition:
+                    return ending
+    return None

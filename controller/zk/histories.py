@@ -17,7 +17,7 @@ from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
 from controller.zk.readers import Reader, warn_unreadable
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.histories import decode_accepted, decode_ended, decode_part
+from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.leases import decode_lease
 
 
@@ -79,6 +79,10 @@ class Histories:
             )
             if isinstance(read, str):
                 warn_unreadable(f"{parent}/{name}", read)
+                named = part_name(name)
+                if named is not None:
+                    # It is there, so it is never to be created again; what it said is lost.
+                    parts[named] = Part(named, 0, 0)
             elif isinstance(read, Part):
                 parts[read.name] = read
             else:

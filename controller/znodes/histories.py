@@ -26,7 +26,7 @@ from controller.znodes.documents import (
 from controller.znodes.members import Members
 from controller.znodes.outcomes import read_refusals, write_refusal
 from controller.znodes.partition_lists import read_partition
-from controller.znodes.paths import PART, is_submission
+from controller.znodes.paths import PART, is_submission, parse_number
 from controller.znodes.request_options import read_options, write_options
 
 _FATES: Final = {fate.value: fate for fate in Fate}
@@ -34,10 +34,17 @@ _FATES: Final = {fate.value: fate for fate in Fate}
 # --- parts ---------------------------------------------------------------------------------------
 
 
+def part_name(name: str) -> str | None:
+    """Return which submitted znode, or version of a cancel znode, a child is the part of."""
+    part = name.removeprefix(PART)
+    is_named = is_submission(part) or parse_number(part) is not None
+    return part if part != name and is_named else None
+
+
 def decode_part(name: str, data: bytes) -> Part | str:
     """Decode a part from the last component of its path and its content."""
-    submission = name.removeprefix(PART)
-    if submission == name or not is_submission(submission):
+    named = part_name(name)
+    if named is None:
         return f"{excerpt(name)} is not a part"
     document = _document(data)
     if isinstance(document, str):
@@ -46,7 +53,7 @@ def decode_part(name: str, data: bytes) -> Part | str:
     if isinstance(options, str):
         return options
     members = Members(document)
-    part = Part(submission, members.count("total"), members.count("created_ms"), options)
+    part = Part(named, members.count("total"), members.count("created_ms"), options)
     return part if members.problem is None else members.problem
 
 

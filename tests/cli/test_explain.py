@@ -10,13 +10,16 @@ import pytest
 from controller.cli.advice import ADVICE, advice_for
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
-from controller.core.histories import Summary
+from controller.core.histories import RequestHistory, Summary
 from controller.core.model import (
     BlockedBy,
     BrokerId,
+    Ending,
+    Fate,
     LegacyPlan,
     Refusal,
     RefusalReason,
+    RequestId,
     ZkVersion,
     Zxid,
 )
@@ -127,6 +130,24 @@ def test_a_partition_at_rest_says_so_and_how_its_last_request_ended() -> None:
         "  ISR         1",
         f"  refused     t-0 -> [9] of {REQUEST}: broker 9 is not live",
     ]
+
+
+def test_the_last_request_that_did_not_bring_it_to_its_target_is_told() -> None:
+    """The newest of those where something was cancelled, rolled back, skipped or superseded."""
+    cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
+    for name, fate in (("old", Fate.ROLLED_BACK), ("new", Fate.SUPERSEDED)):
+        request = RequestId(name)
+        told = (Ending(request, tp(), fate, "by another"), Ending(request, tp(1), Fate.CANCELLED))
+        summary = Summary(request=request, kind="request", total=2, done=0, fates={fate: 2})
+        cluster.ended = (summary, *cluster.ended)
+        cluster.histories[request] = RequestHistory(
+            request=request, czxid=Zxid(1), endings=told, summary=summary
+        )
+    text = Terminal(cluster).run("explain", "t-0").stdout
+    assert text.splitlines()[-1] == "  ended       new: t-0 was superseded: by another"
+    document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
+    told_ending = {"request": "new", "fate": "superseded", "detail": "by another"}
+    assert document["last_ending"] == told_ending
 
 
 def test_what_somebody_else_began_is_told_as_foreign() -> None:

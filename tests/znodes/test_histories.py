@@ -21,7 +21,7 @@ from tests.znodes.strategies import ANY_BYTES, OPTIONS, PARTITIONS, REPLICAS, WO
 R = RequestId("request_0000000001")
 PARTS = st.builds(
     Part,
-    st.from_regex(r"request_[0-9]{10}", fullmatch=True),
+    st.from_regex(r"request_[0-9]{10}", fullmatch=True) | st.integers(0, 2**31 - 1).map(str),
     st.integers(0, 2**31),
     st.integers(0, 2**63 - 1),
     OPTIONS,
