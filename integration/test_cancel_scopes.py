@@ -93,6 +93,7 @@ def test_the_first_write_of_every_rollback_is_out_within_a_second(
     assert max(recorded.values()) < 1000
 
 
+@pytest.mark.smoke
 def test_scope_all_undoes_a_request_that_has_ended(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
@@ -196,7 +197,6 @@ def test_a_cancel_that_is_not_understood_cancels_nothing(
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 
-@pytest.mark.smoke
 def test_outcomes_tell_who_asked_why_and_what_became_of_every_partition(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
