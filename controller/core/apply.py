@@ -240,8 +240,8 @@ def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> Non
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
-    if reassignment is None:
-        # It was where it should be when it was accepted.
+    if reassignment is None or reassignment.goal.request != record.request:
+        # It was where it should be when it was accepted; another may have taken it since.
         request.total += request.kind != "request"
     else:
         _count_bytes(view, record.partition, reassignment, request)

@@ -80,6 +80,19 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
 
 
+def test_what_is_done_already_takes_no_partition_from_another_request() -> None:
+    """Both are judged in one turn: one moves the partition, the other wants it where it is."""
+    driver = Driver({tp(0): (1, 2)})
+    moves = submission("request_0000000000", {tp(0): (1, 3)})
+    stays = submission("request_0000000001", {tp(0): (1, 2)}, priority=-5)
+    submit(driver, moves, stays)
+    assert driver.view.reassignments[tp(0)].goal.request == moves.request
+    assert moves.request not in outcomes(driver)
+    driver.run(tp(0))
+    assert outcomes(driver)[moves.request].done == 1
+    assert outcomes(driver)[stays.request].done == 1
+
+
 def test_the_bad_part_is_refused_and_the_good_part_done() -> None:
     """Each entry is judged for itself, and the outcome names those that were refused."""
     driver = Driver({tp(0): (1, 2)})
