@@ -83,6 +83,8 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> Change:
+    if submission.unreadable is not None:
+        return _unreadable(submission, submission.unreadable)
     left = max(len(submission.entries) - _settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
     records: tuple[Record, ...] = (*_part(view, submission),)

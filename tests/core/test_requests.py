@@ -80,6 +80,18 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
 
 
+def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
+    """Its content is kept, as ever: nobody could say later how many entries it had."""
+    driver = Driver({tp(0): (1, 2)})
+    driver.observe(KillSwitchRead(is_on=True))
+    garbage = submission("request_0000000000", {})
+    submit(driver, replace(garbage, unreadable="not JSON", raw=b"{"))
+    assert driver.view.submissions == {}
+    summary = outcomes(driver)[RequestId("request_0000000000")]
+    assert (summary.total, summary.raw) == (1, b"{")
+    assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
+
+
 def test_what_is_done_already_takes_no_partition_from_another_request() -> None:
     """Both are judged in one turn: one moves the partition, the other wants it where it is."""
     driver = Driver({tp(0): (1, 2)})
