@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from controller.core.decide import decide
 from controller.core.events import (
     Deposed,
     KillSwitchRead,
@@ -29,6 +30,7 @@ from controller.core.records import (
     GoalRecord,
     OutcomeRecord,
     PartRecord,
+    RefusalRecord,
     SubmissionEndedRecord,
 )
 from controller.core.submissions import RequestOptions, Submission
@@ -128,6 +130,18 @@ def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
         RefusalReason.ATOMIC,
     }
     assert sum(r.entries for r in summary.refused) == 3
+
+
+def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
+    """A refusal that has to be decided anew must not be forgotten with the znode."""
+    driver = Driver({tp(0): (1, 2)})
+    bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 2)}, atomic=True)
+    driver.fold(SubmissionsListed(frozenset({bad.name})))
+    driver.fold(SubmissionsRead({bad.name: bad}))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    written = [r for change in decision.changes for r in change.records]
+    assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
+    assert not any(isinstance(r, SubmissionEndedRecord) for r in written)
 
 
 def test_an_atomic_request_waits_for_all_its_parts() -> None:
