@@ -242,6 +242,7 @@ def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | Non
         RefusalReason.UNKNOWN_PARTITION,
         "the topic was deleted meanwhile",
         partition,
+        was_accepted=True,
     )
     return Change(
         (

@@ -35,6 +35,7 @@ REFUSALS = st.builds(
     WORDS,
     st.none() | PARTITIONS,
     st.integers(0, 2**31 - 1),
+    st.booleans(),
 )
 ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS)
 
