@@ -16,6 +16,7 @@ from controller.core.acceptance import (
     accepted,
     disabled,
     entry_text,
+    found_done,
     goal_of,
     is_there,
     is_unread,
@@ -221,7 +222,7 @@ def take(
     assignment = view.topics[partition.topic].partitions[partition.partition]
     goal = goal_of(view, request, partition, target, Route.REQUEST)
     if is_there(view, partition, assignment, target) and partition not in view.reassignments:
-        return Change((GoalEndedRecord(partition, None, request, "done"),), partition=partition)
+        return Change(found_done(partition, goal), partition=partition)
     return Change(accepted(view, partition, goal), partition=partition)
 
 
