@@ -384,7 +384,8 @@ class Ledger:
 
     def _is_true(self, request: RequestId, asked: Asked) -> None:
         """What has no row was done: the partition has been at its target."""
-        done = set(asked.targets) - set(asked.endings)
+        dropped = {r.partition for r in asked.refused if r.was_accepted}
+        done = set(asked.targets) - set(asked.endings) - dropped
         refused = {r.entry for r in asked.refused}
         whole = sum(r.entries for r in asked.refused if r.partition is None)
         missing = [
