@@ -142,8 +142,8 @@ def is_finished(world: World) -> bool:
         not any(zookeeper.get(p) for p in (paths.LEGACY_PLAN, paths.CANCEL, paths.QUEUE))
         and not zookeeper.children(paths.REQUESTS)
         and not zookeeper.children(paths.LEASES)
-        and all(
-            zookeeper.get(paths.outcome_path(RequestId(request)))
+        and not any(
+            _is_open(world, RequestId(request))
             for request in zookeeper.children(paths.OUTCOMES) or ()
         )
         and not any(
@@ -153,6 +153,12 @@ def is_finished(world: World) -> bool:
         and not zookeeper.children(paths.DELETIONS)
         and world.all_healthy()
     )
+
+
+def _is_open(world: World, request: RequestId) -> bool:
+    """Whether anything is kept of a request but its outcome: a parent alone is no record."""
+    children = world.zookeeper.children(paths.history_path(request)) or ()
+    return bool(children) and paths.SUMMARY not in children
 
 
 def is_tidy(world: World) -> bool:
