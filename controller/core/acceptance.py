@@ -269,11 +269,17 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
 
 def _already_there(partition: TopicPartition, goal: Goal) -> Change:
     """A target equal to the current assignment is not an error but done."""
-    records: tuple[Record, ...] = (
-        LegacyEntryRecord(partition, None),
-        GoalEndedRecord(partition, goal.version, goal.request, "done"),
-    )
+    records = (LegacyEntryRecord(partition, None), *found_done(partition, goal))
     return Change(records, partition=partition)
+
+
+def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+    """Return the end of an entry whose partition is where it is to be; a row counts it."""
+    end = GoalEndedRecord(partition, goal.version, goal.request, "done")
+    if goal.version is not None:
+        return (end,)
+    there = AcceptedEntry(partition, goal.target, goal.target)
+    return (end, AcceptedRecord(goal.request, there))
 
 
 def original_of(

@@ -240,10 +240,9 @@ def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> Non
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
-    if reassignment is None:
-        # It was where it should be when it was accepted.
-        request.total += request.kind != "request"
-    else:
+    # Without a record it was where it should be when it was accepted; another may have taken it.
+    is_ours = record.version is not None
+    if reassignment is not None and (is_ours or reassignment.goal.request == record.request):
         _count_bytes(view, record.partition, reassignment, request)
         drop(view, record.partition)
         _want_preferred(view, record.partition, reassignment)

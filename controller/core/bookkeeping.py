@@ -125,7 +125,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     """Note an entry that is not carried out."""
     request = request_of(view, refusal.request, now)
     request.refused.append(refusal)
-    if request.kind != "request":
+    if request.kind != "request" and not refusal.was_accepted:
         request.total += refusal.entries
     if refusal.partition is not None:
         request.settled.add(refusal.partition)

@@ -12,6 +12,7 @@ a new replica lives.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -74,15 +75,17 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     return cancellation.is_everything or submission.request in cancellation.requests
 
 
-def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
-    """Return what a cancellation wants next."""
+def follow_cancellation(
+    view: ClusterView, now: Instant, starting: Collection[TopicPartition] = ()
+) -> Decision:
+    """Return what a cancellation wants next; ``starting`` changes in this very turn."""
     cancellation = view.cancellation
     if cancellation is None or not view.history_read:
         return Decision()
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))
     if not _is_chosen(view, cancellation):
-        return _choose(view, cancellation)
+        return _choose(view, cancellation, starting)
     if _is_under_way(view, cancellation):
         return Decision()
     return Decision((_ended(view, cancellation, now),))
@@ -97,7 +100,9 @@ def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
 # --- choosing ----------------------------------------------------------------------------------
 
 
-def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
+def _choose(
+    view: ClusterView, cancellation: Cancellation, starting: Collection[TopicPartition]
+) -> Decision:
     """Turn round the next of what is selected; with nothing left, record that all is chosen."""
     changes: list[Change] = []
     is_complete = True
@@ -106,7 +111,7 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment):
             continue
-        turned = _turn(view, cancellation, partition, reassignment)
+        turned = _turn(view, cancellation, partition, reassignment, starting)
         if turned is None:
             is_complete = False
         elif turned.records:
@@ -170,6 +175,7 @@ def _turn(  # noqa: PLR0911 - one return per case
     cancellation: Cancellation,
     partition: TopicPartition,
     reassignment: Reassignment,
+    starting: Collection[TopicPartition],
 ) -> Change | None:
     """Turn one reassignment round; None where that cannot be judged yet, empty where it is done."""
     known = view.requests.get(cancellation.request)
@@ -181,7 +187,8 @@ def _turn(  # noqa: PLR0911 - one return per case
     goal = reassignment.goal
     if goal.original is None:
         return _skip(cancellation, partition, "nobody knows where it was before")
-    if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
+    is_idle = not reassignment.in_flight and partition not in starting
+    if is_idle and assignment == PartitionAssignment(goal.original):
         return _never(view, cancellation, partition, goal)
     state = view.states.get(partition)
     if state is None:

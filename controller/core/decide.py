@@ -12,7 +12,7 @@ out after the changes, so that what they tell brokers is what was just written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain, islice
 
 from controller.core.acceptance import entry_text
@@ -105,10 +105,10 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         ask_for_unwell(view, due, now, topics_in_question(view, due)),
         follow_watches(view, due),
     ]
+    starting = {c.partition for c in partitions.changes if c.partition is not None}
     if due.plan:
-        starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting))
-    parts += _asked(view, due, now)
+    parts += _asked(view, due, now, starting)
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         parts.append(adopt_foreign(view))
     if due.elections:
@@ -132,11 +132,13 @@ def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     return parts
 
 
-def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+def _asked(
+    view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
+) -> list[Decision]:
     """What operators ask for: cancellations first, then requests, then the queue."""
     parts = []
     if due.cancel or due.plan or due.claimed or due.capacity:
-        parts.append(follow_cancellation(view, now))
+        parts.append(follow_cancellation(view, now, starting))
     if due.submissions or due.claimed:
         parts.append(accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
@@ -240,6 +242,7 @@ def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | Non
         RefusalReason.UNKNOWN_PARTITION,
         "the topic was deleted meanwhile",
         partition,
+        was_accepted=True,
     )
     return Change(
         (

@@ -75,6 +75,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         RefusalReason.DROPPED_BY_OPERATOR,
         "it was taken out of /admin/reassign_partitions before it began",
         partition,
+        was_accepted=True,
     )
     return Change(
         (ended(partition, reassignment, "dropped"), RefusalRecord((refusal,))), partition=partition

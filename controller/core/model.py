@@ -211,6 +211,8 @@ class Refusal:
     """None where the entry does not even name one."""
     entries: int = 1
     """How many entries it stands for."""
+    was_accepted: bool = False
+    """Whether it was a reassignment before: it is counted among the accepted ones already."""
 
 
 class Fate(StrEnum):

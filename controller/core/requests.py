@@ -16,6 +16,7 @@ from controller.core.acceptance import (
     accepted,
     disabled,
     entry_text,
+    found_done,
     goal_of,
     is_there,
     is_unread,
@@ -83,6 +84,8 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> Change:
+    if submission.unreadable is not None:
+        return _unreadable(submission, submission.unreadable)
     left = max(len(submission.entries) - _settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
     records: tuple[Record, ...] = (*_part(view, submission),)
@@ -219,7 +222,7 @@ def take(
     assignment = view.topics[partition.topic].partitions[partition.partition]
     goal = goal_of(view, request, partition, target, Route.REQUEST)
     if is_there(view, partition, assignment, target) and partition not in view.reassignments:
-        return Change((GoalEndedRecord(partition, None, request, "done"),), partition=partition)
+        return Change(found_done(partition, goal), partition=partition)
     return Change(accepted(view, partition, goal), partition=partition)
 
 
@@ -329,15 +332,20 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
 def _atomic_refused(
     view: ClusterView, submission: Submission, refused: list[Refusal]
 ) -> list[Change]:
-    """Refuse a part of an atomic request: its own bad entries, and the others because of them."""
+    """
+    Refuse a part of an atomic request: its own bad entries, and the others because of them.
+
+    The part goes only when each of its own is durable: a change may be decided anew.
+    """
     request, first = submission.request, refused[0]
     own = {r.partition: r for r in refused if r.partition is not None}
     because = f"all or nothing, and {first.entry} was refused: {first.detail}"
     changes = []
     running = {p for p, r in view.reassignments.items() if r.goal.request == request}
+    settled = _settled(view, request)
     rest = 0
     for partition in submission.entries:
-        if partition in own and own[partition] not in _known_refusals(view, request):
+        if partition in own and partition not in settled:
             changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
         elif partition in running:
             goal = view.reassignments[partition].goal
@@ -350,18 +358,14 @@ def _atomic_refused(
             )
             ended = GoalEndedRecord(partition, goal.version, request, "refused")
             changes.append(Change((ended, RefusalRecord((refusal,))), partition=partition))
-        elif partition not in _settled(view, request):
+        elif partition not in settled:
             rest += 1
+    if changes:
+        return changes
     last: tuple[Record, ...] = _part(view, submission)
     if rest:
         others = Refusal(
             request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
         )
         last += (RefusalRecord((others,)),)
-    changes.append(Change((*last, SubmissionEndedRecord(submission.name, submission.version))))
-    return changes
-
-
-def _known_refusals(view: ClusterView, request: RequestId) -> list[Refusal]:
-    known = view.requests.get(request)
-    return [] if known is None else known.refused
+    return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]

@@ -38,13 +38,16 @@ def stake_of(goal: Goal, assignment: PartitionAssignment | None) -> Stake:
 
     It is the same from the first step to the last, so that nothing has to be rewritten in between:
     any replica from before the reassignment may serve, whatever is not one of them receives. On
-    the way back, or after a change of the target, an original that was dropped receives as well.
+    the way back, or after a change of the target, an original that was dropped, or is just being
+    dropped, receives as well.
     """
     present: Replicas | None = None
+    leaving: Replicas = ()
     if assignment is not None:
         present = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+        leaving = assignment.removing_replicas
     before = goal.original if goal.original is not None else present or ()
-    here = before if present is None else present
+    here = tuple(r for r in (before if present is None else present) if r not in leaving)
     receivers = tuple(r for r in goal.target if r not in before or r not in here)
     abandoned = tuple(sorted(goal.abandoned - frozenset(before)))
     return Stake(goal, before + abandoned, receivers)

@@ -73,7 +73,7 @@ from controller.reactor.ports import (
     WriteError,
     Znode,
 )
-from controller.reactor.rereads import reread_concerned, reread_own_records
+from controller.reactor.rereads import reread_concerned, reread_own_records, reread_stale
 from controller.znodes import paths
 
 ROUNDS_MAX = 50
@@ -220,6 +220,7 @@ class Reactor:
             case TimerFired(name=name) if name == RETRY_TIMER:
                 self.view.due.add(self._refused)
                 self._refused.clear()
+                reread_stale(self._store, self.view)
             case _:
                 pass
         observe(self.view, event, now)

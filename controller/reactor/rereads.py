@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.core.view import ClusterView
 from controller.reactor.ports import Store, Znode
 from controller.znodes import paths
 
@@ -33,6 +34,14 @@ def reread_own_records(store: Store) -> None:
     """Read our records: another daemon, or a write of unknown fate, may have changed them."""
     for znode in OWN_RECORDS:
         store.read(znode)
+
+
+def reread_stale(store: Store, view: ClusterView) -> None:
+    """Read the plans again that a refused write left in doubt: nothing else would."""
+    if view.legacy is not None and view.legacy.stale:
+        store.read(Znode.LEGACY_PLAN)
+    if view.queue is not None and view.queue.stale:
+        store.read(Znode.QUEUE)
 
 
 def reread_concerned(store: Store, path: str) -> None:

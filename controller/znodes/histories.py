@@ -26,7 +26,7 @@ from controller.znodes.documents import (
 from controller.znodes.members import Members
 from controller.znodes.outcomes import read_refusals, write_refusal
 from controller.znodes.partition_lists import read_partition
-from controller.znodes.paths import PART, is_submission, parse_number
+from controller.znodes.paths import PART, is_part
 from controller.znodes.request_options import read_options, write_options
 
 _FATES: Final = {fate.value: fate for fate in Fate}
@@ -37,8 +37,7 @@ _FATES: Final = {fate.value: fate for fate in Fate}
 def part_name(name: str) -> str | None:
     """Return which submitted znode, or version of a cancel znode, a child is the part of."""
     part = name.removeprefix(PART)
-    is_named = is_submission(part) or parse_number(part) is not None
-    return part if part != name and is_named else None
+    return part if part != name and is_part(part) else None
 
 
 def decode_part(name: str, data: bytes) -> Part | str:

@@ -127,6 +127,8 @@ def write_refusal(refusal: Refusal) -> dict[str, object]:
     }
     if refusal.entries != 1:
         row["entries"] = refusal.entries
+    if refusal.was_accepted:
+        row["was_accepted"] = True
     if refusal.partition is not None:
         row |= {"topic": refusal.partition.topic, "partition": refusal.partition.partition}
     return row
@@ -150,15 +152,15 @@ def _refusal(request: RequestId, row: object) -> Refusal | None:
         return None
     entry, detail, named = row.get("entry"), row.get("detail"), row.get("reason")
     reason = _REASONS.get(named) if isinstance(named, str) else None
-    entries = row.get("entries", 1)
+    entries, was_accepted = row.get("entries", 1), row.get("was_accepted") is True
     if not is_text(entry) or not is_text(detail) or reason is None or not is_int(entries):
         return None
     if "topic" not in row:
-        return Refusal(request, entry, reason, detail, None, entries)
+        return Refusal(request, entry, reason, detail, None, entries, was_accepted)
     partition = read_partition(row["topic"], row.get("partition"))
     if partition is None:
         return None
-    return Refusal(request, entry, reason, detail, partition, entries)
+    return Refusal(request, entry, reason, detail, partition, entries, was_accepted)
 
 
 def _fates(value: object) -> Mapping[Fate, int] | str:

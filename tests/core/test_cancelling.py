@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
 from controller.core.events import (
     AcceptedRead,
     BrokersRead,
     CancellationRead,
+    ControlsRead,
     Deposed,
     LegacyPlanRead,
     SubmissionsListed,
@@ -102,6 +104,18 @@ def test_what_has_not_begun_never_does() -> None:
     assert driver.history[tp(1)] == []
     assert driver.view.reassignments == {}
     assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
+
+
+def test_what_begins_in_the_turn_of_its_cancellation_is_led_back() -> None:
+    """A pause ends and a cancellation comes at once: the step and its way back are both written."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause()))))
+    submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
+    assert not driver.history[tp()]
+    driver.fold(ControlsRead(Controls()))
+    cancel(driver)
+    assert back_at(driver, tp(), 1, 2)
+    assert has_ended(driver)
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from controller.core.effects import ClaimController, ResignController
-from controller.core.events import DeletionsRead, Deposed, LegacyPlanRead, ShutdownRequested
+from controller.core.events import (
+    DeletionsRead,
+    Deposed,
+    LegacyPlanRead,
+    ShutdownRequested,
+    TopicsListed,
+    TopicsRead,
+)
 from controller.core.model import Instant
 from controller.core.options import LegacyMode, Options
 from tests.core.builders import Driver, plan, replicas, tp
+from tests.core.test_requests import outcomes
 
 
 def in_flight(options: Options | None = None) -> Driver:
@@ -46,6 +54,16 @@ def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
     driver.observe(ShutdownRequested())
     assert resigned(driver)
     assert listed(driver) == [tp()]
+
+
+def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
+    """It was accepted, and is told of as one that was not carried out: not as two entries."""
+    driver = in_flight()
+    driver.observe(TopicsListed(frozenset()), TopicsRead({"t": None}))
+    driver.observe(LegacyPlanRead(None))
+    assert driver.view.reassignments == {}
+    (summary,) = outcomes(driver).values()
+    assert (summary.total, summary.done, len(summary.refused)) == (1, 0, 1)
 
 
 def test_mirrored_entries_stay_listed() -> None:

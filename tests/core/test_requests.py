@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from controller.core.decide import decide
 from controller.core.events import (
     Deposed,
     KillSwitchRead,
@@ -29,6 +30,7 @@ from controller.core.records import (
     GoalRecord,
     OutcomeRecord,
     PartRecord,
+    RefusalRecord,
     SubmissionEndedRecord,
 )
 from controller.core.submissions import RequestOptions, Submission
@@ -80,6 +82,31 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
 
 
+def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
+    """Its content is kept, as ever: nobody could say later how many entries it had."""
+    driver = Driver({tp(0): (1, 2)})
+    driver.observe(KillSwitchRead(is_on=True))
+    garbage = submission("request_0000000000", {})
+    submit(driver, replace(garbage, unreadable="not JSON", raw=b"{"))
+    assert driver.view.submissions == {}
+    summary = outcomes(driver)[RequestId("request_0000000000")]
+    assert (summary.total, summary.raw) == (1, b"{")
+    assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
+
+
+def test_what_is_done_already_takes_no_partition_from_another_request() -> None:
+    """Both are judged in one turn: one moves the partition, the other wants it where it is."""
+    driver = Driver({tp(0): (1, 2)})
+    moves = submission("request_0000000000", {tp(0): (1, 3)})
+    stays = submission("request_0000000001", {tp(0): (1, 2)}, priority=-5)
+    submit(driver, moves, stays)
+    assert driver.view.reassignments[tp(0)].goal.request == moves.request
+    assert moves.request not in outcomes(driver)
+    driver.run(tp(0))
+    assert outcomes(driver)[moves.request].done == 1
+    assert outcomes(driver)[stays.request].done == 1
+
+
 def test_the_bad_part_is_refused_and_the_good_part_done() -> None:
     """Each entry is judged for itself, and the outcome names those that were refused."""
     driver = Driver({tp(0): (1, 2)})
@@ -103,6 +130,18 @@ def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
         RefusalReason.ATOMIC,
     }
     assert sum(r.entries for r in summary.refused) == 3
+
+
+def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
+    """A refusal that has to be decided anew must not be forgotten with the znode."""
+    driver = Driver({tp(0): (1, 2)})
+    bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 2)}, atomic=True)
+    driver.fold(SubmissionsListed(frozenset({bad.name})))
+    driver.fold(SubmissionsRead({bad.name: bad}))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    written = [r for change in decision.changes for r in change.records]
+    assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
+    assert not any(isinstance(r, SubmissionEndedRecord) for r in written)
 
 
 def test_an_atomic_request_waits_for_all_its_parts() -> None:

@@ -33,6 +33,13 @@ def test_dropped_original_receives_on_the_way_back() -> None:
     assert set(stake.sources) == set(replicas(1, 2, 3, 4, 5))
 
 
+def test_original_that_is_just_being_dropped_receives_on_the_way_back() -> None:
+    """Its exclusion may be under way: then it goes, and is copied again."""
+    back = replace(GOAL, target=replicas(1, 2, 3), abandoned=frozenset(replicas(4, 5)))
+    dropping = PartitionAssignment(replicas(2, 3, 4, 1), replicas(4), replicas(1))
+    assert stake_of(back, dropping).receivers == replicas(1)
+
+
 def test_unknown_originals_are_those_that_are_not_being_added() -> None:
     """Somebody else began it before we were told."""
     goal = replace(GOAL, original=None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.core.events import Event, ShutdownRequested
+from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
 from controller.reactor.boundaries import Boundary, Reached
 from controller.reactor.ports import Channels, Clock, Store, TopicConfigs
@@ -119,6 +119,7 @@ class SimDaemon:
                 session_timeout_s,
             )
         )
+        self.loop.put(WallClockRead(fabric.schedule.unix_s()))
         self.loop.start()
         if competes:
             self.store.compete()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.events import Event
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -119,7 +119,10 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     if plot.actions is not None:
         operators.start()
     for _ in range(plot.plans):
-        operators.submit_plan_for_all()
+        if plot.by_request:
+            operators.submit_request_for_all()
+        else:
+            operators.submit_plan_for_all()
         world.run_for(PLAN_EVERY_S)
     operators.stop()
     faults.heal()
@@ -127,14 +130,22 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
     world.invariants.judge_end(operators.wishes.unmet(world))
+    operators.ledger.judge_end()
+    operators.settings.judge_end()
     return world
 
 
 def is_finished(world: World) -> bool:
-    """Whether nothing is left of any plan and every partition is healthy."""
+    """Whether nothing is left of any plan or request and every partition is healthy."""
     zookeeper = world.zookeeper
     return (
-        zookeeper.get(paths.LEGACY_PLAN) is None
+        not any(zookeeper.get(p) for p in (paths.LEGACY_PLAN, paths.CANCEL, paths.QUEUE))
+        and not zookeeper.children(paths.REQUESTS)
+        and not zookeeper.children(paths.LEASES)
+        and not any(
+            _is_open(world, RequestId(request))
+            for request in zookeeper.children(paths.OUTCOMES) or ()
+        )
         and not any(
             zookeeper.children(paths.goal_topic_path(topic))
             for topic in zookeeper.children(paths.GOALS) or ()
@@ -142,6 +153,12 @@ def is_finished(world: World) -> bool:
         and not zookeeper.children(paths.DELETIONS)
         and world.all_healthy()
     )
+
+
+def _is_open(world: World, request: RequestId) -> bool:
+    """Whether anything is kept of a request but its outcome: a parent alone is no record."""
+    children = world.zookeeper.children(paths.history_path(request)) or ()
+    return bool(children) and paths.SUMMARY not in children
 
 
 def is_tidy(world: World) -> bool:

@@ -63,6 +63,11 @@ class Invariants:
         """Return how many records of a partition producers were told to be safe."""
         return self._data.committed(partition)
 
+    def assignments(self, topic: str) -> Mapping[int, PartitionAssignment]:
+        """Return what a topic znode says of its partitions; nothing where there is none."""
+        known = self._znodes.topics.get(topic)
+        return {} if known is None else known.partitions
+
     def is_daemon(self, session: int) -> bool:
         """Whether a session took the role in the name of a daemon."""
         return session in self._daemons

@@ -18,6 +18,10 @@ from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from tests.sim.control_rules import ControlRules
+from tests.sim.ledgers import Ledger
+from tests.sim.requesters import Requesters
+from tests.sim.settings import Settings
 from tests.sim.wishes import Wishes
 from tests.sim.zookeeper import NOBODY, Put, Transaction, Znode
 
@@ -45,6 +49,21 @@ class Actions:
     api_reassigned: int = 0
     api_cancelled: int = 0
     preferred_elected: int = 0
+    request_submitted: int = 0
+    request_in_parts: int = 0
+    request_overtaking: int = 0
+    request_garbled: int = 0
+    cancelled: int = 0
+    cancel_garbled: int = 0
+    disabled: int = 0
+    paused: int = 0
+    resumed: int = 0
+    limited: int = 0
+    controls_garbled: int = 0
+    queue_submitted: int = 0
+    queue_garbled: int = 0
+    throttled: int = 0
+    settings_changed: int = 0
 
 
 class Operators:
@@ -64,7 +83,13 @@ class Operators:
         self._every_s = every_s
         self._is_running = False
         self._created = 0
-        self.wishes = Wishes()
+        self.settings = Settings(world.zookeeper, world.invariants.judge)
+        """What they want to stand in Kafka's dynamic settings."""
+        self.ledger = Ledger(world)
+        """What was asked of the daemon, and what its records say became of it."""
+        ControlRules(world, self.ledger, self.settings)
+        self._requesters = Requesters(world, self.settings, self._target)
+        self.wishes = Wishes(self.ledger)
         """What they are owed."""
         world.zookeeper.listeners.append(self._transacted)
         self.done: Counter[str] = Counter()
@@ -82,6 +107,7 @@ class Operators:
             "api_reassigned": self._reassign_by_api,
             "api_cancelled": self._cancel_by_api,
             "preferred_elected": self._elect_preferred,
+            **self._requesters.kinds,
         }
         self._names = [n for n in self._kinds if getattr(actions, n) > 0]
         self._weights = [getattr(actions, n) for n in self._names]
@@ -97,9 +123,14 @@ class Operators:
             plan = {p: self._target(p) for p in self._world.partitions()}
             self._world.fabric.tell(f"plan for all: {self._submit(plan)}")
 
+    def submit_request_for_all(self) -> None:
+        """Submit a request to move every partition."""
+        self._world.fabric.tell(f"request for all: {self._requesters.submit_for_all()}")
+
     def stop(self) -> None:
-        """Ask for nothing more."""
+        """Ask for nothing more, and hold nothing up any more."""
         self._is_running = False
+        self._requesters.heal()
 
     def _later(self) -> None:
         self._world.schedule.call_between(0.0, 2 * self._every_s, self._draw)
@@ -276,7 +307,7 @@ class Operators:
         partition = self._chance.choice(partitions)
         target = None if cancel else self._target(partition)
         controller.duties.alter(partition, target)
-        self.wishes.take_back((partition,))
+        self.wishes.moved_by_others(partition)
         return f"{partition} -> {target}"
 
     def _elect_preferred(self) -> str | None:

@@ -68,6 +68,47 @@ RESTLESS: Final = Actions(
 )
 
 
+ASKED: Final = Actions(
+    plan_submitted=0,
+    request_submitted=5,
+    request_in_parts=2,
+    request_overtaking=4,
+    request_garbled=1,
+    queue_submitted=3,
+    queue_garbled=1,
+)
+WANTS: Final = {
+    "requests": ASKED,
+    "cancellations": replace(ASKED, cancelled=6, cancel_garbled=1),
+    "controls": replace(ASKED, disabled=3, paused=4, resumed=1, limited=5, controls_garbled=1),
+    "throttles": replace(ASKED, throttled=5, settings_changed=6, cancelled=2, limited=2),
+    "anything": replace(
+        ASKED,
+        plan_submitted=2,
+        entry_added=1,
+        entry_removed=1,
+        entry_retargeted=2,
+        plan_deleted=1,
+        cancelled=4,
+        cancel_garbled=1,
+        disabled=2,
+        paused=2,
+        resumed=1,
+        limited=3,
+        controls_garbled=1,
+        throttled=2,
+        settings_changed=2,
+        topic_created=1,
+        topic_deleted=1,
+        partitions_added=1,
+        api_reassigned=2,
+        api_cancelled=1,
+        preferred_elected=1,
+    ),
+}
+"""What operators ask of the daemon itself, by name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
     """What a history is made of."""
@@ -80,13 +121,37 @@ class Plot:
     fault_every_s: float = 1.5
     plans: int = 4
     """How many plans for every partition are submitted, one after the other."""
+    by_request: bool = False
+    """Whether they are requests instead of the legacy znode."""
     actions: Actions | None = None
     """What operators do besides."""
     action_every_s: float = 5.0
 
 
 def plot_of(seed: int) -> Plot:
-    """Return the plot of a seed."""
+    """Return the plot of a seed: most of them have operators that ask the daemon itself."""
+    plot = plan_plot_of(seed)
+    # Its own generator again: the plots of plans alone stay what they were.
+    chance = Random(f"wants {seed}")
+    name = chance.choice((None, *WANTS, "anything"))
+    if name is None:
+        return plot
+    actions = WANTS[name]
+    if plot.options.tenure is TenurePolicy.PERMANENT:
+        actions = replace(actions, topic_deleted=0)
+    by_request = chance.random() < 0.6
+    words = (f"{name} wanted", "by request" if by_request else "by plan")
+    return replace(
+        plot,
+        name=", ".join((plot.name, *words)),
+        actions=actions,
+        action_every_s=chance.choice((1.0, 2.0, 5.0)),
+        by_request=by_request,
+    )
+
+
+def plan_plot_of(seed: int) -> Plot:
+    """Return the plot of a seed without anything but plans."""
     # Its own generator: the history's own must not depend on how many numbers are drawn here.
     chance = Random(f"plot {seed}")
     options = replace(

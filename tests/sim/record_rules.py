@@ -8,6 +8,7 @@ of. What a Kafka controller alone left behind is no fault of ours: no controller
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
@@ -40,6 +41,8 @@ class RecordRules:
         """Logs that nobody with a record of ours has left behind."""
         self.step_size: int | None = None
         """What the daemons were told; None for the single jump, which has no bound."""
+        self.step_size_of: Callable[[Goal], int | None] = lambda _: self.step_size
+        """The largest that may hold for a goal, where operators may say more."""
 
     def target_of(self, partition: TopicPartition) -> Replicas | None:
         """Return FTR of a partition with a record of ours."""
@@ -86,9 +89,10 @@ class RecordRules:
         of the ISR. What somebody else made larger before is not held against the daemon.
         """
         goal = self._goals.get(partition)
-        if goal is None or self.step_size is None:
+        step_size = None if goal is None else self.step_size_of(goal)
+        if goal is None or step_size is None:
             return
-        limit = max(len(goal.original or goal.target), len(goal.target)) + self.step_size
+        limit = max(len(goal.original or goal.target), len(goal.target)) + step_size
         if len(old.replicas) > limit:
             return
         self._judge.ensure(

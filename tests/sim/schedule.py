@@ -10,10 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 from controller.core.model import Instant
 
 Action = Callable[[], None]
+
+BEGAN_AT_UNIX_S: Final = 1_750_000_000.0
+"""What the clock on the wall says when a simulation begins, in seconds since 1970."""
 
 
 class Scheduled:
@@ -49,6 +53,10 @@ class Schedule:
     def now(self) -> Instant:
         """Return the present instant, in seconds since the simulation began."""
         return Instant(self._now)
+
+    def unix_s(self) -> float:
+        """Return what the clock on the wall says, in seconds since 1970."""
+        return BEGAN_AT_UNIX_S + self._now
 
     def call_at(self, at: float, action: Action) -> Scheduled:
         """Run ``action`` at ``at``, or as soon as possible if that has passed."""

@@ -18,7 +18,7 @@ from controller.core.options import LegacyMode, TenurePolicy
 from controller.znodes import paths
 from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
-from tests.sim.plots import Plot
+from tests.sim.plots import Plot, plan_plot_of
 from tests.sim.world import World
 
 PLOT: Final = Plot()
@@ -34,6 +34,15 @@ REGRESSIONS: Final = {
     1171: "A leader that restarted was told the ISR as it had been before its last change.",
     1543: "Topics and states in doubt were believed to be as an older, overtaken read said.",
 }
+ASKED_REGRESSIONS: Final = {
+    5: "An entry that was done already ended another request's reassignment in the same turn.",
+    11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
+    15: "An atomic request was gone before the refusals of its own entries were durable.",
+    38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
+    106: "A queue was never read again after ZooKeeper had refused a write to it.",
+    107: "A step began in the turn in which its cancellation ended it as never begun.",
+}
+"""The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
 
 
@@ -58,6 +67,12 @@ def test_any_fault_is_survived(seed: int) -> None:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_found_once_is_survived(seed: int) -> None:
     """Each seed with its own plot."""
+    play(seed, plan_plot_of(seed))
+
+
+@pytest.mark.parametrize("seed", ASKED_REGRESSIONS)
+def test_what_was_asked_for_is_owed_whatever_happens(seed: int) -> None:
+    """Requests, cancellations, the queue and all controls, each seed with its own plot."""
     play(seed)
 
 

@@ -35,6 +35,7 @@ from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica
 from tests.sim.judges import InvariantViolationError
+from tests.sim.ledgers import Ledger
 from tests.sim.logs import Log
 from tests.sim.store import SimStore
 from tests.sim.wishes import Wishes
@@ -342,7 +343,7 @@ def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: boo
     waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
     view.reassignments[P] = waiting
     bench.world.run_for(SILENT_S)
-    observer = HistoryObserver(bench.world, Wishes())
+    observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="stands"):
         observer.on_turn(Decision(), view, {})
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from controller.core.model import BrokerId, Refusal, RefusalReason, RequestId, TopicPartition
 from controller.znodes import paths
 from tests.sim.builders import ids
+from tests.sim.histories import reactors
+from tests.sim.ledgers import Ledger
 from tests.sim.operators import Actions, Operators
+from tests.sim.plots import OPTIONS, RESTLESS, WANTS
 from tests.sim.wishes import Wishes
 from tests.sim.world import World
 
 P = TopicPartition("t", 0)
+ASKED_OF_DAEMONS = {
+    name
+    for actions in WANTS.values()
+    for name in Actions.__slots__
+    if getattr(actions, name) > 0 and getattr(RESTLESS, name) == 0
+}
 TARGET = ids([3, 4])
 
 
@@ -26,9 +37,9 @@ def world() -> World:
 
 
 @pytest.fixture
-def wishes() -> Wishes:
+def wishes(world: World) -> Wishes:
     """Return what is owed after one entry was written."""
-    wishes = Wishes()
+    wishes = Wishes(Ledger(world))
     wishes.ask({P: TARGET})
     return wishes
 
@@ -58,13 +69,27 @@ def test_an_entry_that_vanishes_without_a_reason_is_owed(world: World, wishes: W
     assert wishes.unmet(world) == {}
 
 
-def test_every_action_can_be_done(world: World) -> None:
-    """Each of them, sooner or later, with a cluster that carries out what is asked."""
-    names = Actions.__slots__
-    weights = Actions(**dict.fromkeys(names, 1))
-    operators = Operators(world, every_s=0.3, actions=weights)
+def _draw_all(world: World, names: Iterable[str]) -> set[str]:
+    """Let operators do all of this; return what was done."""
+    actions = Actions(**{name: int(name in names) for name in Actions.__slots__})
+    operators = Operators(world, every_s=0.3, actions=actions)
     operators.start()
     world.run_for(200.0)
-    assert set(operators.done) == set(names)
     operators.stop()
+    return set(operators.done)
+
+
+def test_every_action_on_kafka_can_be_done(world: World) -> None:
+    """Each of them, sooner or later, with a cluster that carries out what is asked."""
+    names = {n for n in Actions.__slots__ if n not in ASKED_OF_DAEMONS}
+    assert _draw_all(world, names) == names
     world.run_until(lambda: world.zookeeper.get(paths.LEGACY_PLAN) is None, within_s=60.0)
+
+
+def test_every_action_on_a_daemon_can_be_done(world: World) -> None:
+    """With a daemon that carries out what is asked."""
+    world.create_topic("u", {0: [1, 2]})
+    world.add_daemon(reactors(OPTIONS))
+    assert _draw_all(world, ASKED_OF_DAEMONS) == ASKED_OF_DAEMONS
+    assert world.zookeeper.get(paths.KILL_SWITCH) is None
+    assert world.zookeeper.get(paths.PAUSES) is None

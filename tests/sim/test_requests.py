@@ -15,6 +15,7 @@ from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import CancelScope, RequestOptions
 from controller.reactor.ports import Znode
 from tests.sim.builders import Recorder
+from tests.sim.schedule import BEGAN_AT_UNIX_S
 from tests.sim.store import SimStore
 from tests.sim.world import World
 
@@ -55,7 +56,7 @@ def test_requests_and_their_parts_are_told() -> None:
     assert first is not None
     assert second is not None
     assert (first.entries, first.options.reason) == ({P: (1, 2)}, "drain")
-    assert first.created_ms == 1000
+    assert first.created_ms == 1000 * BEGAN_AT_UNIX_S + 1000
     assert first.request == second.request == request
 
 

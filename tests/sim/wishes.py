@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from controller.core.acceptance import entry_text
-from controller.core.model import Refusal, Replicas, TopicPartition
+from controller.core.model import Refusal, Replicas, Route, TopicPartition
 from controller.znodes import paths
 
 if TYPE_CHECKING:
+    from tests.sim.ledgers import Ledger
     from tests.sim.world import World
 
 
@@ -22,19 +23,29 @@ Plan = Mapping[TopicPartition, Replicas]
 
 
 class Wishes:
-    """The last target somebody asked for, by partition."""
+    """The last target somebody asked for by the legacy route, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._targets: dict[TopicPartition, Replicas] = {}
+        ledger.takers.append(self.take_back)
 
     def ask(self, plan: Plan) -> None:
-        """Owe the targets of a plan."""
+        """Owe the targets of a plan, but for those that a request moves: these are refused."""
         self._targets.update(plan)
+        for partition in plan:
+            if self._ledger.goal(partition) is None:
+                self._ledger.take_back(partition)
 
     def take_back(self, partitions: Iterable[TopicPartition]) -> None:
         """Owe nothing for these partitions: both what is and what was asked for would be right."""
         for partition in partitions:
             self._targets.pop(partition, None)
+
+    def moved_by_others(self, partition: TopicPartition) -> None:
+        """Owe nothing for a partition, by whatever route: clients of a Kafka controller move it."""
+        self.take_back((partition,))
+        self._ledger.take_back(partition)
 
     def take_back_all(self) -> None:
         """Owe nothing."""
@@ -54,7 +65,7 @@ class Wishes:
         for partition, target in before.items():
             if partition in after or world.invariants.records.target_of(partition) == target:
                 continue
-            if _had_reason(world, partition, target):
+            if _had_reason(world, self._ledger, partition, target):
                 self.take_back((partition,))
 
     def rewritten_by_kafka(self, world: World, before: Plan, after: Plan) -> None:
@@ -75,16 +86,27 @@ class Wishes:
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""
         known = set(world.partitions())
-        return {
+        unmet = {
             partition: target
             for partition, target in self._targets.items()
             if partition in known and world.assignment(partition).replicas != target
         }
+        return dict(self._ledger.unmet()) | unmet
 
 
-def _had_reason(world: World, partition: TopicPartition, target: Replicas) -> bool:
-    """Whether an entry may be refused: by a broker that is not there, or a topic on its way out."""
+def _had_reason(world: World, ledger: Ledger, partition: TopicPartition, target: Replicas) -> bool:
+    """
+    Whether an entry may be refused.
+
+    A broker is not there, its topic is on its way out, a request moves it, work is disabled, or a
+    cancellation may mean it.
+    """
     if partition not in world.partitions():
+        return True
+    goal = ledger.goal(partition)
+    if goal is not None and (goal.route is Route.REQUEST or goal.rolls_back):
+        return True
+    if ledger.may_be_disabled() or ledger.may_be_cancelled(partition):
         return True
     if partition.topic in (world.zookeeper.children(paths.DELETIONS) or ()):
         return True

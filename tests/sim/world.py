@@ -82,7 +82,7 @@ class World:
         """
         self.seed = seed
         self.schedule = Schedule(seed)
-        self.zookeeper = SimZooKeeper(lambda: int(1000 * self.now))
+        self.zookeeper = SimZooKeeper(lambda: int(1000 * self.schedule.unix_s()))
         self.fabric = Fabric(self.schedule, self.zookeeper)
         self.invariants = Invariants(self.fabric)
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)

@@ -35,6 +35,7 @@ REFUSALS = st.builds(
     WORDS,
     st.none() | PARTITIONS,
     st.integers(0, 2**31 - 1),
+    st.booleans(),
 )
 ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS)
 
@@ -43,6 +44,13 @@ ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS
 def test_a_part_comes_back_as_it_was_written(part: Part) -> None:
     """Path and content together say everything."""
     assert decode_part(f"part-{part.name}", encode_part(part)) == part
+
+
+@pytest.mark.parametrize("version", ["0", "12"])
+def test_the_part_of_a_cancellation_is_named_by_its_version(version: str) -> None:
+    """Else a restarted daemon would choose anew, and cancel what was asked for later."""
+    part = Part(version, 0, 5)
+    assert decode_part(f"part-{version}", encode_part(part)) == part
 
 
 @given(st.lists(ACCEPTED, max_size=5))

@@ -27,6 +27,7 @@ REFUSALS = st.builds(
     WORDS,
     st.none() | PARTITIONS,
     st.integers(0, 2**31 - 1),
+    st.booleans(),
 )
 SUMMARIES = st.builds(
     Summary,

@@ -1,0 +1,174 @@
+"""
+The rules about what holds work up: kill switch, pauses, throttles.
+
+A daemon hears of a change a little later, and longer if it stood still meanwhile; so what forbids
+a step is held against it only once it has been so for a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.core.controls import Pauses
+from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, broker_entity, topic_entity
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import RequestOptions, StepSize
+from controller.znodes import paths
+from controller.znodes.controls import decode_limits, decode_pauses
+from controller.znodes.requests import decode_submission
+from tests.sim.zookeeper import Transaction, Written
+
+if TYPE_CHECKING:
+    from controller.core.model import Goal, RequestId
+    from tests.sim.ledgers import Ledger
+    from tests.sim.settings import Settings
+    from tests.sim.world import World
+
+KNOWN_S: Final = 20.0
+"""So long a daemon may not have heard of a change."""
+EVERY_REPLICA: Final = "*"
+
+
+class ControlRules:
+    """What has to be remembered to judge that nothing begins that was not to begin."""
+
+    def __init__(self, world: World, ledger: Ledger, settings: Settings) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._settings = settings
+        self._disabled_since: float | None = None
+        self._paused_since: dict[object, float] = {}
+        self._limits: set[StepSize] = set()
+        """Step sizes that limits ever said for all."""
+        self._turned: dict[RequestId, set[StepSize]] = {}
+        """Step sizes that limits ever said for a request."""
+        self._options: dict[RequestId, RequestOptions] = {}
+        self._begun: set[TopicPartition] = set()
+        """Partitions with a goal whose assignment has changed since it stands."""
+        self._assignments: dict[TopicPartition, PartitionAssignment] = {}
+        world.invariants.records.step_size_of = self._step_size_of
+        # Before the ledger sees it: a goal that ends with a step's write still stands here.
+        world.zookeeper.listeners.insert(1, self._transacted)
+
+    def _transacted(self, transaction: Transaction) -> None:
+        now = self._world.now
+        for written in transaction.written:
+            match written.path.split("/")[1:]:
+                case ["admin", "reassign_cancel"]:
+                    self._disabled_since = now if written.after is not None else None
+                case ["reassigner", "control", "pauses"]:
+                    self._pauses_written(written)
+                case ["reassigner", "control", "limits"] if written.after is not None:
+                    self._limits_written(written.after.data)
+                case ["admin", "reassignment_requests", name] if written.after is not None:
+                    read = decode_submission(
+                        name, written.after.data, ZkVersion(0), Zxid(0), created_ms=0
+                    )
+                    self._options[read.request] = read.options
+                case ["brokers", "topics", topic]:
+                    self._topic_written(transaction, topic, written)
+                case ["admin", "reassignments", topic, number] if written.before is None:
+                    self._begun.discard(TopicPartition(topic, int(number)))
+                case _:
+                    pass
+
+    def _limits_written(self, data: bytes) -> None:
+        read = decode_limits(data)
+        if isinstance(read, str):
+            return
+        if read.step_size is not None:
+            self._limits.add(read.step_size)
+        for request, limits in read.requests.items():
+            if limits.step_size is not None:
+                self._turned.setdefault(request, set()).add(limits.step_size)
+
+    def _step_size_of(self, goal: Goal) -> int | None:
+        """Return the largest step size that may hold for a goal; None: all at once."""
+        options = self._options.get(goal.request)
+        own = None if options is None else options.step_size
+        sizes: set[StepSize] = set(self._turned.get(goal.request, ()))
+        sizes |= {own} if own is not None else self._limits
+        default = self._world.invariants.records.step_size
+        if own is None:
+            sizes.add("all" if default is None else default)
+        return max((n for n in sizes if n != "all"), default=None) if "all" not in sizes else None
+
+    def _pauses_written(self, written: Written) -> None:
+        read = Pauses() if written.after is None else decode_pauses(written.after.data)
+        if isinstance(read, str):
+            # Nobody knows what holds then: as before, or nothing.
+            read = Pauses()
+        held = {*read.requests, *read.brokers}
+        keys: set[object] = set(held) | ({None} if read.everything is not None else set())
+        since = self._paused_since
+        self._paused_since = {key: since.get(key, self._world.now) for key in keys}
+
+    def _is_paused(self, key: object) -> bool:
+        since = self._paused_since.get(key)
+        return since is not None and self._world.now - since > KNOWN_S
+
+    def _topic_written(self, transaction: Transaction, topic: str, written: Written) -> None:
+        if written.after is None:
+            for partition in [p for p in self._assignments if p.topic == topic]:
+                del self._assignments[partition]
+            return
+        is_daemon = self._world.invariants.is_daemon(transaction.session)
+        for number, new in self._world.invariants.assignments(topic).items():
+            partition = TopicPartition(topic, number)
+            old = self._assignments.get(partition)
+            self._assignments[partition] = new
+            if old is None or old == new:
+                continue
+            goal = self._ledger.goal(partition)
+            if is_daemon and goal is not None and goal.route is not Route.FOREIGN:
+                self._step_written(partition, goal, old, new)
+            self._begun.add(partition)
+
+    def _step_written(
+        self,
+        partition: TopicPartition,
+        goal: Goal,
+        old: PartitionAssignment,
+        new: PartitionAssignment,
+    ) -> None:
+        judge = self._world.invariants.judge
+        begins = not old.is_reassigning and new.is_reassigning and partition not in self._begun
+        since = self._disabled_since
+        judge.ensure(
+            not begins or goal.rolls_back or since is None or self._world.now - since < KNOWN_S,
+            f"{partition}: {goal} begins though reassignments are disabled since {since} s",
+        )
+        added = [r for r in new.adding_replicas if r not in old.replicas]
+        if not added:
+            return
+        held = [None, *added] if goal.rolls_back else [None, goal.request, *added]
+        paused = [key for key in held if self._is_paused(key)]
+        judge.ensure(
+            not paused, f"{partition}: {added} are added though {paused} are paused: {new}"
+        )
+        for broker in added:
+            self._is_throttled(partition, goal, broker)
+
+    def _is_throttled(self, partition: TopicPartition, goal: Goal, broker: BrokerId) -> None:
+        """What copies for a request with a throttle of its own is throttled before it begins."""
+        options = self._options.get(goal.request)
+        if options is None or options.throttle is None:
+            return
+        topic, receiver = topic_entity(partition.topic), broker_entity(broker)
+        if self._settings.is_touched(topic) or self._settings.is_touched(receiver):
+            return
+        listed = self._settings.values(topic).get(FOLLOWER_REPLICAS, "").split(",")
+        is_live = self._world.zookeeper.get(paths.broker_path(broker)) is not None
+        self._world.invariants.judge.ensure(
+            (EVERY_REPLICA in listed or f"{partition.partition}:{broker}" in listed)
+            and (not is_live or FOLLOWER_RATE in self._settings.values(receiver)),
+            f"{partition}: broker {broker} copies for {goal.request}, which is to be throttled; "
+            f"listed are {listed}, the broker's settings are {self._settings.values(receiver)}",
+        )

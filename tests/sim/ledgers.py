@@ -1,0 +1,423 @@
+"""
+What was asked of the daemon, and what its records say became of it: requests, queue, cancellations.
+
+Only znodes are read. A goal has to be what somebody asked for and start from where the partition
+was; it ends at its target, at its original, or somebody else's goal takes its place, and the rows
+of its request say which. When a cancellation is chosen nothing it selects may be left. In the end
+every request has an outcome that adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from controller.core.acceptance import entry_text
+from controller.core.histories import Summary
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
+    Goal,
+    Refusal,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import Cancellation, CancelScope, Submission
+from controller.znodes import paths
+from controller.znodes.cancellations import decode_cancellation
+from controller.znodes.goals import decode_goal
+from controller.znodes.histories import decode_accepted, decode_ended
+from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.outcomes import decode_outcome
+from controller.znodes.requests import decode_submission
+from tests.sim.zookeeper import NOBODY, Transaction, Written, Znode
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+KNOWN_S: Final = 20.0
+"""So long a daemon may not have heard of a change."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request, queue or cancellation, and the rows that were written about it."""
+
+    first: Zxid
+    """When the first of its znodes was created."""
+    total: int = 0
+    targets: dict[TopicPartition, set[Replicas]] = field(default_factory=dict)
+    selections: dict[int, Cancellation] = field(default_factory=dict)
+    """What a cancellation selects, by version."""
+    last: int = 0
+    """When what a cancellation selects was changed last."""
+    accepted: dict[TopicPartition, AcceptedEntry] = field(default_factory=dict)
+    refused: list[Refusal] = field(default_factory=list)
+    endings: dict[TopicPartition, Ending] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A goal as it stands."""
+
+    goal: Goal
+    czxid: Zxid
+
+
+class Ledger:
+    """Everything asked for, by request, and the goals that stand."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._judge = world.invariants.judge
+        self.asked: dict[RequestId, Asked] = {}
+        self._goals: dict[TopicPartition, Standing] = {}
+        self._been: dict[TopicPartition, set[Replicas]] = {}
+        """Every assignment a partition had while nothing was under way."""
+        self._originals: dict[TopicPartition, set[Replicas]] = {}
+        self.owed: dict[TopicPartition, Replicas] = {}
+        """Where partitions have to be in the end by the last goal of the request route."""
+        self._disabled_at = -KNOWN_S
+        """When the kill switch was thrown or taken back last."""
+        self.takers: list[Callable[[tuple[TopicPartition, ...]], None]] = []
+        """Told of partitions that a request or a cancellation takes."""
+        world.zookeeper.listeners.append(self._transacted)
+
+    def goal(self, partition: TopicPartition) -> Goal | None:
+        """Return what is recorded of a partition now."""
+        standing = self._goals.get(partition)
+        return None if standing is None else standing.goal
+
+    def take_back(self, partition: TopicPartition) -> None:
+        """Owe nothing for a partition that somebody else moves."""
+        self.owed.pop(partition, None)
+
+    def may_be_disabled(self) -> bool:
+        """Whether a daemon may believe that the kill switch is thrown, its news being late."""
+        since = self._world.now - self._disabled_at
+        return since < KNOWN_S or self._world.zookeeper.get(paths.KILL_SWITCH) is not None
+
+    def may_be_cancelled(self, partition: TopicPartition) -> bool:
+        """Whether a cancellation stands that may mean a partition."""
+        znode = self._world.zookeeper.get(paths.CANCEL)
+        if znode is None:
+            return False
+        read = _cancellation(znode)
+        named = partition in read.partitions or partition.topic in read.topics
+        return read.unreadable is None and (named or read.is_everything or bool(read.requests))
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _transacted(self, transaction: Transaction) -> None:  # noqa: C901, PLR0912 - one arm per znode
+        goals: list[tuple[TopicPartition, Written]] = []
+        chosen: list[tuple[RequestId, int]] = []
+        for written in transaction.written:
+            match written.path.split("/")[1:]:
+                case ["admin", "reassignment_requests", name] if written.after is not None:
+                    self._submitted(name, written.after)
+                case ["admin", "reassign_partitions_queue"] if written.before is None:
+                    self._queued(written.after)
+                case ["admin", "cancel_reassignment_in_progress"] if written.after is not None:
+                    self._cancelled(written.after)
+                case ["admin", "reassignments", topic, number]:
+                    goals.append((TopicPartition(topic, int(number)), written))
+                case ["reassigner", "outcomes", request, child] if written.before is None:
+                    name = child.removeprefix(paths.PART)
+                    if request.startswith("cancel-") and name != child:
+                        chosen.append((RequestId(request), int(name)))
+                    elif written.after is not None:
+                        self._kept(RequestId(request), child, written.after)
+                case ["admin", "reassign_cancel"]:
+                    self._disabled_at = self._world.now
+                case ["brokers", "topics", topic] if written.after is not None:
+                    self._assigned(topic)
+                case _:
+                    pass
+        for partition, written in goals:
+            self._goal_written(transaction, partition, written)
+        for request, version in chosen:
+            self._chosen(request, version)
+
+    def _assigned(self, topic: str) -> None:
+        for number, assignment in self._world.invariants.assignments(topic).items():
+            if not assignment.is_reassigning:
+                been = self._been.setdefault(TopicPartition(topic, number), set())
+                been.add(assignment.replicas)
+
+    def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
+        return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))
+
+    def _submitted(self, name: str, znode: Znode) -> None:
+        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+        read: Submission = decode_submission(name, znode.data, version, czxid, 0)
+        if read.unreadable is not None:
+            self._asked_as(RequestId(name), znode).total += 1
+            return
+        asked = self._asked_as(read.request, znode)
+        asked.total += len(read.entries) + len(read.refused)
+        for partition, target in read.entries.items():
+            asked.targets.setdefault(partition, set()).add(target)
+
+    def _queued(self, znode: Znode | None) -> None:
+        if znode is None:
+            return
+        plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+        asked = self._asked_as(RequestId(f"queue-{znode.czxid:016x}"), znode)
+        asked.total = 1 if plan.unreadable else len(plan.entries) + len(plan.refused)
+        asked.targets = {partition: {target} for partition, target in plan.entries.items()}
+
+    def _cancelled(self, znode: Znode) -> None:
+        read = _cancellation(znode)
+        asked = self._asked_as(read.request, znode)
+        asked.selections[znode.version] = read
+        asked.last = znode.mzxid
+
+    def _kept(self, request: RequestId, child: str, znode: Znode) -> None:
+        shard = paths.parse_shard(child)
+        asked = self.asked.get(request)
+        if shard is None or asked is None:
+            # Only the legacy route's are not known; what else there is, is judged in the end.
+            return
+        if shard.kind == "accepted":
+            rows = decode_accepted(znode.data)
+            if isinstance(rows, str):
+                self._judge.fail(f"{request}/{child} cannot be read: {rows}")
+            asked.accepted.update({row.partition: row for row in rows})
+            return
+        ended = decode_ended(request, znode.data)
+        if isinstance(ended, str):
+            self._judge.fail(f"{request}/{child} cannot be read: {ended}")
+        asked.refused += ended[0]
+        asked.endings.update({ending.partition: ending for ending in ended[1]})
+
+    # --- goals ---------------------------------------------------------------------------------
+
+    def _goal_written(
+        self, transaction: Transaction, partition: TopicPartition, written: Written
+    ) -> None:
+        before = self._goals.pop(partition, None)
+        if written.after is None:
+            if before is not None and transaction.session != NOBODY:
+                self._ended(partition, before.goal)
+            return
+        goal = decode_goal(written.after.data, ZkVersion(written.after.version))
+        if isinstance(goal, str):
+            self._judge.ensure(transaction.session == NOBODY, f"{written.path}: {goal}")
+            return
+        standing = self._goals[partition] = Standing(goal, Zxid(written.after.czxid))
+        self._from_where_it_was(partition, before, goal)
+        if goal.original is not None:
+            self._originals.setdefault(partition, set()).add(goal.original)
+        if goal.rolls_back:
+            self._turned_round(partition, before, standing)
+        elif goal.route is Route.REQUEST:
+            self._is_asked_for(partition, goal)
+        if goal.route is Route.REQUEST or goal.rolls_back:
+            self.owed[partition] = goal.target
+            for taken in self.takers:
+                taken((partition,))
+        else:
+            self.owed.pop(partition, None)
+
+    def _from_where_it_was(
+        self, partition: TopicPartition, before: Standing | None, goal: Goal
+    ) -> None:
+        """The original is where the partition was, and stays so while it is on its way."""
+        if before is not None:
+            known = before.goal.original
+            self._judge.ensure(
+                known is None or goal.original == known,
+                f"{partition}: the original was {known} and is {goal.original} now",
+            )
+            return
+        topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
+        if topic is None or goal.original is None:
+            return
+        assignment = self._world.assignment(partition)
+        was = set(assignment.replicas) - set(assignment.adding_replicas)
+        self._judge.ensure(
+            set(goal.original) == was
+            and (assignment.is_reassigning or goal.original == assignment.replicas),
+            f"{partition}: the original is said to be {goal.original}, it is {assignment}",
+        )
+
+    def _is_asked_for(self, partition: TopicPartition, goal: Goal) -> None:
+        asked = self.asked.get(goal.request)
+        if asked is None:
+            self._judge.fail(f"{partition}: nobody knows of request {goal.request}")
+        if asked.selections:
+            self._judge.ensure(
+                any(s.scope is CancelScope.ALL for s in asked.selections.values())
+                and goal.target in self._originals.get(partition, ()),
+                f"{partition}: {goal.target} is no original that {goal.request} leads back to",
+            )
+            return
+        self._judge.ensure(
+            goal.target in asked.targets.get(partition, ()),
+            f"{partition}: {goal.request} did not ask for {goal.target}",
+        )
+
+    def _turned_round(
+        self, partition: TopicPartition, before: Standing | None, standing: Standing
+    ) -> None:
+        """A goal is turned round by a cancellation that means it, and leads to its original."""
+        goal = standing.goal
+        self._judge.ensure(
+            goal.target == goal.original,
+            f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
+        )
+        cancel = self.asked.get(goal.cancelled_by or RequestId(""))
+        if cancel is None:
+            self._judge.fail(f"{partition}: there is no cancellation {goal.cancelled_by}")
+        if before is None:
+            # Somebody else began it, there was no record.
+            self._judge.ensure(
+                any(_names(s, partition) for s in cancel.selections.values()),
+                f"{partition}: {goal.cancelled_by} does not name it",
+            )
+            return
+        self._judge.ensure(
+            any(_selects(s, partition, before.goal) for s in cancel.selections.values()),
+            f"{partition}: {goal.cancelled_by} does not mean {before.goal}",
+        )
+        asked = self.asked.get(before.goal.request)
+        self._judge.ensure(
+            asked is None or asked.first < cancel.last,
+            f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
+        )
+
+    def _ended(self, partition: TopicPartition, goal: Goal) -> None:
+        """A goal ends where it led, or the rows of its request say where else."""
+        asked = self.asked.get(goal.request)
+        fate = None
+        if asked is not None and partition in asked.endings:
+            fate = asked.endings[partition].fate
+        is_refused = asked is not None and any(r.partition == partition for r in asked.refused)
+        known = set(self._world.partitions())
+        if partition not in known or is_refused or (asked is None and not goal.rolls_back):
+            self.owed.pop(partition, None)
+            return
+        assignment = self._world.assignment(partition)
+        wanted = goal.original if fate is Fate.CANCELLED else goal.target
+        if fate is Fate.CANCELLED and goal.original is not None:
+            self.owed[partition] = goal.original
+        self._judge.ensure(
+            assignment.replicas == wanted and not assignment.is_reassigning,
+            f"{partition}: {goal} ended ({fate or 'done'}) while the topic znode says {assignment}",
+        )
+        self._judge.ensure(
+            goal.rolls_back == (fate is Fate.ROLLED_BACK) or asked is None,
+            f"{partition}: {goal} ended, the outcome says {fate or 'done'}",
+        )
+
+    # --- cancellations -------------------------------------------------------------------------
+
+    def _chosen(self, name: RequestId, version: int) -> None:
+        """Nothing that a cancellation selects may be left once it says that all is chosen."""
+        cancel = self.asked[name]
+        selection = cancel.selections.get(version)
+        if selection is None:
+            self._judge.fail(f"{name} never had a version {version}")
+        written = self._changed_at(selection)
+        for partition, standing in self._goals.items():
+            goal = standing.goal
+            if standing.czxid > written or not _selects(selection, partition, goal):
+                continue
+            if goal.request != name and partition in self._world.partitions():
+                self._judge.ensure(
+                    goal.rolls_back or partition in cancel.endings or goal.route is Route.LEGACY,
+                    f"{partition}: {name} left {goal} alone and does not say why",
+                )
+        for child in self._world.zookeeper.children(paths.REQUESTS) or ():
+            znode = self._world.zookeeper.get(paths.submission_path(child))
+            if znode is None or znode.czxid > written:
+                continue
+            read = decode_submission(child, znode.data, ZkVersion(0), Zxid(znode.czxid), 0)
+            meant = selection.is_everything or read.request in selection.requests
+            self._judge.ensure(
+                not meant or read.unreadable is not None,
+                f"{name} left {child} alone",
+            )
+
+    def _changed_at(self, selection: Cancellation) -> Zxid:
+        """Return since when a cancellation selects what it does: its znode's creation at least."""
+        return selection.czxid
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def judge_end(self) -> None:
+        """Judge the outcome of everything that was asked for."""
+        for request, asked in self.asked.items():
+            znode = self._world.zookeeper.get(paths.outcome_path(request))
+            read = "there is none" if znode is None else decode_outcome(znode.data)
+            if isinstance(read, str):
+                self._judge.fail(f"the outcome of {request}: {read}")
+            self._adds_up(request, asked, read)
+            if not asked.selections:
+                self._is_true(request, asked)
+
+    def _adds_up(self, request: RequestId, asked: Asked, summary: Summary) -> None:
+        fates = dict(summary.fates)
+        refused = sum(r.entries for r in summary.refused) + summary.refused_left_out
+        if asked.selections and not refused:
+            # What it stopped is what it was asked to do.
+            for fate in (Fate.CANCELLED, Fate.ROLLED_BACK):
+                fates.pop(fate, None)
+        self._judge.ensure(
+            summary.total == summary.done + refused + sum(fates.values()),
+            f"{request} does not add up: {summary}",
+        )
+        if asked.selections:
+            return
+        rows = [ending.fate for ending in asked.endings.values()]
+        self._judge.ensure(
+            summary.total == asked.total
+            and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in Fate),
+            f"{request}: {asked.total} were asked for, ended as {rows}: {summary}",
+        )
+
+    def _is_true(self, request: RequestId, asked: Asked) -> None:
+        """What has no row was done: the partition has been at its target."""
+        dropped = {r.partition for r in asked.refused if r.was_accepted}
+        done = set(asked.targets) - set(asked.endings) - dropped
+        refused = {r.entry for r in asked.refused}
+        whole = sum(r.entries for r in asked.refused if r.partition is None)
+        missing = [
+            entry_text(partition, target)
+            for partition in done
+            for target in asked.targets[partition]
+            if target not in self._been.get(partition, ())
+            and entry_text(partition, target) not in refused
+        ]
+        self._judge.ensure(
+            len(missing) <= whole, f"{request}: {missing} are neither done nor told of"
+        )
+
+    def unmet(self) -> Iterator[tuple[TopicPartition, Replicas]]:
+        """Yield what the last goals wanted and is not so."""
+        known = set(self._world.partitions())
+        for partition, target in self.owed.items():
+            if partition in known and self._world.assignment(partition).replicas != target:
+                yield partition, target
+
+
+def _cancellation(znode: Znode) -> Cancellation:
+    return decode_cancellation(znode.data, ZkVersion(znode.version), Zxid(znode.czxid), 0)
+
+
+def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
+    return partition in cancellation.partitions or partition.topic in cancellation.topics
+
+
+def _selects(cancellation: Cancellation, partition: TopicPartition, goal: Goal) -> bool:
+    return cancellation.unreadable is None and (
+        cancellation.is_everything
+        or goal.request in cancellation.requests
+        or _names(cancellation, partition)
+    )

@@ -1,0 +1,74 @@
+"""
+What operators want to stand in Kafka's dynamic settings, and whether it does in the end.
+
+They change a setting as Kafka's tools do: read all of an entity, change one key, write all. So what
+the daemon set is carried along; what they set themselves is theirs whatever stood there before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.core.leases import Entity, EntityConfig
+from controller.core.model import ZkVersion
+from controller.znodes import paths
+from controller.znodes.entity_configs import (
+    decode_entity_config,
+    encode_announcement,
+    encode_entity_config,
+)
+from tests.sim.zookeeper import NOBODY, Make, Put
+
+if TYPE_CHECKING:
+    from tests.sim.judges import Judge
+    from tests.sim.zookeeper import SimZooKeeper
+
+
+class Settings:
+    """The settings operators chose, by topic and broker."""
+
+    def __init__(self, zookeeper: SimZooKeeper, judge: Judge) -> None:
+        self._zookeeper = zookeeper
+        self._judge = judge
+        self._chosen: dict[Entity, dict[str, str]] = {}
+
+    def is_touched(self, entity: Entity) -> bool:
+        """Whether operators ever changed anything of a topic or a broker."""
+        return entity in self._chosen
+
+    def change(self, entity: Entity, key: str, value: str | None) -> None:
+        """Set a setting, or delete it."""
+        chosen = self._chosen.setdefault(entity, {})
+        values = self.values(entity)
+        if value is None:
+            values.pop(key, None)
+            chosen.pop(key, None)
+        else:
+            values[key] = chosen[key] = value
+        path = paths.entity_config_path(entity)
+        data = encode_entity_config(sorted(values.items()))
+        is_there = self._zookeeper.get(path) is not None
+        announce = Make(paths.announcements_path(), encode_announcement(entity), sequential=True)
+        write = Put(path, data) if is_there else Make(path, data)
+        self._zookeeper.transact(NOBODY, [write, announce])
+
+    def values(self, entity: Entity) -> dict[str, str]:
+        """Return everything that stands there."""
+        znode = self._zookeeper.get(paths.entity_config_path(entity))
+        if znode is None:
+            return {}
+        read = decode_entity_config(znode.data, ZkVersion(znode.version))
+        if not isinstance(read, EntityConfig):
+            raise TypeError(read)
+        return dict(read.values)
+
+    def judge_end(self) -> None:
+        """Judge that what stands is what operators chose: an empty list is no list."""
+        for directory, kind in ((paths.TOPIC_CONFIGS, "topics"), (paths.BROKER_CONFIGS, "brokers")):
+            for name in self._zookeeper.children(directory) or ():
+                entity = Entity(f"{kind}/{name}")
+                have = {k: v for k, v in self.values(entity).items() if v}
+                wanted = self._chosen.get(entity, {})
+                self._judge.ensure(
+                    have == wanted, f"the settings of {entity} are {have}, operators want {wanted}"
+                )

@@ -1,0 +1,269 @@
+"""The rules about requests and controls: each is broken once, on purpose, and noticed."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from controller.core.controls import Limits, Pause, Pauses
+from controller.core.events import ControllerClaimed
+from controller.core.histories import Part, Summary
+from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, broker_entity, topic_entity
+from controller.core.model import (
+    BrokerId,
+    Ending,
+    Fate,
+    Goal,
+    PartitionAssignment,
+    Replicas,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import RequestOptions
+from controller.reactor.ports import Check, Delete
+from controller.znodes import paths
+from controller.znodes.goals import encode_goal
+from controller.znodes.histories import encode_ended, encode_part
+from controller.znodes.outcomes import encode_outcome
+from controller.znodes.topics import encode_topic
+from tests.sim.builders import Recorder, ids
+from tests.sim.control_rules import KNOWN_S, ControlRules
+from tests.sim.judges import InvariantViolationError
+from tests.sim.ledgers import Ledger
+from tests.sim.settings import Settings
+from tests.sim.store import SimStore
+from tests.sim.world import World
+from tests.sim.zookeeper import AnyOperation, Make, Put
+
+P: Final = TopicPartition("t", 0)
+OTHER: Final = TopicPartition("t", 1)
+CURRENT: Final = ids([1, 2])
+TARGET: Final = ids([1, 3])
+STEP: Final = PartitionAssignment(ids([1, 2, 3]), ids([3]))
+BROKEN: Final = pytest.raises(InvariantViolationError)
+
+
+class _Desk:
+    """A cluster whose controller is a daemon: the test writes its records in its name."""
+
+    def __init__(self) -> None:
+        self.world = World(5, brokers=4)
+        self.ledger = Ledger(self.world)
+        self.settings = Settings(self.world.zookeeper, self.world.invariants.judge)
+        ControlRules(self.world, self.ledger, self.settings)
+        self.world.invariants.records.step_size = 1
+        self.world.create_topic("t", {0: CURRENT, 1: CURRENT})
+        self.world.settle()
+        inbox = Recorder()
+        self.store = SimStore(
+            self.world.zookeeper,
+            self.world.schedule,
+            inbox,
+            controller_id=BrokerId(1000000),
+            competes=False,
+        )
+        self.store.claim_controller()
+        self.world.run_for(0.1)
+        assert inbox.of(ControllerClaimed)
+
+    def write(self, *operations: AnyOperation) -> None:
+        claim = self.store.claim
+        assert claim is not None
+        fence = Check(paths.CONTROLLER_EPOCH, claim.version)
+        self.world.zookeeper.transact(self.store.session.id, [fence, *operations])
+
+    def goal(self, goal: Goal | None, partition: TopicPartition = P) -> AnyOperation:
+        path = paths.goal_path(partition)
+        self.world.zookeeper.ensure(paths.goal_topic_path("t"))
+        if goal is None:
+            return Delete(path, None)
+        kind = Make if self.world.zookeeper.get(path) is None else Put
+        return kind(path, encode_goal(goal))
+
+    def topic(self, assignment: PartitionAssignment) -> AnyOperation:
+        both = {0: assignment, 1: PartitionAssignment(CURRENT)}
+        topic = TopicAssignment(both, ZkVersion(0), Zxid(0))
+        return Put(paths.topic_path("t"), encode_topic(topic))
+
+    def kept(self, request: RequestId, child: str, data: bytes) -> AnyOperation:
+        self.world.zookeeper.ensure(paths.history_path(request))
+        return Make(f"{paths.history_path(request)}/{child}", data)
+
+    def accept(self, options: RequestOptions | None = None, target: Replicas = TARGET) -> Goal:
+        """Submit a request for a partition and accept it."""
+        request = self.world.submit_request({P: target}, options)
+        goal = Goal(target, CURRENT, request, Route.REQUEST)
+        self.write(self.goal(goal), Delete(f"{paths.REQUESTS}/{request}", None))
+        return goal
+
+    def cancellation(self) -> RequestId:
+        znode = self.world.zookeeper.get(paths.CANCEL)
+        assert znode is not None
+        return RequestId(f"cancel-{znode.czxid:016x}")
+
+
+@pytest.fixture
+def desk() -> _Desk:
+    """Return a daemon's desk."""
+    return _Desk()
+
+
+@pytest.mark.parametrize(
+    ("target", "original"), [([1, 4], CURRENT), (TARGET, [2, 1]), (TARGET, [1, 4])]
+)
+def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: list[int]) -> None:
+    """Neither another target, nor another way back."""
+    request = desk.world.submit_request({P: TARGET})
+    with BROKEN:
+        desk.write(desk.goal(Goal(ids(target), ids(original), request, Route.REQUEST)))
+
+
+def test_a_goal_of_nobodys_request_is_noticed(desk: _Desk) -> None:
+    """Somebody has to have asked for it."""
+    with BROKEN:
+        desk.write(desk.goal(Goal(TARGET, CURRENT, RequestId("request_0000000009"), Route.REQUEST)))
+
+
+def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
+    """A cancellation would lead back to where the partition never was."""
+    goal = desk.accept()
+    with BROKEN:
+        desk.write(desk.goal(replace(goal, original=TARGET)))
+
+
+@pytest.mark.parametrize("fate", [None, Fate.CANCELLED, Fate.ROLLED_BACK])
+def test_a_goal_ends_where_it_led(desk: _Desk, fate: Fate | None) -> None:
+    """Done at its target; never begun, at its original; else it is lost."""
+    goal = desk.accept()
+    rows = [] if fate is None else [Ending(goal.request, P, fate)]
+    kept = desk.kept(goal.request, "ended-1-0-1", encode_ended([], rows))
+    with nullcontext() if fate is Fate.CANCELLED else BROKEN:
+        desk.write(desk.goal(None), kept)
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: bool) -> None:
+    """Not what another partition's cancellation names."""
+    goal = desk.accept()
+    desk.world.cancel(partitions=[OTHER if other else P])
+    back = replace(goal, target=CURRENT, cancelled_by=desk.cancellation())
+    with BROKEN if other else nullcontext():
+        desk.write(desk.goal(back))
+
+
+def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:
+    """Who asks for something after it wants it."""
+    desk.world.cancel()
+    goal = desk.accept()
+    with BROKEN:
+        desk.write(desk.goal(replace(goal, target=CURRENT, cancelled_by=desk.cancellation())))
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_cancellation_leaves_nothing_alone_that_it_means(desk: _Desk, *, skipped: bool) -> None:
+    """Or its outcome says why."""
+    desk.accept()
+    desk.world.cancel()
+    name = desk.cancellation()
+    rows = [Ending(name, P, Fate.SKIPPED, "it would go offline")] if skipped else []
+    desk.write(desk.kept(name, "ended-1-0-1", encode_ended([], rows)))
+    with nullcontext() if skipped else BROKEN:
+        desk.write(desk.kept(name, "part-0", encode_part(Part("0", 0, 0))))
+
+
+@pytest.mark.parametrize(
+    ("total", "done", "is_right"), [(1, 1, True), (1, 0, False), (2, 2, False), (2, 1, False)]
+)
+def test_an_outcome_adds_up(desk: _Desk, total: int, done: int, *, is_right: bool) -> None:
+    """To what was asked for."""
+    turned = ids([2, 1])
+    goal = desk.accept(target=turned)
+    desk.write(desk.topic(PartitionAssignment(turned)), desk.goal(None))
+    summary = Summary(request=goal.request, kind="request", total=total, done=done)
+    desk.write(desk.kept(goal.request, paths.SUMMARY, encode_outcome(summary)))
+    with nullcontext() if is_right else BROKEN:
+        desk.ledger.judge_end()
+
+
+def test_every_request_has_an_outcome(desk: _Desk) -> None:
+    """One without is forgotten."""
+    desk.world.submit_request({P: TARGET})
+    with BROKEN:
+        desk.ledger.judge_end()
+
+
+def test_nothing_begins_while_disabled(desk: _Desk) -> None:
+    """Once the daemon has had time to hear of it."""
+    desk.accept()
+    desk.world.disable()
+    desk.world.run_for(KNOWN_S + 1.0)
+    with BROKEN:
+        desk.write(desk.topic(STEP))
+
+
+@pytest.mark.parametrize("what", ["everything", "request", "broker", "another broker"])
+def test_nothing_is_added_while_paused(desk: _Desk, what: str) -> None:
+    """By everything, by its request, or by the broker that copies."""
+    goal, pause = desk.accept(), Pause()
+    pauses = {
+        "everything": Pauses(everything=pause),
+        "request": Pauses(requests={goal.request: pause}),
+        "broker": Pauses(brokers={BrokerId(3): pause}),
+        "another broker": Pauses(brokers={BrokerId(4): pause}),
+    }
+    desk.world.pause(pauses[what])
+    desk.world.run_for(KNOWN_S + 1.0)
+    with nullcontext() if what == "another broker" else BROKEN:
+        desk.write(desk.topic(STEP))
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_what_copies_is_throttled_first(desk: _Desk, *, is_set: bool) -> None:
+    """Its replica is listed, and its broker has a rate."""
+    desk.accept(RequestOptions(throttle=1000))
+    if is_set:
+        desk.world.zookeeper.ensure(
+            paths.entity_config_path(topic_entity("t")),
+            b'{"version":1,"config":{"%s":"0:3"}}' % FOLLOWER_REPLICAS.encode(),
+        )
+        desk.world.zookeeper.ensure(
+            paths.entity_config_path(broker_entity(BrokerId(3))),
+            b'{"version":1,"config":{"%s":"1000"}}' % FOLLOWER_RATE.encode(),
+        )
+    with nullcontext() if is_set else BROKEN:
+        desk.write(desk.topic(STEP))
+
+
+@pytest.mark.parametrize("own", [None, 2])
+def test_the_bound_follows_the_step_size_of_a_request(desk: _Desk, own: int | None) -> None:
+    """A request's own step size comes before the limits for all."""
+    desk.world.limit(Limits(step_size=None))
+    desk.accept(RequestOptions(step_size=own))
+    two = PartitionAssignment(ids([1, 2, 3, 4]), ids([3, 4]))
+    with nullcontext() if own else BROKEN:
+        desk.write(desk.topic(two))
+
+
+def test_settings_are_as_operators_chose_in_the_end(desk: _Desk) -> None:
+    """What is left of a throttle is noticed, what they set themselves is theirs."""
+    desk.settings.change(topic_entity("t"), "retention.ms", "5")
+    desk.settings.judge_end()
+    desk.world.zookeeper.transact(
+        0,
+        [
+            Put(
+                paths.entity_config_path(topic_entity("t")),
+                b'{"version":1,"config":{"retention.ms":"5","%s":"0:3"}}'
+                % FOLLOWER_REPLICAS.encode(),
+            )
+        ],
+    )
+    with BROKEN:
+        desk.settings.judge_end()
