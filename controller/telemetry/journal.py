@@ -4,7 +4,7 @@ The journal: what was committed and what happened, as JSON Lines in rotating fil
 The loop only puts immutable values into a bounded queue; one thread encodes and writes them. A slow
 or full disk never holds up the loop: what does not fit is dropped, counted, and the count is
 written as soon as there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` and the fields
-of its kind.
+of its kind (``journal_kinds``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Final, TextIO
 import structlog
 
 from controller.errors import PlanInvalidError
+from controller.telemetry.journal_kinds import VERSION
 from controller.telemetry.plain import flat, iso, plain
 
 FILE_NAME: Final = "journal.jsonl"
@@ -48,7 +49,9 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     """Return one line, without its end; ``content`` is a mapping of fields or a record."""
     is_record = is_dataclass(content) and not isinstance(content, type)
     fields = flat(content) if is_record else plain(content)
-    document = {"v": 1, "at": iso(at), "kind": kind, **fields}
+    if "kind" in fields:  # a record's own; the line has one already
+        fields["kind_of"] = fields.pop("kind")
+    document = {"v": VERSION, "at": iso(at), "kind": kind, **fields}
     return json.dumps(document, separators=(",", ":"))
 
 
