@@ -238,6 +238,9 @@ class Settings(BaseSettings):
     size_refresh_s: Seconds = Field(
         60.0, description="How often brokers are asked for the sizes of the partitions in work."
     )
+    copy_refresh_s: Seconds = Field(
+        10.0, description="How often brokers are asked how much of the running copies they hold."
+    )
     max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Bytes being copied at once, as far as sizes are known; no limit without."
     )
@@ -350,6 +353,7 @@ class Settings(BaseSettings):
             slow_answer_s=self.slow_answer_s,
             under_min_isr=self.under_min_isr,
             size_refresh_s=self.size_refresh_s,
+            copy_refresh_s=self.copy_refresh_s,
             max_bytes_in_flight=self.max_bytes_in_flight,
             max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
             order=self.order,

@@ -17,15 +17,26 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
-from controller.telemetry.counts import ClusterCounts, WorkCounts, cluster_counts, work_counts
+from controller.telemetry.copies import Copies
+from controller.telemetry.counts import (
+    ClusterCounts,
+    Role,
+    WorkCounts,
+    cluster_counts,
+    role_of,
+    work_counts,
+)
 from controller.telemetry.explanations import explanation_of
+from controller.telemetry.progress import ProgressBook
 from controller.telemetry.status import Clocks, status_of
 from controller.telemetry.strains import Strain, strain_of
+from controller.telemetry.volumes import volumes_of
 
 INTERVAL_S: Final = 0.2
+VOLUMES_INTERVAL_S: Final = 1.0
 CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster is the longest part and the least urgent."""
 SHARE: Final = 0.05
@@ -45,6 +56,10 @@ class Snapshot:
     cluster: ClusterCounts | None
     """None while we are not the controller."""
     strain: Strain = field(default_factory=Strain)
+    role: Role = field(default_factory=Role)
+    received: Mapping[BrokerId, int] = field(default_factory=dict)
+    """Bytes of copies that came to each broker since the daemon began."""
+    served: Mapping[BrokerId, int] = field(default_factory=dict)
 
 
 class StatusBoard:
@@ -80,6 +95,11 @@ class StatusBoard:
         self._next_count_at = Instant(float("-inf"))
         self._cluster: ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
+        self._next_volumes_at = Instant(float("-inf"))
+        self.copies = Copies()
+        """What is being copied: told by the observer."""
+        self.book = ProgressBook()
+        """Bytes, rates and estimates."""
 
     @property
     def latest(self) -> Snapshot | None:
@@ -104,10 +124,19 @@ class StatusBoard:
             return None
         clocks = Clocks(started, self._wall())
         self._count(view, started)
+        self._measure(view, started, at_once=at_once)
         work = work_counts(view, started, self._stalled_after_s)
-        status = status_of(view, clocks, work, engine=self._engine)
+        status = status_of(view, clocks, work, engine=self._engine, book=self.book)
         strain = strain_of(view, work.in_flight)
-        snapshot = Snapshot({**status, "strain": strain.as_status()}, work, self._cluster, strain)
+        snapshot = Snapshot(
+            status={**status, "strain": strain.as_status()},
+            work=work,
+            cluster=self._cluster,
+            strain=strain,
+            role=role_of(view, started),
+            received={b: t.received for b, t in self.book.traffic.items()},
+            served={b: t.served for b, t in self.book.traffic.items()},
+        )
         self._latest = snapshot
         ended = self._clock.now()
         self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))
@@ -127,6 +156,13 @@ class StatusBoard:
                 future.set_result(
                     explanation_of(view, partition, clocks, stalled_after_s=self._stalled_after_s)
                 )
+
+    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> None:
+        if now < self._next_volumes_at and not at_once:
+            return
+        self.book.note(view, volumes_of(view, self.copies.partial()), now)
+        ended = self._clock.now()
+        self._next_volumes_at = Instant(ended + max(VOLUMES_INTERVAL_S, (ended - now) / SHARE))
 
     def _count(self, view: ClusterView, now: Instant) -> None:
         if view.tenure is None:
