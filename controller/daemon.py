@@ -35,6 +35,7 @@ from controller.reactor.boundaries import Boundaries
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Inbox
+from controller.releases import installed_version
 from controller.settings import Engine, Settings
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
@@ -45,6 +46,7 @@ from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
 from controller.telemetry.observer import TelemetryObserver
 from controller.zk.leadership import Leadership
+from controller.zk.pings import Pings
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
 
@@ -146,10 +148,12 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
     health.watch_session(lambda: _state_of(session))
     log.info("starting", zookeeper=settings.zookeeper, http=str(http.address), engine="native")
+    _announce(settings, metrics, journal, engine="native")
 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
+
     leadership = Leadership(session, inbox, http=str(http.address))
     store = ZkStore(
         session,
@@ -157,13 +161,17 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         controller_id=BrokerId(settings.controller_id),
         now_ms=_now_ms,
         leadership=leadership,
+        latency=metrics.zookeeper_took,
     )
+    pings = Pings(session, metrics.zookeeper_took)
     # Waiting for ZooKeeper is not being stuck: alive, though not ready.
     health.watch_loop(clock.now)
     session.start(within_s=CONNECT_S)
     stack.callback(session.stop)
     stack.callback(store.stop)
     stack.callback(leadership.stop)
+    pings.start()
+    stack.callback(pings.stop)
 
     security, listeners = security_of(settings), listeners_of(settings)
     channels = BrokerChannels(
@@ -206,6 +214,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         yield "topic settings", configs.is_alive
         yield "sizes", sizes.is_alive
         yield "journal", journal.is_alive
+        yield "zookeeper pings", pings.is_alive
         yield "http", http.is_alive
 
     def on_error(error: BaseException, verdict: Verdict) -> None:
@@ -224,6 +233,19 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     stopping.hand_over(host)
     leadership.start()
     return host
+
+
+def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:
+    """Say in the metrics and the journal what runs here."""
+    version = installed_version()
+    metrics.build.info({"version": version, "engine": engine})
+    started = {
+        "version": version,
+        "engine": engine,
+        "controller_id": settings.controller_id,
+        "zookeeper": settings.zookeeper,
+    }
+    journal.append(_utc_now(), "daemon_started", started)
 
 
 def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -29,8 +28,7 @@ from controller.cli.surroundings import Surroundings
 from controller.cli.verbs import HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
 from controller.errors import ControllerError
-
-DISTRIBUTION: Final = "kafka-reassigner"
+from controller.releases import DISTRIBUTION, installed_version
 
 
 class OneLineGroup(TyperGroup):
@@ -214,14 +212,6 @@ class DaemonVerbs(Verbs):
         with self._around.inspect(settings) as inspector:
             snapshot = take_snapshot(self._around, inspector, settings)
         raise typer.Exit(diagnose(snapshot, as_json=as_json))
-
-
-def installed_version() -> str:
-    """Return the version of the installed distribution."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def main() -> NoReturn:

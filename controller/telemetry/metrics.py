@@ -237,7 +237,7 @@ class Metrics:
         )
         self.zookeeper = Histogram(
             "reassigner_zookeeper_seconds",
-            "How long ZooKeeper took to answer: ping (an exists), commit (all multis of a turn)",
+            "How long ZooKeeper took to answer: ping (a small read), commit (all multis of a turn)",
             ["operation"],
             registry=registry,
             buckets=RPC_BUCKETS,
@@ -311,6 +311,10 @@ class Metrics:
     def session_is(self, state: SessionState) -> None:
         """Note what became of the ZooKeeper session; safe from any thread."""
         self.session.state(state.value)
+
+    def zookeeper_took(self, operation: str, seconds: float) -> None:
+        """Note how long ZooKeeper took; safe from any thread."""
+        self.zookeeper.labels(operation).observe(seconds)
 
     def show(self, snapshot: Snapshot) -> None:
         """Set the gauges that are counted, not incremented."""
