@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
 from controller.core.events import (
     AcceptedRead,
     BrokersRead,
     CancellationRead,
+    ControlsRead,
     Deposed,
     LegacyPlanRead,
     SubmissionsListed,
@@ -102,6 +104,19 @@ def test_what_has_not_begun_never_does() -> None:
     assert driver.history[tp(1)] == []
     assert driver.view.reassignments == {}
     assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
+
+
+def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
+    """Else its record would go while its first step is written: nobody would end that step."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    assert driver.history[tp()] == []
+    chosen = Cancellation(ZkVersion(0), Zxid(CZXID), 0)
+    driver.observe(ControlsRead(Controls()), CancellationRead(chosen))
+    assert driver.history[tp()] == []
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert outcomes(driver)[CANCEL].fates == {Fate.CANCELLED: 1}
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
