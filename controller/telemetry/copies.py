@@ -167,7 +167,8 @@ class Copies:
                 yield from self._count(broker, copy, copy.held if size is None else size)
                 total = copy.held if size is None else size
                 yield _over(partition, broker, copy, now, total, is_whole=True)
-        wanted = () if assignment is None else assignment.replicas
+        is_over = assignment is None or partition not in view.reassignments
+        wanted = () if assignment is None or is_over else assignment.replicas
         leaving = () if assignment is None else assignment.removing_replicas
         gone = {b: c for b, c in copies.items() if b not in wanted or b in leaving}
         yield from self._abandon(partition, gone, now)
