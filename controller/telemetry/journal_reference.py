@@ -31,7 +31,8 @@ daemons apart.
 
 Writing never holds up the work: lines wait in a bounded queue, and when the disk is slow or full
 they are dropped, the log says so once, and `journal_dropped` tells how many as soon as there is
-room. The last line of a file may be cut off where the machine crashed.
+room. Where the disk was full, or the machine crashed, a line may be cut off: pass over what is not
+JSON.
 
 ## Lines
 
