@@ -31,6 +31,7 @@ from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinI
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 PORT_MAX: Final = 65535
+TOKEN_MIN: Final = 16
 
 
 class Engine(StrEnum):
@@ -124,6 +125,12 @@ def _connect_string(text: str) -> str:
     if slash and not _CHROOT.fullmatch(slash + chroot.rstrip("/")) and chroot.strip("/"):
         raise ValueError("the chroot must be a ZooKeeper path such as /kafka")
     return text.strip().rstrip("/")
+
+
+def _long_enough(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and len(token.get_secret_value()) < TOKEN_MIN:
+        raise ValueError(f"must have at least {TOKEN_MIN} characters")
+    return token
 
 
 def _step_size(value: object) -> object:
@@ -299,6 +306,11 @@ class Settings(BaseSettings):
         HttpAddress("127.0.0.1", 8095),
         description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
         "one.",
+    )
+    http_token: Annotated[SecretStr | None, AfterValidator(_long_enough)] = Field(
+        None,
+        description="With it the status page can pause, resume and cancel, for whoever types it "
+        f"there; at least {TOKEN_MIN} characters. Without it the page only shows.",
     )
     journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
     log_format: LogFormat = Field(LogFormat.JSON, description="json or console.")

@@ -262,6 +262,15 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "An operator changed the throttle of everything.",
         {"bytes_per_s": (maybe(INTEGER), "per broker; null: none")},
     ),
+    "steered": Kind(
+        "Somebody pressed a button of the status page.",
+        {
+            "action": (TEXT, "pause, resume or cancel"),
+            "request": (maybe(TEXT), "null: everything"),
+            "client": (TEXT, "its address"),
+            "result": (TEXT, "done, or why not"),
+        },
+    ),
     "request_refused": Kind(
         "A broker refused a controller's request as a whole.",
         {

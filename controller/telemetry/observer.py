@@ -175,6 +175,7 @@ class TelemetryObserver:
         for phase in moved:
             self._measurements.phase(phase)
             self._tell([phase_note(phase)], keep=True)
+            self._board.timelines.changed(phase, self._wall())
         self._copied(self._board.copies.committed(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
@@ -217,7 +218,10 @@ class TelemetryObserver:
         self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
         now = self._clock.now()
         self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
-        self._tell(self._requests.of(snapshot.status, now), keep=True)
+        for note in self._requests.of(snapshot.status, now):
+            self._tell([note], keep=True)
+            if note.kind == "request_ended":
+                self._board.timelines.ended(note.fields)
         self._metrics.lost_lines(self._journal.dropped)
         is_busy = bool(view.reassignments) and view.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
