@@ -145,7 +145,7 @@ def test_names_leave_the_unit_out() -> None:
 def test_every_password_is_a_secret() -> None:
     """No setting that holds a password or credential is shown or given as an option."""
     for name, about in Settings.model_fields.items():
-        assert is_secret(about) == name.endswith(("password", "credential"))
+        assert is_secret(about) == name.endswith(("password", "credential", "token"))
 
 
 def test_every_setting_is_described() -> None:

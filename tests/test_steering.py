@@ -50,6 +50,11 @@ class FakeOperator:
         }
         return {**read, "request_0000000003": None}
 
+    def cancelled(self) -> tuple[frozenset[RequestId], str]:
+        """Return what is cancelled, and by whom."""
+        assert self.cancellation is not None
+        return self.cancellation.requests, self.cancellation.requested_by
+
     def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
         """Change them."""
         self.pauses = change(self.pauses)
@@ -91,23 +96,19 @@ def test_everything_is_paused_and_resumed() -> None:
     page.pause(NAME)
     assert operator.pauses.everything == Pause(by=BY, since_ms=77)
     page.resume(None)
-    assert operator.pauses.everything is None
-    assert operator.pauses.requests.keys() == {NAME}
+    assert operator.pauses == Pauses(requests={NAME: Pause(by=BY, since_ms=77)})
 
 
 def test_request_is_cancelled_or_everything() -> None:
     """One cancellation at a time."""
     operator = FakeOperator()
     steering(operator).cancel(NAME)
-    assert operator.cancellation is not None
-    assert operator.cancellation.requests == {NAME}
-    assert operator.cancellation.requested_by == BY
+    assert operator.cancelled() == (frozenset({NAME}), BY)
     with pytest.raises(ReassignmentConflictError, match="is being carried out"):
         steering(operator).cancel(None)
     operator.cancellation = None
     steering(operator).cancel(None)
-    assert operator.cancellation is not None
-    assert operator.cancellation.is_everything
+    assert operator.cancelled() == (frozenset(), BY)
 
 
 def test_unknown_request_is_refused() -> None:

@@ -29,7 +29,7 @@ from tests.telemetry.builders import FixedClock, a_view
 ANYWHERE = HttpAddress("127.0.0.1", 0)
 
 
-TOKEN = "correct horse battery staple"
+TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
 
 
 class Steered:

@@ -63,7 +63,7 @@ def test_kinds_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("record_type", JOURNALED, ids=lambda r: r.__name__)
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_record_is_in_the_schema(record_type: type[Record], data: st.DataObject) -> None:
     """A record that is added must be documented too, with its fields as they are written."""
