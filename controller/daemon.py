@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -34,17 +34,22 @@ from controller.errors import NativeRefusedError, Verdict
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
-from controller.reactor.ports import Inbox
+from controller.reactor.ports import Clock, Inbox
+from controller.releases import installed_version
 from controller.settings import Engine, Settings
+from controller.steering import PageSteering
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
-from controller.telemetry.http import HttpServer, Pages
+from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
 from controller.telemetry.observer import TelemetryObserver
+from controller.telemetry.pages import Pages
+from controller.telemetry.steering import Desk
 from controller.zk.leadership import Leadership
+from controller.zk.pings import Pings
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
 
@@ -132,38 +137,37 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     """Build everything, start what has to run, and undo it in the reverse order."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
-    metrics, health = Metrics(), Health(clock=clock)
-    journal = Journal(settings.journal_dir)
-    journal.start()
-    stack.callback(journal.close)
-    board = StatusBoard(
-        clock=clock, wall=_utc_now, engine="native", stalled_after_s=settings.stalled_after_s
-    )
-    http = HttpServer(settings.http, Pages(metrics=metrics, board=board, health=health))
-    stack.callback(http.close)
-    http.start()
+    parts = _telemetry(settings, stack, clock, log)
+    metrics, health = parts.metrics, parts.health
     stopping = _Signals()
     session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
     health.watch_session(lambda: _state_of(session))
-    log.info("starting", zookeeper=settings.zookeeper, http=str(http.address), engine="native")
+    http = str(parts.http.address)
+    log.info("starting", zookeeper=settings.zookeeper, http=http, engine="native")
+    _announce(settings, metrics, parts.journal, engine="native")
 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
-    leadership = Leadership(session, inbox, http=str(http.address))
+
+    leadership = Leadership(session, inbox, http=http)
     store = ZkStore(
         session,
         inbox,
         controller_id=BrokerId(settings.controller_id),
         now_ms=_now_ms,
         leadership=leadership,
+        latency=metrics.zookeeper_took,
     )
+    pings = Pings(session, metrics.zookeeper_took)
     # Waiting for ZooKeeper is not being stuck: alive, though not ready.
     health.watch_loop(clock.now)
     session.start(within_s=CONNECT_S)
     stack.callback(session.stop)
     stack.callback(store.stop)
     stack.callback(leadership.stop)
+    pings.start()
+    stack.callback(pings.stop)
 
     security, listeners = security_of(settings), listeners_of(settings)
     channels = BrokerChannels(
@@ -182,8 +186,8 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     observer = TelemetryObserver(
         log=log,
         metrics=metrics,
-        journal=journal,
-        board=board,
+        journal=parts.journal,
+        board=parts.board,
         clock=clock,
         wall=_utc_now,
         arrivals=arrivals,
@@ -205,8 +209,9 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         yield "broker channels", channels.is_alive
         yield "topic settings", configs.is_alive
         yield "sizes", sizes.is_alive
-        yield "journal", journal.is_alive
-        yield "http", http.is_alive
+        yield "journal", parts.journal.is_alive
+        yield "zookeeper pings", pings.is_alive
+        yield "http", parts.http.is_alive
 
     def on_error(error: BaseException, verdict: Verdict) -> None:
         log.error("loop_error", verdict=verdict.value, error=str(error), exc_info=error)
@@ -224,6 +229,63 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     stopping.hand_over(host)
     leadership.start()
     return host
+
+
+class _Telemetry(NamedTuple):
+    """What tells of the work, and where."""
+
+    metrics: Metrics
+    health: Health
+    journal: Journal
+    board: StatusBoard
+    http: HttpServer
+
+
+def _telemetry(
+    settings: Settings, stack: ExitStack, clock: Clock, log: structlog.stdlib.BoundLogger
+) -> _Telemetry:
+    """Build and start what can answer before anything is known of the cluster."""
+    metrics, health = Metrics(), Health(clock=clock)
+    journal = Journal(settings.journal_dir)
+    journal.start()
+    stack.callback(journal.close)
+    board = StatusBoard(
+        clock=clock, wall=_utc_now, engine="native", stalled_after_s=settings.stalled_after_s
+    )
+    desk = _desk(settings, clock, log, journal)
+    pages = Pages(metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk)
+    http = HttpServer(settings.http, pages)
+    stack.callback(http.close)
+    http.start()
+    return _Telemetry(metrics, health, journal, board, http)
+
+
+def _desk(
+    settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger, journal: Journal
+) -> Desk | None:
+    """Return what takes the status page's forms, if a token is configured."""
+    if settings.http_token is None:
+        return None
+
+    def told(action: str, request: str, client: str, result: str) -> None:
+        fields = {"action": action, "request": request or None, "client": client, "result": result}
+        log.info("steered", **fields)
+        journal.append(_utc_now(), "steered", fields)
+
+    return Desk(settings.http_token.get_secret_value(), PageSteering(settings), clock, told)
+
+
+def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:
+    """Say in the metrics and the journal what runs here."""
+    version = installed_version()
+    metrics.build.info({"version": version, "engine": engine})
+    started = {
+        "version": version,
+        "engine": engine,
+        "controller_id": settings.controller_id,
+        "zookeeper": settings.zookeeper,
+    }
+    journal.append(_utc_now(), "daemon_started", started)
 
 
 def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:

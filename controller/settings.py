@@ -31,6 +31,7 @@ from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinI
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 PORT_MAX: Final = 65535
+TOKEN_MIN: Final = 16
 
 
 class Engine(StrEnum):
@@ -124,6 +125,12 @@ def _connect_string(text: str) -> str:
     if slash and not _CHROOT.fullmatch(slash + chroot.rstrip("/")) and chroot.strip("/"):
         raise ValueError("the chroot must be a ZooKeeper path such as /kafka")
     return text.strip().rstrip("/")
+
+
+def _long_enough(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and len(token.get_secret_value()) < TOKEN_MIN:
+        raise ValueError(f"must have at least {TOKEN_MIN} characters")
+    return token
 
 
 def _step_size(value: object) -> object:
@@ -238,6 +245,9 @@ class Settings(BaseSettings):
     size_refresh_s: Seconds = Field(
         60.0, description="How often brokers are asked for the sizes of the partitions in work."
     )
+    copy_refresh_s: Seconds = Field(
+        10.0, description="How often brokers are asked how much of the running copies they hold."
+    )
     max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Bytes being copied at once, as far as sizes are known; no limit without."
     )
@@ -297,6 +307,11 @@ class Settings(BaseSettings):
         description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
         "one.",
     )
+    http_token: Annotated[SecretStr | None, AfterValidator(_long_enough)] = Field(
+        None,
+        description="With it the status page can pause, resume and cancel, for whoever types it "
+        f"there; at least {TOKEN_MIN} characters. Without it the page only shows.",
+    )
     journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
     log_format: LogFormat = Field(LogFormat.JSON, description="json or console.")
     log_level: LogLevel = Field(LogLevel.INFO, description="debug, info, warning or error.")
@@ -350,6 +365,7 @@ class Settings(BaseSettings):
             slow_answer_s=self.slow_answer_s,
             under_min_isr=self.under_min_isr,
             size_refresh_s=self.size_refresh_s,
+            copy_refresh_s=self.copy_refresh_s,
             max_bytes_in_flight=self.max_bytes_in_flight,
             max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
             order=self.order,

@@ -145,7 +145,7 @@ def test_names_leave_the_unit_out() -> None:
 def test_every_password_is_a_secret() -> None:
     """No setting that holds a password or credential is shown or given as an option."""
     for name, about in Settings.model_fields.items():
-        assert is_secret(about) == name.endswith(("password", "credential"))
+        assert is_secret(about) == name.endswith(("password", "credential", "token"))
 
 
 def test_every_setting_is_described() -> None:
@@ -153,3 +153,10 @@ def test_every_setting_is_described() -> None:
     for name, about in Settings.model_fields.items():
         assert about.description, name
         assert about.description.endswith("."), name
+
+
+def test_token_that_could_be_guessed_is_refused() -> None:
+    """The message names the setting, and not what was given."""
+    with pytest.raises(PlanInvalidError) as caught:
+        load_settings({"zookeeper": "zk:2181"}, environ={"REASSIGNER_HTTP_TOKEN": "sesame"})
+    assert str(caught.value) == "REASSIGNER_HTTP_TOKEN: must have at least 16 characters"

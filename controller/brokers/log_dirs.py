@@ -32,6 +32,8 @@ VERSION: Final = 1
 """Later ones add what is not needed here; brokers up to 4.0 understand it."""
 NAMED_MAX: Final = 1_000
 """Partitions that are named in a question."""
+DETAILED_MAX: Final = 20_000
+"""Partitions whose every replica is told, not the largest alone."""
 AT_ONCE: Final = 8
 """Brokers asked at the same time."""
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
@@ -46,6 +48,7 @@ class _Round:
     asking: int = 0
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[BrokerId, str] = field(default_factory=dict)
+    replicas: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
 
 
 class DescribedLogDirs:
@@ -129,15 +132,18 @@ class DescribedLogDirs:
                 current.errors[broker.id] = str(error)
                 self._close(broker.id)
                 continue
+            is_detailed = len(current.wanted) <= DETAILED_MAX
             for partition, size in told.items():
                 current.sizes[partition] = max(size, current.sizes.get(partition, 0))
+                if is_detailed:
+                    current.replicas.setdefault(partition, {})[broker.id] = size
         current.asking -= 1
         if not current.asking:
             self._end(current)
 
     def _end(self, current: _Round) -> None:
         self._round = None
-        self._inbox.put(SizesRead(current.sizes, current.errors))
+        self._inbox.put(SizesRead(current.sizes, current.errors, current.replicas))
         if self._asked:
             self._begin()
 

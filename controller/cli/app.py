@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -29,8 +28,7 @@ from controller.cli.surroundings import Surroundings
 from controller.cli.verbs import DryRunOption, HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
 from controller.errors import ControllerError, PlanInvalidError
-
-DISTRIBUTION: Final = "kafka-reassigner"
+from controller.releases import DISTRIBUTION, installed_version
 
 
 class OneLineGroup(TyperGroup):
@@ -224,14 +222,6 @@ class DaemonVerbs(Verbs):
             snapshot = take_snapshot(self._around, inspector, settings)
             mending = inspector if fix else None
             raise typer.Exit(diagnose(snapshot, mending, dry_run=dry_run, as_json=as_json))
-
-
-def installed_version() -> str:
-    """Return the version of the installed distribution."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def main() -> NoReturn:

@@ -12,7 +12,6 @@ a new replica lives.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -75,17 +74,15 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     return cancellation.is_everything or submission.request in cancellation.requests
 
 
-def follow_cancellation(
-    view: ClusterView, now: Instant, starting: Collection[TopicPartition] = ()
-) -> Decision:
-    """Return what a cancellation wants next; ``starting`` changes in this very turn."""
+def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
+    """Return what a cancellation wants next."""
     cancellation = view.cancellation
     if cancellation is None or not view.history_read:
         return Decision()
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))
     if not _is_chosen(view, cancellation):
-        return _choose(view, cancellation, starting)
+        return _choose(view, cancellation)
     if _is_under_way(view, cancellation):
         return Decision()
     return Decision((_ended(view, cancellation, now),))
@@ -100,9 +97,7 @@ def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
 # --- choosing ----------------------------------------------------------------------------------
 
 
-def _choose(
-    view: ClusterView, cancellation: Cancellation, starting: Collection[TopicPartition]
-) -> Decision:
+def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
     """Turn round the next of what is selected; with nothing left, record that all is chosen."""
     changes: list[Change] = []
     is_complete = True
@@ -111,7 +106,7 @@ def _choose(
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment):
             continue
-        turned = _turn(view, cancellation, partition, reassignment, starting)
+        turned = _turn(view, cancellation, partition, reassignment)
         if turned is None:
             is_complete = False
         elif turned.records:
@@ -175,7 +170,6 @@ def _turn(  # noqa: PLR0911 - one return per case
     cancellation: Cancellation,
     partition: TopicPartition,
     reassignment: Reassignment,
-    starting: Collection[TopicPartition],
 ) -> Change | None:
     """Turn one reassignment round; None where that cannot be judged yet, empty where it is done."""
     known = view.requests.get(cancellation.request)
@@ -187,8 +181,7 @@ def _turn(  # noqa: PLR0911 - one return per case
     goal = reassignment.goal
     if goal.original is None:
         return _skip(cancellation, partition, "nobody knows where it was before")
-    is_idle = not reassignment.in_flight and partition not in starting
-    if is_idle and assignment == PartitionAssignment(goal.original):
+    if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
         return _never(view, cancellation, partition, goal)
     state = view.states.get(partition)
     if state is None:

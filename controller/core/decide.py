@@ -45,6 +45,8 @@ from controller.core.records import (
     BlockedRecord,
     Change,
     Decision,
+    GoalEndedRecord,
+    GoalRecord,
     LegacyEntryRecord,
     PassedOverRecord,
     RefusalRecord,
@@ -95,7 +97,9 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
 
 def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     """Everything a controller does; the order of effects matters: brokers before partitions."""
-    partitions = _partitions(view, due, now)
+    cancelled = _cancelled(view, due, now)
+    turned = _turned(cancelled)
+    partitions = _partitions(view, due, now, turned)
     parts = [
         channels(view, due),
         seed(view, due, now),
@@ -105,10 +109,10 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         ask_for_unwell(view, due, now, topics_in_question(view, due)),
         follow_watches(view, due),
     ]
-    starting = {c.partition for c in partitions.changes if c.partition is not None}
     if due.plan:
-        parts.append(follow_plan(view, due, now, starting))
-    parts += _asked(view, due, now, starting)
+        starting = {c.partition for c in partitions.changes if c.partition is not None}
+        parts.append(follow_plan(view, due, now, starting | turned))
+    parts += [cancelled, *_asked(view, due, now)]
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         parts.append(adopt_foreign(view))
     if due.elections:
@@ -132,13 +136,9 @@ def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     return parts
 
 
-def _asked(
-    view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
-) -> list[Decision]:
-    """What operators ask for: cancellations first, then requests, then the queue."""
+def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    """What operators ask for besides: requests, then the queue."""
     parts = []
-    if due.cancel or due.plan or due.claimed or due.capacity:
-        parts.append(follow_cancellation(view, now, starting))
     if due.submissions or due.claimed:
         parts.append(accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
@@ -148,6 +148,28 @@ def _asked(
     if due.order or due.claimed:
         parts.append(put_in_order(view))
     return parts
+
+
+def _cancelled(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """Cancellations go before everything else that is asked for, and before any step."""
+    if due.cancel or due.plan or due.claimed or due.capacity:
+        return follow_cancellation(view, now)
+    return Decision()
+
+
+def _turned(cancelled: Decision) -> set[TopicPartition]:
+    """
+    Return the partitions that a cancellation ends or turns round in this turn.
+
+    No step of theirs is taken in the same turn: it would be decided on what they were, and a record
+    that goes while its first step is written leaves a step that nobody ends.
+    """
+    return {
+        change.partition
+        for change in cancelled.changes
+        if change.partition is not None
+        and any(isinstance(r, GoalRecord | GoalEndedRecord) for r in change.records)
+    }
 
 
 def _deadlines(view: ClusterView, now: Instant) -> Decision:
@@ -169,7 +191,9 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
     return Decision(effects=tuple(effects))
 
 
-def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
+def _partitions(
+    view: ClusterView, due: Due, now: Instant, turned: Collection[TopicPartition]
+) -> Decision:
     """Repair first, then advance; then give free slots to what waits."""
     budget = Budget(view, now, hold_of(view), health_gate(view))
     changes: list[Change] = []
@@ -180,23 +204,31 @@ def _partitions(view: ClusterView, due: Due, now: Instant) -> Decision:
             gone = repair(view, partition, due.bounced)
         if gone is not None:
             changes.append(gone)
-        elif partition in view.reassignments:
+        elif partition in view.reassignments and partition not in turned:
             changes += _step(view, partition, now, budget)
-    waiting = _waiting(view, due, now, budget) if due.capacity or due.claimed else Decision()
+    waiting = Decision()
+    if due.capacity or due.claimed:
+        waiting = _waiting(view, due, now, budget, turned)
     again: tuple[Effect, ...] = ()
     if budget.refused_leader_moves:
         again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
-def _waiting(view: ClusterView, due: Due, now: Instant, budget: Budget) -> Decision:
+def _waiting(
+    view: ClusterView,
+    due: Due,
+    now: Instant,
+    budget: Budget,
+    turned: Collection[TopicPartition],
+) -> Decision:
     """Give free slots to what waits; where very much does, a part of it at a time."""
     changes: list[Change] = []
     passed: list[TopicPartition] = []
     for partition in islice(_in_line(view, now), SCAN_MAX):
         if not budget.has_slot:
             return Decision(tuple(changes))
-        if partition not in due.partitions:
+        if partition not in due.partitions and partition not in turned:
             changes += _step(view, partition, now, budget)
         passed.append(partition)
     if len(passed) < SCAN_MAX:

@@ -129,6 +129,8 @@ class MeasureSizes:
     """Ask brokers how large these partitions are: ``SizesRead`` follows as they answer."""
 
     partitions: tuple[TopicPartition, ...]
+    copies: bool = False
+    """Whether it is for how far copies are, not for the sizes of all."""
 
 
 @dataclass(frozen=True, slots=True)

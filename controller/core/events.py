@@ -237,6 +237,8 @@ class SizesRead:
     sizes: Mapping[TopicPartition, int]
     errors: Mapping[BrokerId, str] = field(default_factory=dict)
     """Brokers that did not tell, and why."""
+    replicas: Mapping[TopicPartition, Mapping[BrokerId, int]] = field(default_factory=dict)
+    """Bytes of each replica, by who holds it; left out where very many were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class Options:
     slow_answer_s: float = 5.0
     """A broker that takes longer to answer a request of the controller is under strain."""
     size_refresh_s: float = 60.0
+    copy_refresh_s: float = 10.0
     stop_replica_timeout_s: float = 60.0
     config_refresh_s: float = 60.0
     preferred_election: bool = True

@@ -1,7 +1,8 @@
 """
 When the sizes of the partitions in work are asked for, and what two sizes in a row tell.
 
-New reassignments soon, all of them from time to time. A size that is not known is never waited for.
+New reassignments soon, all of them from time to time, and those being copied more often: what their
+new replicas hold is how far they are. A size that is not known is never waited for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.agendas import Due
-from controller.core.effects import MeasureSizes, SetTimer
+from controller.core.effects import Effect, MeasureSizes, SetTimer
 from controller.core.events import SizesRead
 from controller.core.leases import FOLLOWER_RATE, LEADER_RATE, EntityConfig, broker_entity
 from controller.core.model import BrokerId, Instant, TopicPartition
@@ -34,11 +35,23 @@ def follow_sizes(view: ClusterView, due: Due, now: Instant) -> Decision:
     if now >= view.measure_at:
         effect = MeasureSizes(tuple(view.reassignments))
         return Decision(effects=(effect, SetTimer(SIZES_TIMER, refresh)))
+    effects: list[Effect] = []
+    copying = _copying(view) if now >= view.copies_at else ()
+    if copying:
+        effects.append(MeasureSizes(copying, copies=True))
     if view.unmeasured and now >= soon:
-        effect = MeasureSizes(tuple(view.unmeasured))
-        return Decision(effects=(effect, SetTimer(SIZES_TIMER, view.measure_at)))
-    at = min(soon, view.measure_at) if view.unmeasured else view.measure_at
-    return Decision(effects=(SetTimer(SIZES_TIMER, at),))
+        effects.append(MeasureSizes(tuple(view.unmeasured)))
+    at = min(soon, view.measure_at) if view.unmeasured and now < soon else view.measure_at
+    later = Instant(now + view.options.copy_refresh_s)
+    at = min(at, view.copies_at if now < view.copies_at else later)
+    return Decision(effects=(*effects, SetTimer(SIZES_TIMER, at)))
+
+
+def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
+    """Return the partitions whose step in flight copies something."""
+    if not view.in_flight:
+        return ()
+    return tuple(p for p, r in view.reassignments.items() if r.load is not None and r.load.incoming)
 
 
 # --- what is folded into the view --------------------------------------------------------------
@@ -55,8 +68,12 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 
 def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
     """Note that sizes were asked for."""
+    if effect.copies:
+        view.copies_at = Instant(now + view.options.copy_refresh_s)
+        return
     if now >= view.measure_at:
         view.measure_at = Instant(now + view.options.size_refresh_s)
+        view.copies_at = Instant(now + view.options.copy_refresh_s)
     for partition in effect.partitions:
         view.unmeasured.pop(partition, None)
 
@@ -66,15 +83,17 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
     for partition in [p for p in view.sizes if p not in view.reassignments]:
         forget_size(view, partition)
     for partition, size in event.sizes.items():
-        if partition not in view.reassignments:
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None:
             continue
+        if not reassignment.in_flight:
+            view.due.order = True
         view.sizes[partition] = size
         at, before = view.measured.setdefault(partition, (now, size))
         if now - at >= GROWTH_AFTER_S:
             # Less than before: retention or compaction took more than producers sent.
             view.growth[partition] = max(0, size - before) / (now - at)
             view.measured[partition] = (now, size)
-    view.due.order = True
 
 
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:

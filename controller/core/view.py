@@ -219,6 +219,8 @@ class ClusterView:
     unmeasured_since: Instant = START
     measure_at: Instant = START
     """When all sizes are to be asked for again."""
+    copies_at: Instant = START
+    """When those of the partitions being copied are."""
     shrunk: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions we do not move whose ISR is smaller than their replica set."""
     under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)

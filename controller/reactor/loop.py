@@ -219,6 +219,7 @@ class Reactor:
                 self._store.read(Znode.PREFERRED_ELECTION)
             case TimerFired(name=name) if name == RETRY_TIMER:
                 self.view.due.add(self._refused)
+                self.view.due.plan = self.view.due.queue = True
                 self._refused.clear()
                 reread_stale(self._store, self.view)
             case _:
@@ -305,11 +306,12 @@ class Reactor:
         if not guilty:
             guilty = tuple(batch.changes)
         refused = {id(c) for c in guilty}
-        if path == paths.LEGACY_PLAN and self.view.legacy is not None:
-            self.view.legacy.stale = True
-        if path == paths.QUEUE and self.view.queue is not None:
-            self.view.queue.stale = True
         is_race = result.error in RACES
+        # Refused for another reason it is still as we know it: it will not be read again.
+        if is_race and path == paths.LEGACY_PLAN and self.view.legacy is not None:
+            self.view.legacy.stale = True
+        if is_race and path == paths.QUEUE and self.view.queue is not None:
+            self.view.queue.stale = True
         if not is_race:
             # Trying again at once would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))

@@ -8,11 +8,12 @@ server's threads from what it published.
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
-from controller.telemetry.http import HttpServer, Pages
+from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
 from controller.telemetry.observer import TelemetryObserver
+from controller.telemetry.pages import Pages
 
 __all__ = [
     "Health",

@@ -27,6 +27,10 @@ class TimedInbox:
         self._arrived[id(event)] = self._clock.now()
         self._inner.put(event)
 
+    def __len__(self) -> int:
+        """Return how many events wait; from any thread."""
+        return len(self._arrived)
+
     def taken(self, event: Event) -> Instant | None:
         """Return when the event arrived; None for one the loop made itself."""
         return self._arrived.pop(id(event), None)

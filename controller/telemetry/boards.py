@@ -4,8 +4,8 @@ The notice board between the loop and everybody else: the newest snapshot, repla
 The loop publishes at most a few times per second, and less often where the view is so large that
 making the snapshot takes long. Readers on other threads take the reference that is there.
 
-A snapshot names few of many partitions; about a single one a reader asks, and the loop answers the
-next time it looks at the board.
+A snapshot names few of many partitions; about a single one, or a page of them, a reader asks, and
+the loop answers the next time it looks at the board.
 """
 
 from __future__ import annotations
@@ -17,15 +17,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
-from controller.telemetry.counts import ClusterCounts, WorkCounts, cluster_counts, work_counts
+from controller.telemetry.copies import Copies
+from controller.telemetry.counts import (
+    ClusterCounts,
+    Role,
+    WorkCounts,
+    cluster_counts,
+    role_of,
+    work_counts,
+)
 from controller.telemetry.explanations import explanation_of
+from controller.telemetry.listings import Filter, listing_of
+from controller.telemetry.progress import ProgressBook
 from controller.telemetry.status import Clocks, status_of
 from controller.telemetry.strains import Strain, strain_of
+from controller.telemetry.timelines import Timelines
+from controller.telemetry.volumes import volumes_of
 
 INTERVAL_S: Final = 0.2
+VOLUMES_INTERVAL_S: Final = 1.0
 CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster is the longest part and the least urgent."""
 SHARE: Final = 0.05
@@ -33,7 +46,9 @@ SHARE: Final = 0.05
 QUESTIONS_MAX: Final = 64
 """Questions that may wait; beyond, the oldest is forgotten and its asker gives up in time."""
 
-Question = tuple[TopicPartition, Future[Mapping[str, Any]]]
+Document = Mapping[str, Any]
+Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
+"""What is to be made of the view on the loop's thread, and who waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +60,10 @@ class Snapshot:
     cluster: ClusterCounts | None
     """None while we are not the controller."""
     strain: Strain = field(default_factory=Strain)
+    role: Role = field(default_factory=Role)
+    received: Mapping[BrokerId, int] = field(default_factory=dict)
+    """Bytes of copies that came to each broker since the daemon began."""
+    served: Mapping[BrokerId, int] = field(default_factory=dict)
 
 
 class StatusBoard:
@@ -80,6 +99,13 @@ class StatusBoard:
         self._next_count_at = Instant(float("-inf"))
         self._cluster: ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
+        self._next_volumes_at = Instant(float("-inf"))
+        self.copies = Copies()
+        """What is being copied: told by the observer."""
+        self.book = ProgressBook()
+        """Bytes, rates and estimates."""
+        self.timelines = Timelines()
+        """What partitions went through: told by the observer."""
 
     @property
     def latest(self) -> Snapshot | None:
@@ -104,29 +130,57 @@ class StatusBoard:
             return None
         clocks = Clocks(started, self._wall())
         self._count(view, started)
+        self._measure(view, started, at_once=at_once)
         work = work_counts(view, started, self._stalled_after_s)
-        status = status_of(view, clocks, work, engine=self._engine)
+        status = status_of(view, clocks, work, engine=self._engine, book=self.book)
         strain = strain_of(view, work.in_flight)
-        snapshot = Snapshot({**status, "strain": strain.as_status()}, work, self._cluster, strain)
+        snapshot = Snapshot(
+            status={**status, "strain": strain.as_status()},
+            work=work,
+            cluster=self._cluster,
+            strain=strain,
+            role=role_of(view, started),
+            received={b: t.received for b, t in self.book.traffic.items()},
+            served={b: t.served for b, t in self.book.traffic.items()},
+        )
         self._latest = snapshot
         ended = self._clock.now()
         self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))
         return snapshot
 
-    def ask(self, partition: TopicPartition) -> Future[Mapping[str, Any]]:
+    def ask(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
-        future: Future[Mapping[str, Any]] = Future()
-        self._questions.append((partition, future))
+        return self._ask(
+            lambda view, clocks: explanation_of(
+                view, partition, clocks, stalled_after_s=self._stalled_after_s
+            )
+        )
+
+    def ask_partitions(self, wanted: Filter) -> Future[Document]:
+        """Ask the loop for a page of the partitions; safe from any thread."""
+        return self._ask(
+            lambda view, clocks: listing_of(
+                view, wanted, clocks, stalled_after_s=self._stalled_after_s
+            )
+        )
+
+    def _ask(self, answer: Callable[[ClusterView, Clocks], Document]) -> Future[Document]:
+        future: Future[Document] = Future()
+        self._questions.append((answer, future))
         return future
 
     def _answer(self, view: ClusterView, now: Instant) -> None:
         while self._questions:
-            partition, future = self._questions.popleft()
+            answer, future = self._questions.popleft()
             if future.set_running_or_notify_cancel():
-                clocks = Clocks(now, self._wall())
-                future.set_result(
-                    explanation_of(view, partition, clocks, stalled_after_s=self._stalled_after_s)
-                )
+                future.set_result(answer(view, Clocks(now, self._wall())))
+
+    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> None:
+        if now < self._next_volumes_at and not at_once:
+            return
+        self.book.note(view, volumes_of(view, self.copies.partial()), now)
+        ended = self._clock.now()
+        self._next_volumes_at = Instant(ended + max(VOLUMES_INTERVAL_S, (ended - now) / SHARE))
 
     def _count(self, view: ClusterView, now: Instant) -> None:
         if view.tenure is None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core.acceptance import legacy_request_id
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
-from controller.core.phases import LABELS, Ended, Pending, Phase
+from controller.core.phases import LABELS, Ended, Pending, Phase, Syncing
 from controller.core.view import ClusterView
 from controller.core.waits import IN_TURN, Waits, since_of
 from controller.core.works import Reassignment
@@ -71,6 +71,40 @@ class ClusterCounts:
     partitions: int
     offline_partitions: int
     preferred_replica_imbalance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What we are, what we hold, and what is left over."""
+
+    tenure_s: float = 0.0
+    """How long we have been the controller; 0 while we are not."""
+    brokers: int = 0
+    orphans: int = 0
+    throttle: int = 0
+    """Bytes per second and broker an operator turned for everything; 0: none."""
+    oldest_isr_wait_s: float = 0.0
+    """How long the oldest copy in flight has been awaited in its ISR."""
+    paused: bool = False
+    disabled: bool = False
+
+
+def role_of(view: ClusterView, now: Instant) -> Role:
+    """Return what is the case; looks at what is in flight only if something is."""
+    syncing = (
+        (r.phase_since for r in view.reassignments.values() if isinstance(r.phase, Syncing))
+        if view.in_flight
+        else ()
+    )
+    return Role(
+        tenure_s=0.0 if view.tenure is None else now - view.tenure.since,
+        brokers=len(view.brokers),
+        orphans=len(view.orphans),
+        throttle=view.controls.throttle or 0,
+        oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
+        paused=view.controls.pauses.everything is not None,
+        disabled=bool(view.kill_switch),
+    )
 
 
 def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> WorkCounts:

@@ -1,153 +1,39 @@
 """
-The HTTP server: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``, ``/explain``, and ``/``.
+The HTTP server, on threads of its own; what it answers is ``pages``.
 
-Read only, bounded in connections and time, and without a word about its insides: what fails is
-logged here and answered with a plain status. It reads the newest snapshot, and has the loop asked
-about a single partition; it never touches the view.
+Bounded in connections and time, and without a word about its insides: what fails is logged here and
+answered with a plain status.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import structlog
 
 from controller.errors import PlanInvalidError
 from controller.settings import HttpAddress
-from controller.telemetry.boards import StatusBoard
-from controller.telemetry.health import Health
-from controller.telemetry.metrics import Metrics
-from controller.telemetry.page import render_page
-from controller.znodes.paths import parse_topic_partition
+from controller.telemetry.pages import READ_ONLY, Answer, Pages, is_number, text
+from controller.telemetry.steering import BODY_MAX
 
 IDLE_S: Final = 10.0
 """A connection that says nothing for so long is closed."""
 CONNECTIONS_MAX: Final = 32
-ANSWER_WITHIN_S: Final = 3.0
-"""The loop looks at the board at least once a second, unless a turn takes longer."""
-_STARTING: Final = "the daemon is starting"
-_ASKED_HOW: Final = "ask for /explain?partition=TOPIC-NUMBER"
-METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a path answers."""
-
-    status: HTTPStatus
-    content_type: str
-    body: bytes
-
-
-def text(status: HTTPStatus, words: str) -> Answer:
-    """Return a plain answer."""
-    return Answer(status, "text/plain; charset=utf-8", f"{words}\n".encode())
-
-
-class Pages:
-    """The answer of each path; knows nothing of sockets."""
-
-    def __init__(self, *, metrics: Metrics, board: StatusBoard, health: Health) -> None:
-        """Answer from these."""
-        self._metrics = metrics
-        self._board = board
-        self._health = health
-        self._paths: Mapping[str, Callable[[], Answer]] = {
-            "/": self.page,
-            "/status": self.status,
-            "/explain": lambda: text(HTTPStatus.BAD_REQUEST, _ASKED_HOW),
-            "/metrics": self.metrics,
-            "/healthz": self.healthz,
-            "/readyz": self.readyz,
-        }
-
-    def answer(self, path: str) -> Answer:
-        """Return the answer of a path, whatever follows its question mark."""
-        name, _, query = path.partition("?")
-        if name == "/explain" and query:
-            return self.explain(query)
-        found = self._paths.get(name)
-        if found is None:
-            return text(HTTPStatus.NOT_FOUND, f"not found; there are {' '.join(self._paths)}")
-        return found()
-
-    def explain(self, query: str) -> Answer:
-        """What the daemon knows of one partition."""
-        named = parse_qs(query).get("partition", [""])[0]
-        partition = parse_topic_partition(named)
-        if partition is None:
-            return text(HTTPStatus.BAD_REQUEST, _ASKED_HOW)
-        if self._board.latest is None:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
-        try:
-            document = self._board.ask(partition).result(ANSWER_WITHIN_S)
-        except TimeoutError:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, "the loop is busy; ask again")
-        return _json(document)
-
-    def healthz(self) -> Answer:
-        """Whether the process is alive."""
-        return _probe(self._health.why_dead())
-
-    def readyz(self) -> Answer:
-        """Whether it could do its work."""
-        return _probe(self._why_unready())
-
-    def metrics(self) -> Answer:
-        """Prometheus' text format."""
-        self._metrics.session_is(self._health.session)
-        return Answer(HTTPStatus.OK, METRICS_TYPE, self._metrics.exposition())
-
-    def status(self) -> Answer:
-        """The status document."""
-        document = self._document()
-        if document is None:
-            return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
-        return _json(document)
-
-    def page(self) -> Answer:
-        """The same for people."""
-        body = render_page(self._document()).encode()
-        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", body)
-
-    def _why_unready(self) -> str | None:
-        """Before its first turn a daemon has nothing to show, whatever its session says."""
-        reason = self._health.why_unready()
-        if reason is None and self._board.latest is None:
-            return _STARTING
-        return reason
-
-    def _document(self) -> Mapping[str, Any] | None:
-        snapshot = self._board.latest
-        if snapshot is None:
-            return None
-        unready = self._why_unready()
-        return {
-            **snapshot.status,
-            "ready": unready is None,
-            "unready_because": unready,
-            "zookeeper": self._health.session.value,
-        }
-
-
-def _json(document: Mapping[str, Any]) -> Answer:
-    body = json.dumps(document, indent=1).encode()
-    return Answer(HTTPStatus.OK, "application/json", body + b"\n")
-
-
-def _probe(reason: str | None) -> Answer:
-    if reason is None:
-        return text(HTTPStatus.OK, "ok")
-    return text(HTTPStatus.SERVICE_UNAVAILABLE, reason)
+SECURITY: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+}
+"""Nothing but what the page itself holds may run, load, or be sent to."""
 
 
 class HttpServer:
@@ -247,18 +133,35 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer without a body."""
         self._send(self.server.pages.answer(self.path))
 
+    def do_POST(self) -> None:
+        """Take a form, if there is anything to change."""
+        self.close_connection = True
+        if not self.server.pages.takes_forms:
+            self._refuse()
+            return
+        length = self.headers.get("Content-Length", "")
+        if not is_number(length) or int(length) > BODY_MAX:
+            self._send(text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_MAX} bytes"))
+            return
+        body = self.rfile.read(int(length))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        client = str(self.client_address[0])
+        self._send(self.server.pages.post(self.path, headers, body, client))
+
     def _refuse(self) -> None:
         self.close_connection = True
-        self._send(text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD"), Allow="GET, HEAD")
+        self._send(text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY), Allow="GET, HEAD")
 
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse  # noqa: N815 - as above
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse  # noqa: N815 - as above
 
     def _send(self, answer: Answer, **headers: str) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
+        if answer.location:
+            self.send_header("Location", answer.location)
+        for name, value in SECURITY.items():
+            self.send_header(name, value)
         for name, value in headers.items():
             self.send_header(name, value)
         if self.close_connection:

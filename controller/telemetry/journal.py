@@ -4,7 +4,7 @@ The journal: what was committed and what happened, as JSON Lines in rotating fil
 The loop only puts immutable values into a bounded queue; one thread encodes and writes them. A slow
 or full disk never holds up the loop: what does not fit is dropped, counted, and the count is
 written as soon as there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` and the fields
-of its kind.
+of its kind (``journal_kinds``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import threading
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
+from io import RawIOBase
 from pathlib import Path
 from typing import Final, TextIO
 
 import structlog
 
 from controller.errors import PlanInvalidError
+from controller.telemetry.journal_kinds import VERSION
 from controller.telemetry.plain import flat, iso, plain
 
 FILE_NAME: Final = "journal.jsonl"
@@ -48,7 +50,9 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     """Return one line, without its end; ``content`` is a mapping of fields or a record."""
     is_record = is_dataclass(content) and not isinstance(content, type)
     fields = flat(content) if is_record else plain(content)
-    document = {"v": 1, "at": iso(at), "kind": kind, **fields}
+    if "kind" in fields:  # a record's own; the line has one already
+        fields["kind_of"] = fields.pop("kind")
+    document = {"v": VERSION, "at": iso(at), "kind": kind, **fields}
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -97,13 +101,15 @@ class Journal:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(directory / LOCK_NAME)
-            self._file: TextIO = self._path.open("a", encoding="utf-8")
+            self._file: RawIOBase = self._path.open("ab", buffering=0)
         except BlockingIOError as error:
             why = "another reassigner writes its journal there; give each its own directory"
             raise PlanInvalidError(f"journal directory {directory}: {why}") from error
         except OSError as error:
             raise PlanInvalidError(f"journal directory {directory}: {error.strerror}") from error
         self._size = self._file.tell()
+        self._is_cut = False
+        """Whether the file ends within a line, because the disk was full."""
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
 
     def start(self) -> None:
@@ -176,13 +182,23 @@ class Journal:
     def _append(self, entries: list[Entry]) -> None:
         if self._file.closed:  # setting it aside failed
             self._file = self._reopened()
+        lines = bytearray()
         for entry in entries:
-            line = line_of(*entry) + "\n"
-            self._file.write(line)  # JSON is ASCII: as many bytes as characters
-            self._size += len(line)
-            if self._size >= self._file_bytes_max:
+            lines += f"{line_of(*entry)}\n".encode("ascii")
+            if self._size + len(lines) >= self._file_bytes_max:
+                self._put(lines)
+                lines.clear()
                 self._rotate()
-        self._file.flush()
+        self._put(lines)
+
+    def _put(self, lines: bytearray) -> None:
+        """Write lines; what is cut off by a full disk gets an end before the next line."""
+        left = memoryview(b"\n" + lines if self._is_cut and lines else bytes(lines))
+        while left:
+            written = self._file.write(left) or 0
+            self._size += written
+            self._is_cut = left[written - 1] != ord("\n") if written else self._is_cut
+            left = left[written:]
 
     def _rotate(self) -> None:
         """Set the file aside as ``journal.jsonl.1``, that one as ``.2``, and so on."""
@@ -194,9 +210,9 @@ class Journal:
         self._file = self._reopened()
         self._size = 0
 
-    def _reopened(self) -> TextIO:
+    def _reopened(self) -> RawIOBase:
         # With one file only there is nowhere to set it aside.
-        return self._path.open("w" if self._files_max == 1 else "a", encoding="utf-8")
+        return self._path.open("wb" if self._files_max == 1 else "ab", buffering=0)
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{FILE_NAME}.{number}")

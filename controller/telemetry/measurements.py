@@ -6,7 +6,7 @@ Reads events and changes, keeps only what a duration or a count in flight needs,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.core.answers import NONE, STALE_CONTROLLER_EPOCH
@@ -25,6 +25,7 @@ from controller.core.model import BrokerId
 from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phases import PhaseChange
 
@@ -53,6 +54,8 @@ _KINDS: Final = {
     UpdateMetadataAnswered: "update_metadata",
     StopReplicaAnswered: "stop_replica",
 }
+
+KIND_NAMES: Final = tuple(sorted(set(_KINDS.values())))
 
 
 def error_name(error: int) -> str:
@@ -91,6 +94,9 @@ class Measurements:
         match event:
             case ControllerClaimed(epoch=epoch):
                 metrics.claims.inc()
+                inherited = sum(r.inherited and r.in_flight for r in view.reassignments.values())
+                metrics.recoveries.inc(inherited > 0)
+                metrics.recovered.inc(inherited)
                 metrics.controller_epoch.set(epoch)
             case ClaimFailed():
                 metrics.claim_failures.inc()
@@ -107,23 +113,30 @@ class Measurements:
         self._forget_brokers(view)
 
     def _answered(self, event: Answer) -> None:
-        metrics, kind = self._metrics, kind_of(event)
-        metrics.requests_answered.labels(kind).inc()
-        metrics.effects_in_flight.labels(str(event.broker)).set(0)
+        metrics, kind, broker = self._metrics, kind_of(event), str(event.broker)
+        metrics.rpc_seconds.labels(broker, kind).observe(event.took_s)
+        metrics.effects_in_flight.labels(broker).set(0)
         if event.error:
-            metrics.request_errors.labels(kind, error_name(event.error)).inc()
+            metrics.rpc_errors.labels(broker, kind, error_name(event.error)).inc()
         if isinstance(event, UpdateMetadataAnswered):
             return
         for result in event.results:
             if is_error(event, result.error):
-                metrics.request_errors.labels(kind, error_name(result.error)).inc()
+                metrics.rpc_errors.labels(broker, kind, error_name(result.error)).inc()
 
     def _forget_brokers(self, view: ClusterView) -> None:
         """Drop what is gone: a label for each broker that ever was would not be bounded."""
         if view.brokers.keys() == self._brokers:
             return
         for broker in self._brokers - view.brokers.keys():
-            self._metrics.effects_in_flight.remove_by_labels({"broker": str(broker)})
+            gone = {"broker": str(broker)}
+            for metric in (
+                self._metrics.effects_in_flight,
+                self._metrics.rpcs_sent,
+                self._metrics.rpc_seconds,
+                self._metrics.rpc_errors,
+            ):
+                metric.remove_by_labels(gone)
         self._brokers = frozenset(view.brokers)
 
     def phase(self, change: PhaseChange) -> None:
@@ -149,7 +162,20 @@ class Measurements:
                 case _:
                     pass
 
+    def copied(self, events: Iterable[CopyEvent]) -> None:
+        """Measure copies that are over, and what came to brokers."""
+        for event in events:
+            match event:
+                case Received():
+                    self._metrics.copied_bytes.inc(event.bytes)
+                case Copy(is_whole=True):
+                    self._metrics.copy_seconds.observe(event.seconds)
+                case Copy():
+                    self._metrics.copies_abandoned.inc()
+                case IsrShrunk():
+                    self._metrics.isr_shrinks.inc()
+
     def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Count a request that was handed to a channel."""
-        self._metrics.requests_sent.labels(kind_of(request)).inc()
+        self._metrics.rpcs_sent.labels(str(broker), kind_of(request)).inc()
         self._metrics.effects_in_flight.labels(str(broker)).set(1)

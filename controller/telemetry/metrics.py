@@ -3,29 +3,45 @@ The metrics, by name: what exists, not when it moves (that is ``measurements``).
 
 All live in a registry of their own. Labels are bounded sets (phases, reasons, kinds, broker ids);
 topics and partitions belong in logs and the status page. Names follow Kafka's ideas under
-``reassigner_``.
+``reassigner_``. What is counted anew at every scrape is in ``gauges``.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Enum,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
 
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.boards import Snapshot
-from controller.telemetry.counts import UNNOTED, ClusterCounts
+from controller.telemetry.counts import UNNOTED
+from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
+RPC_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 PHASE_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
+
+
+TARGETS: Final = ("webhook", "slack", "exec")
+OPERATIONS: Final = ("ping", "commit")
+RESULTS: Final = ("delivered", "failed", "dropped")
 
 
 class SessionState(StrEnum):
@@ -39,7 +55,7 @@ class SessionState(StrEnum):
 class Metrics:
     """Every metric of the daemon, in one registry."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - one statement per metric
         """Make them all, at zero where a label set is known."""
         self.registry = registry = CollectorRegistry()
         # --- the loop
@@ -55,6 +71,11 @@ class Metrics:
             ["event"],
             registry=registry,
             buckets=LOOP_BUCKETS,
+        )
+        self.event_queue_depth = Gauge(
+            "reassigner_event_queue_depth",
+            "Events that arrived and were not taken up yet",
+            registry=registry,
         )
         self.turn = Histogram(
             "reassigner_turn_seconds",
@@ -85,6 +106,32 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
+        self.isr_wait = Gauge(
+            "reassigner_isr_wait_oldest_seconds",
+            "How long the oldest copy in flight has been awaited in its ISR; 0 when there is none",
+            registry=registry,
+        )
+        self.isr_shrinks = Counter(
+            "reassigner_isr_shrinks_total",
+            "Times that a partition in flight lost replicas from its ISR, not by our doing",
+            registry=registry,
+        )
+        self.copy_seconds = Histogram(
+            "reassigner_replica_copy_seconds",
+            "Time from the begin of a step until a new replica was in the ISR",
+            registry=registry,
+            buckets=PHASE_BUCKETS,
+        )
+        self.copied_bytes = Counter(
+            "reassigner_copied_bytes_total",
+            "Bytes of copies that came to brokers, as DescribeLogDirs tells",
+            registry=registry,
+        )
+        self.copies_abandoned = Counter(
+            "reassigner_copies_abandoned_total",
+            "Replicas that were being copied and were given up, or lost sight of",
+            registry=registry,
+        )
         self.progress_age = Gauge(
             "reassigner_progress_age_seconds",
             "Time since a reassignment last came on; 0 when there is none",
@@ -103,6 +150,22 @@ class Metrics:
         self.throttled = Gauge(
             "reassigner_throttled_entities",
             "Topics and brokers with a throttle of ours in their settings",
+            registry=registry,
+        )
+        self.throttle = Gauge(
+            "reassigner_throttle_bytes_per_second",
+            "The throttle of everything, per broker, as an operator turned it; 0: none",
+            registry=registry,
+        )
+        self.paused = Gauge(
+            "reassigner_paused", "1 while an operator paused everything", registry=registry
+        )
+        self.disabled = Gauge(
+            "reassigner_disabled", "1 while the kill switch is on", registry=registry
+        )
+        self.orphans = Gauge(
+            "reassigner_orphans",
+            "Replicas that were dropped and could not be deleted",
             registry=registry,
         )
         self.pace = Gauge(
@@ -140,6 +203,21 @@ class Metrics:
         self.controller_epoch = Gauge(
             "reassigner_controller_epoch", "The epoch of our latest claim", registry=registry
         )
+        self.tenure_seconds = Gauge(
+            "reassigner_tenure_seconds",
+            "How long we have been the cluster's controller; 0 while we are not",
+            registry=registry,
+        )
+        self.recoveries = Counter(
+            "reassigner_recoveries_total",
+            "Tenures that began with steps in flight that somebody else began",
+            registry=registry,
+        )
+        self.recovered = Counter(
+            "reassigner_recovered_partitions_total",
+            "Steps in flight that a tenure began with",
+            registry=registry,
+        )
         self.claims = Counter(
             "reassigner_claims_total", "Successful claims of /controller", registry=registry
         )
@@ -157,30 +235,59 @@ class Metrics:
             states=[s.value for s in SessionState],
             registry=registry,
         )
+        self.zookeeper = Histogram(
+            "reassigner_zookeeper_seconds",
+            "How long ZooKeeper took to answer: ping (a small read), commit (all multis of a turn)",
+            ["operation"],
+            registry=registry,
+            buckets=RPC_BUCKETS,
+        )
         # --- brokers
-        self.requests_sent = Counter(
-            "reassigner_requests_sent_total",
-            "Requests handed to channels",
-            ["kind"],
+        self.brokers = Gauge("reassigner_brokers", "Brokers that are registered", registry=registry)
+        self.rpcs_sent = Counter(
+            "reassigner_rpcs_sent_total",
+            "Controller requests handed to a broker's channel",
+            ["broker", "kind"],
             registry=registry,
         )
-        self.requests_answered = Counter(
-            "reassigner_requests_answered_total", "Requests answered", ["kind"], registry=registry
+        self.rpc_seconds = Histogram(
+            "reassigner_rpc_seconds",
+            "Time from the first sending of a controller request to its answer",
+            ["broker", "kind"],
+            registry=registry,
+            buckets=RPC_BUCKETS,
         )
-        self.request_errors = Counter(
-            "reassigner_request_errors_total",
-            "Errors in answers, of whole requests and of single partitions",
-            ["kind", "error"],
+        self.rpc_errors = Counter(
+            "reassigner_rpc_errors_total",
+            "Errors in brokers' answers, of whole requests and of single partitions",
+            ["broker", "kind", "error"],
             registry=registry,
         )
         self.effects_in_flight = Gauge(
             "reassigner_effects_inflight",
-            "Requests sent and not answered yet",
+            "Controller requests sent to a broker and not answered yet",
             ["broker"],
             registry=registry,
         )
-        self._controller = _ControllerGauges()
-        registry.register(self._controller)
+        # --- what we tell
+        self.journal_dropped = Counter(
+            "reassigner_journal_dropped_total",
+            "Journal lines lost because the disk did not keep up, or was full",
+            registry=registry,
+        )
+        self.notifications = Counter(
+            "reassigner_notifications_total",
+            "Notifications by where to (webhook, slack, exec) and what became of them "
+            "(delivered, failed, dropped)",
+            ["target", "result"],
+            registry=registry,
+        )
+        self.build = Info("reassigner_build", "What runs here", registry=registry)
+        ProcessCollector(namespace="reassigner", registry=registry)
+        self._collected = (ControllerGauges(), RequestGauges(), BrokerGauges())
+        for collector in self._collected:
+            registry.register(collector)
+        self._journal_lost = 0
         self._at_zero()
 
     def _at_zero(self) -> None:
@@ -193,12 +300,21 @@ class Metrics:
             self.stalled.labels(label)
         for reason in RefusalReason:
             self.refusals.labels(reason.value)
+        for target in TARGETS:
+            for result in RESULTS:
+                self.notifications.labels(target, result)
+        for operation in OPERATIONS:
+            self.zookeeper.labels(operation)
         for error in WriteError:
             self.write_rejections.labels(error.value)
 
     def session_is(self, state: SessionState) -> None:
         """Note what became of the ZooKeeper session; safe from any thread."""
         self.session.state(state.value)
+
+    def zookeeper_took(self, operation: str, seconds: float) -> None:
+        """Note how long ZooKeeper took; safe from any thread."""
+        self.zookeeper.labels(operation).observe(seconds)
 
     def show(self, snapshot: Snapshot) -> None:
         """Set the gauges that are counted, not incremented."""
@@ -213,41 +329,34 @@ class Metrics:
         self.slow_throttles.set(len(snapshot.strain.slow))
         self.throttled.set(snapshot.strain.throttled)
         self.pace.set(snapshot.strain.pace or 0)
-        self._controller.counts = snapshot.cluster
+        role = snapshot.role
+        self.throttle.set(role.throttle)
+        self.paused.set(role.paused)
+        self.disabled.set(role.disabled)
+        self.orphans.set(role.orphans)
+        self.brokers.set(role.brokers)
+        self.tenure_seconds.set(role.tenure_s)
+        self.isr_wait.set(role.oldest_isr_wait_s)
+        for collector in self._collected:
+            collector.snapshot = snapshot
+
+    def lost_lines(self, total: int) -> None:
+        """Note how many lines the journal has lost so far."""
+        self.journal_dropped.inc(max(0, total - self._journal_lost))
+        self._journal_lost = max(total, self._journal_lost)
+
+    def watch_queue(self, depth: Callable[[], int]) -> None:
+        """Look here for how many events wait."""
+        self.event_queue_depth.set_function(depth)
+
+    def labels_of(self, family: Metric) -> tuple[str, ...]:
+        """Return the names of a family's labels, whether it has samples or not."""
+        own = getattr(family, "_labelnames", None)
+        if own is None:
+            wrapped = (m for m in vars(self).values() if isinstance(m, MetricWrapperBase))
+            own = next((m._labelnames for m in wrapped if m._name == family.name), ())  # noqa: SLF001 - not told otherwise
+        return tuple(own)
 
     def exposition(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
-
-
-class _ControllerGauges(Collector):
-    """
-    The gauges of a Kafka controller's JMX; but for the first, only while we are in charge.
-
-    A gauge that stayed at its last value after the role was given back would be an alert about
-    nothing.
-    """
-
-    def __init__(self) -> None:
-        self.counts: ClusterCounts | None = None
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        counts = self.counts
-        yield GaugeMetricFamily(
-            "reassigner_active_controller",
-            "1 while we are the active controller; brokers then report none",
-            value=0 if counts is None else 1,
-        )
-        if counts is None:
-            return
-        for name, text, value in (
-            ("offline_partitions", "Partitions without a live leader", counts.offline_partitions),
-            (
-                "preferred_replica_imbalance",
-                "Partitions whose leader is not the preferred one",
-                counts.preferred_replica_imbalance,
-            ),
-            ("topics", "Topics of the cluster", counts.topics),
-            ("cluster_partitions", "Partitions of the cluster", counts.partitions),
-        ):
-            yield GaugeMetricFamily(f"reassigner_{name}", text, value=value)

@@ -334,7 +334,7 @@ def _of_answer(event: Answer) -> Iterator[Note]:
     if event.error:
         error = error_name(event.error)
         yield warning(
-            "request_refused", request=kind, broker=event.broker, error=error, code=event.error
+            "request_refused", api=kind, broker=event.broker, error=error, code=event.error
         )
     if isinstance(event, UpdateMetadataAnswered):
         return
@@ -343,7 +343,7 @@ def _of_answer(event: Answer) -> Iterator[Note]:
         sample = islice((str(r.partition) for r in failed if r.error == code), SAMPLE)
         yield warning(
             "partitions_refused",
-            request=kind,
+            api=kind,
             broker=event.broker,
             error=error_name(code),
             code=code,

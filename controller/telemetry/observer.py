@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from controller.core.events import Deposed, Event, LeadershipLost
+from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.records import (
     BlockedRecord,
     Change,
     Decision,
+    ForeignAdoptedRecord,
     GoalEndedRecord,
     GoalRecord,
     IdleRecord,
+    JudgedRecord,
+    LeaderMovedRecord,
+    OrderedRecord,
+    PassedOverRecord,
     PhaseRecord,
     PreferredTriedRecord,
     ThrottlesSettledRecord,
@@ -30,16 +35,23 @@ from controller.reactor.ports import BrokerRequest, Clock, WriteError
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.blockages import BlockageNotes
 from controller.telemetry.boards import StatusBoard
+from controller.telemetry.copies import CopyEvent
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.notes import EventNotes, Level, Note, notes_of_change, phase_note, warning
 from controller.telemetry.phases import PhaseMemory
+from controller.telemetry.request_notes import RequestNotes, copy_notes
 from controller.telemetry.strain_notes import StrainNotes
 
 UNJOURNALED = (
     BlockedRecord,
+    ForeignAdoptedRecord,
     IdleRecord,
+    JudgedRecord,
+    LeaderMovedRecord,
+    OrderedRecord,
+    PassedOverRecord,
     PhaseRecord,
     PreferredTriedRecord,
     ThrottlesSettledRecord,
@@ -108,19 +120,43 @@ class TelemetryObserver:
         self._had_tenure = False
         self._blockages = BlockageNotes()
         self._progress_at = clock.now()
+        self._requests = RequestNotes()
         self._last_callback = Instant(float("-inf"))
+        if arrivals is not None:
+            metrics.watch_queue(arrivals.__len__)
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Tell, count and time an event."""
         self._timed(event)
+        self._follow_copies(event, view)
         self._tell(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
+            self._copied(self._board.copies.forget(self._clock.now()))
         turned = self._had_tenure != (view.tenure is not None)
         self._had_tenure = view.tenure is not None
         self.tend(view, at_once=turned)
         self._last_callback = self._clock.now()
+
+    def _follow_copies(self, event: Event, view: ClusterView) -> None:
+        match event:
+            case StatesRead():
+                self._copied(self._board.copies.states_read(event, view, self._clock.now()))
+            case SizesRead():
+                self._copied(self._board.copies.sizes_read(event))
+                self._tell(self._requests.sizes(event, view), keep=True)
+            case _:
+                pass
+
+    def _copied(self, events: Iterable[CopyEvent]) -> None:
+        found = list(events)
+        if not found:
+            return
+        now = self._clock.now()
+        self._board.book.count(found, now)
+        self._measurements.copied(found)
+        self._tell(copy_notes(found, now, self._wall()), keep=True)
 
     def _timed(self, event: Event) -> None:
         """Measure how long the event waited, and how long folding it took at most."""
@@ -135,9 +171,12 @@ class TelemetryObserver:
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
         """Tell, count and keep a change that became durable."""
-        for moved in self._phases.changes(change, view):
-            self._measurements.phase(moved)
-            self._tell([phase_note(moved)], keep=True)
+        moved = self._phases.changes(change, view)
+        for phase in moved:
+            self._measurements.phase(phase)
+            self._tell([phase_note(phase)], keep=True)
+            self._board.timelines.changed(phase, self._wall())
+        self._copied(self._board.copies.committed(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
         self._measurements.committed(change)
@@ -179,6 +218,11 @@ class TelemetryObserver:
         self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
         now = self._clock.now()
         self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
+        for note in self._requests.of(snapshot.status, now):
+            self._tell([note], keep=True)
+            if note.kind == "request_ended":
+                self._board.timelines.ended(note.fields)
+        self._metrics.lost_lines(self._journal.dropped)
         is_busy = bool(view.reassignments) and view.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 

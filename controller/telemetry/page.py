@@ -1,94 +1,121 @@
-"""The status document as one HTML page: no script, no other file, everything escaped."""
+"""
+The status document as HTML: no script, no other file, everything escaped.
+
+Three pages: the overview with a table that is filtered by its address, the history of one request,
+and a form that asks for the token before anything is changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from html import escape
 from typing import Any, Final
+from urllib.parse import urlencode
 
-REFRESH_S: Final = 2
+from controller.core.phases import LABELS
+from controller.telemetry.listings import IN_FLIGHT, Filter
+from controller.telemetry.page_frame import frame, ids, option, table
+from controller.telemetry.pictures import duration, legend, matrix, quantity, timeline
+from controller.telemetry.timelines import Timeline
 
-_STYLE: Final = """
-body { font: 14px/1.45 system-ui, sans-serif; color: #1d2430;
-  margin: 2rem auto; max-width: 76rem; padding: 0 1rem }
-h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #dde2ea }
-th { color: #5b6677; font-weight: 600 } .bad { color: #b3261e } .muted { color: #5b6677 }
-progress { width: 10rem; vertical-align: middle } code { font-size: 13px }
-"""
-
-_FRAME: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="{refresh}">
-<title>kafka-reassigner</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>kafka-reassigner</h1>
-{body}
-<p class="muted"><a href="/status">status as JSON</a> &middot; <a href="/metrics">metrics</a></p>
-</body>
-</html>
-"""
+ACTIONS: Final = ("pause", "resume", "cancel")
+_STARTING: Final = "<p>The daemon is starting.</p>"
+_PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
 
-def render_page(status: Mapping[str, Any] | None) -> str:
-    """Return the page; None means that there is nothing to show yet."""
-    body = "<p>The daemon is starting.</p>" if status is None else _body(status)
-    return _FRAME.format(refresh=REFRESH_S, style=_STYLE, body=body)
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What the overview shows."""
+
+    status: Mapping[str, Any]
+    listing: Mapping[str, Any] | None = None
+    """None: the loop was too busy to tell."""
+    wanted: Filter = field(default_factory=Filter)
+    ended: Sequence[Mapping[str, Any]] = ()
+    """Summaries of ended requests, the latest first."""
+    is_still: bool = False
+    """Whether the page must not load itself anew, for somebody who types or reads."""
+    is_steerable: bool = False
+    """Whether a token is configured: only then there is anything to press."""
 
 
-def _body(status: Mapping[str, Any]) -> str:
-    return "\n".join(
+def render_page(shown: Overview | None) -> str:
+    """Return the overview; None means that there is nothing to show yet."""
+    if shown is None:
+        return frame(_STARTING, refreshes=True)
+    status = shown.status
+    busy = matrix(status["broker_loads"], status["routes"])
+    body = "\n".join(
         (
             _summary(status),
             _warnings(status),
+            _stillness(shown),
             "<h2>Requests</h2>",
-            _table(
-                ("request", "route", "state", "progress", "", "refused", "since"),
-                (_request(r) for r in status["requests"]),
-                empty="No request so far.",
-            ),
-            f"<h2>In flight ({status['partitions']['in_flight']})</h2>",
-            _table(
-                ("partition", "phase", "step", "replicas", "target", "ISR", "leader", "waits for"),
-                (_partition(p) for p in status["in_flight"]),
-                empty="Nothing is in flight.",
-            ),
+            _requests(status["requests"], is_steerable=shown.is_steerable),
+            "<h2>Brokers</h2>",
+            busy or '<p class="muted">No copies are under way or to come.</p>',
+            _brokers(status["broker_loads"]),
             f"<h2>Blocked ({sum(status['blocked'].values())})</h2>",
-            _table(
-                ("waits for", "partitions", "stalled"),
-                (
-                    (escape(by), str(count), str(status["stalled"].get(by, 0)))
-                    for by, count in status["blocked"].items()
-                ),
-                empty="Nothing waits.",
-            ),
-            f"<h2>Waiting ({status['partitions']['waiting']}), the first for each reason</h2>",
-            _table(
-                ("partition", "request", "waits for"),
-                (_waiting(p) for p in status["waiting"]),
-                empty="Nothing waits for its turn.",
-            ),
+            _blocked(status),
+            '<h2 id="partitions">Partitions</h2>',
+            _partitions(shown),
+            "<h2>History</h2>",
+            _history(shown.ended),
         )
     )
+    return frame(body, refreshes=not shown.is_still)
+
+
+def render_history(request: str, found: Timeline | None, now: datetime) -> str:
+    """Return what is kept of one request: its end, and its partitions' phases."""
+    head = f'<p><a href="/">back</a></p><h2>Request <code>{escape(request)}</code></h2>'
+    if found is None:
+        words = "Nothing of this request is kept here; the journal has everything."
+        return frame(f'{head}<p class="muted">{words}</p>', refreshes=False)
+    picture = timeline(found, now)
+    more = ""
+    if found.left_out:
+        more = (
+            f'<p class="muted">{len(found.left_out)} more partitions are left out; the journal '
+            "has them.</p>"
+        )
+    ending = "" if found.summary is None else _history([found.summary])
+    return frame(f"{head}{ending}{legend()}{picture}{more}", refreshes=False)
+
+
+def render_form(action: str, request: str, *, problem: str = "") -> str:
+    """Return the form that asks for the token; ``request`` empty means everything."""
+    what = f"request <code>{escape(request)}</code>" if request else "everything"
+    told = f'<p class="bad">{escape(problem)}</p>' if problem else ""
+    body = f"""<p><a href="/">back</a></p>
+<h2>{escape(action.capitalize())} {what}?</h2>
+{told}
+<form method="post" action="/control">
+<input type="hidden" name="action" value="{escape(action)}">
+<input type="hidden" name="request" value="{escape(request)}">
+<label>Token <input type="password" name="token" required autocomplete="off"></label>
+<button type="submit">{escape(action.capitalize())}</button>
+</form>"""
+    return frame(body, refreshes=False)
+
+
+# --- the overview ------------------------------------------------------------------------------
 
 
 def _summary(status: Mapping[str, Any]) -> str:
     tenure = status["tenure"]
     role = f"controller since {tenure['since']}, epoch {tenure['epoch']}"
-    waiting = status["partitions"]["waiting"]
+    counts = status["partitions"]
     words = (
         status["role"],
         f"engine {status['engine']}",
         role if tenure["held"] else "not the controller now",
         f"ZooKeeper {status.get('zookeeper', 'unknown')}",
         f"brokers {', '.join(map(str, status['brokers'])) or 'none'}",
-        f"{waiting} waiting",
+        f"{counts['in_flight']} in flight",
+        f"{counts['waiting']} waiting",
     )
     return "<p>" + " &middot; ".join(escape(str(w)) for w in words) + "</p>"
 
@@ -100,42 +127,159 @@ def _warnings(status: Mapping[str, Any]) -> str:
     return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in reasons)
 
 
-def _request(request: Mapping[str, Any]) -> tuple[str, ...]:
-    counts = request["partitions"]
+def _stillness(shown: Overview) -> str:
+    fields = {k: v for k, v in asdict(shown.wanted).items() if (k, v) != ("page", 1)}
+    if shown.is_still:
+        return f'<p class="muted"><a href="/?{_query(**fields)}">load anew by itself</a></p>'
+    return f'<p class="muted"><a href="/?{_query(**fields, still=1)}">hold still</a></p>'
+
+
+def _requests(requests: Sequence[Mapping[str, Any]], *, is_steerable: bool) -> str:
+    heads: tuple[str, ...] = (
+        *("request", "state", "progress", "partitions", "bytes", "ends in", "refused", "since"),
+    )
+    rows = (_request(r, is_steerable=is_steerable) for r in requests)
+    everything = ""
+    if is_steerable:
+        everything = f'<p class="muted">everything: {_links("", ACTIONS)}</p>'
+    heads = (*heads, "") if is_steerable else heads
+    return table(heads, rows, empty="No request so far.") + everything
+
+
+def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ...]:
+    counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
     ended = counts["done"] + counts["refused"] + counts["cancelled"]
-    bar = f'<progress max="{max(1, counts["total"])}" value="{ended}"></progress>'
-    return (
-        f"<code>{escape(str(request['id']))}</code>",
-        escape(str(request["route"])),
-        escape(str(request["state"])),
-        bar,
+    most, value = max(1, counts["total"]), ended
+    moved = ""
+    if volume is not None:
+        moved = f"{quantity(volume['moved'])} of {quantity(volume['total'])}"
+        if request["bytes_per_s"]:
+            moved += f", {quantity(request['bytes_per_s'])}/s"
+        if volume["total"]:
+            most, value = volume["total"], volume["moved"]
+    is_open = request["state"] in {"in_flight", "waiting", "held"}
+    words = "" if eta is None or not is_open else _between(*eta)
+    why = request.get("reason")
+    state = escape(str(request["state"]))
+    if why:
+        state += f'<br><span class="muted">{escape(str(why))}</span>'
+    cells = (
+        _history_link(request["id"]),
+        state,
+        f'<progress max="{most}" value="{value}"></progress> {100 * value // most} %',
         f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight",
+        escape(moved),
+        escape(words),
         f'<span class="bad">{counts["refused"]}</span>' if counts["refused"] else "0",
         escape(str(request["since"])),
     )
+    return (*cells, _links(request["id"], ACTIONS) if is_open else "") if is_steerable else cells
+
+
+def _history_link(request: object) -> str:
+    name = escape(str(request))
+    return f'<a href="/history?{_query(request=request)}"><code>{name}</code></a>'
+
+
+def _between(low: float, high: float) -> str:
+    early, late = duration(low), duration(high)
+    return early if early == late else f"{early} to {late}"
+
+
+def _links(request: str, actions: Iterable[str]) -> str:
+    return " ".join(
+        f'<a href="/control?{_query(action=action, request=request)}">{action}</a>'
+        for action in actions
+    )
+
+
+def _query(**fields: object) -> str:
+    return escape(urlencode({k: v for k, v in fields.items() if v not in ("", None)}))
+
+
+def _brokers(loads: Sequence[Mapping[str, Any]]) -> str:
+    busy = [b for b in loads if any(v for k, v in b.items() if k != "broker")]
+    heads = ("broker", "copies", "serves", "in", "to come in", "out", "to go out")
+    rows = (
+        (
+            f'<a href="/?{_query(broker=load["broker"])}#partitions">{int(load["broker"])}</a>',
+            str(load["incoming"]),
+            str(load["outgoing"]),
+            f"{quantity(load['in_bytes_per_s'])}/s",
+            quantity(load["in_bytes_remaining"]),
+            f"{quantity(load['out_bytes_per_s'])}/s",
+            quantity(load["out_bytes_remaining"]),
+        )
+        for load in busy
+    )
+    return table(heads, rows, empty="") if busy else ""
+
+
+def _blocked(status: Mapping[str, Any]) -> str:
+    first = {w["blocked_on"]["by"]: w for w in reversed(status["waiting"])}
+    first.update(
+        {
+            p["blocked_on"]["by"]: p
+            for p in reversed(status["in_flight"])
+            if p["blocked_on"] is not None
+        }
+    )
+    rows = (
+        (escape(by), str(count), str(status["stalled"].get(by, 0)), _example(first.get(by)))
+        for by, count in status["blocked"].items()
+    )
+    heads = ("waits for", "partitions", "stalled", "for example")
+    return table(heads, rows, empty="Nothing waits.")
+
+
+def _example(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    return escape(f"{found['topic']}-{found['partition']}: {_wait_words(found['blocked_on'])}")
+
+
+def _partitions(shown: Overview) -> str:
+    wanted, listing = shown.wanted, shown.listing
+    broker = "" if wanted.broker is None else wanted.broker
+    form = f"""<form method="get" action="/#partitions">
+<label>topic <input name="topic" value="{escape(wanted.topic)}"></label>
+<label>request <input name="request" value="{escape(wanted.request)}"></label>
+<label>broker <input name="broker" size="6" value="{broker}"></label>
+<label>phase <select name="phase">{option("", wanted.phase, "any")}
+{"".join(option(p, wanted.phase) for p in _PHASES)}</select></label>
+{'<input type="hidden" name="still" value="1">' if shown.is_still else ""}
+<button type="submit">filter</button></form>"""
+    if listing is None:
+        return f'{form}<p class="bad">The loop is busy; load the page again.</p>'
+    heads = ("partition", "phase", "step", "replicas", "target", "ISR", "leader", "waits for")
+    rows = (_partition(p) for p in listing["partitions"])
+    found = table(heads, rows, empty="None.")
+    return f"{form}{found}{_pages(shown, listing)}"
+
+
+def _pages(shown: Overview, listing: Mapping[str, Any]) -> str:
+    page, pages = listing["page"], listing["pages"]
+    fields = {k: v for k, v in asdict(shown.wanted).items() if k != "page"}
+    fields["still"] = int(shown.is_still) or None
+    links = [f"{listing['total']} partitions, page {page} of {pages}"]
+    for words, number in (("before", page - 1), ("next", page + 1)):
+        if 1 <= number <= pages:
+            links.append(f'<a href="/?{_query(**fields, page=number)}#partitions">{words}</a>')
+    return f'<p class="muted">{" &middot; ".join(links)}</p>'
 
 
 def _partition(partition: Mapping[str, Any]) -> tuple[str, ...]:
     blocked = partition["blocked_on"]
-    waits = "" if blocked is None else _wait_words(blocked)
     name = f"{partition['topic']}-{partition['partition']}"
     return (
         escape(name) + (' <span class="bad">stalled</span>' if partition["stalled"] else ""),
         escape(str(partition["phase"])),
         f"{partition['step']} of {partition['steps']}",
-        _ids(partition["replicas"]),
-        _ids(partition["target_replicas"]),
-        _ids(partition["isr"]),
+        ids(partition["replicas"]),
+        ids(partition["target_replicas"]),
+        ids(partition["isr"]),
         escape(str(partition["leader"])),
-        escape(waits),
-    )
-
-
-def _waiting(partition: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        escape(f"{partition['topic']}-{partition['partition']}"),
-        f"<code>{escape(str(partition['request']))}</code>",
-        escape(_wait_words(partition["blocked_on"])),
+        escape("" if blocked is None else _wait_words(blocked)),
     )
 
 
@@ -144,14 +288,18 @@ def _wait_words(blocked: Mapping[str, Any]) -> str:
     return f"{blocked['by']}: {blocked['detail']}{since}"
 
 
-def _ids(brokers: Iterable[object]) -> str:
-    return escape(", ".join(map(str, brokers)))
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, empty: str) -> str:
-    """Return a table of cells that are HTML already."""
-    lines = ["<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows]
-    if not lines:
-        return f'<p class="muted">{empty}</p>'
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+def _history(ended: Sequence[Mapping[str, Any]]) -> str:
+    heads = ("request", "state", "took", "done", "refused", "cancelled", "copied")
+    rows = (
+        (
+            _history_link(end["request"]),
+            escape(str(end["state"])),
+            escape(duration(end["seconds"])),
+            f"{end['done']} of {end['entries']}",
+            str(end["refused"]),
+            str(end["cancelled"]),
+            "" if end["bytes_moved"] is None else quantity(end["bytes_moved"]),
+        )
+        for end in ended
+    )
+    return table(heads, rows, empty="No request ended since the daemon began.")

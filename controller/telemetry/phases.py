@@ -29,6 +29,7 @@ class PhaseChange:
     """How long the phase before it lasted; None when its begin was not seen."""
     begins_step: bool
     cause: str
+    step: int
     request: str | None
     replicas: Replicas
     adding_replicas: Replicas
@@ -90,6 +91,7 @@ class PhaseMemory:
             # A step that is sent anew stays the same step.
             begins_step=isinstance(record.phase, Starting) and before != STARTING,
             cause=record.cause,
+            step=reassignment.step if reassignment else 0,
             request=reassignment.goal.request if reassignment else ended,
             replicas=assignment.replicas if assignment else (),
             adding_replicas=assignment.adding_replicas if assignment else (),

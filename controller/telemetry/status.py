@@ -27,6 +27,7 @@ from controller.core.waits import Waits, since_of
 from controller.core.works import Reassignment, Request
 from controller.telemetry.counts import Example, WorkCounts
 from controller.telemetry.plain import iso
+from controller.telemetry.progress import ProgressBook
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
@@ -46,7 +47,12 @@ class Clocks:
 
 
 def status_of(
-    view: ClusterView, clocks: Clocks, work: WorkCounts, *, engine: str
+    view: ClusterView,
+    clocks: Clocks,
+    work: WorkCounts,
+    *,
+    engine: str,
+    book: ProgressBook | None = None,
 ) -> dict[str, Any]:
     """
     Return the status document.
@@ -56,8 +62,10 @@ def status_of(
         clocks: The present moment.
         work: The counts of this view.
         engine: Which engine is at work.
+        book: Bytes, rates and estimates; nothing is known of them without.
 
     """
+    book = book or ProgressBook()
     waits = Waits(view, clocks.now)
     return {
         "role": "leader" if view.leading else "standby",
@@ -66,7 +74,9 @@ def status_of(
         "tenure": _tenure(view, clocks),
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
-        "requests": _requests(view, clocks, work),
+        "broker_loads": book.brokers(view.brokers),
+        "routes": book.routes(),
+        "requests": _requests(view, clocks, work, book),
         "partitions": {
             "in_flight": len(work.in_flight),
             "waiting": work.waiting.total(),
@@ -175,18 +185,24 @@ def steps_between(current: Replicas, target: Replicas, step_size: int | None) ->
 # --- requests ----------------------------------------------------------------------------------
 
 
-def _requests(view: ClusterView, clocks: Clocks, work: WorkCounts) -> list[dict[str, Any]]:
+def _requests(
+    view: ClusterView, clocks: Clocks, work: WorkCounts, book: ProgressBook
+) -> list[dict[str, Any]]:
     return [
-        _request(view, name, clocks, work.moving[name], work.waiting[name])
-        for name, _ in _newest(view.requests.items())
+        {
+            **_request(view, name, clocks, work.moving[name], work.waiting[name]),
+            **book.of(name, request).as_status(),
+        }
+        for name, request in _newest(view.requests.items())
     ]
 
 
 def _newest(
     requests: Iterable[tuple[RequestId, Request]],
 ) -> list[tuple[RequestId, Request]]:
-    """Return the last ones, newest first."""
-    return sorted(requests, key=lambda r: r[1].since, reverse=True)[:REQUESTS_MAX]
+    """Return the last ones, newest first; where they are too many, the open ones."""
+    kept = sorted(requests, key=lambda r: (bool(r[1].open), r[1].since), reverse=True)
+    return sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)
 
 
 def _request(
@@ -221,8 +237,6 @@ def _request(
             {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}
             for r in request.refused[:REFUSALS_MAX]
         ],
-        "bytes": None if request.moved_bytes is None else {"moved": request.moved_bytes},
-        "eta_s": None,
     }
 
 

@@ -8,6 +8,7 @@ leadership among our daemons.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from controller.core.leases import Entity
@@ -17,6 +18,7 @@ from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znod
 from controller.zk.claims import Claims
 from controller.zk.leadership import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check
+from controller.zk.pings import Latency
 from controller.zk.sessions import Session
 from controller.zk.watches import Watches
 from controller.znodes import paths
@@ -25,7 +27,7 @@ from controller.znodes import paths
 class ZkStore:
     """Implements ``controller.reactor.ports.Store``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
         session: Session,
         inbox: Inbox,
@@ -33,6 +35,7 @@ class ZkStore:
         controller_id: BrokerId,
         now_ms: Callable[[], int],
         leadership: Leadership | None = None,
+        latency: Latency | None = None,
     ) -> None:
         """
         Build it on a session that may not be started yet.
@@ -43,9 +46,11 @@ class ZkStore:
             controller_id: What ``/controller`` will name; never the id of a broker.
             now_ms: Milliseconds since 1970.
             leadership: The role among several daemons; None when there can be only one.
+            latency: Told how long each commit took.
 
         """
         self._leadership = leadership
+        self._latency = latency
         self._session = session
         self._multis = Multis(session)
         self._watches = Watches(session, inbox)
@@ -83,7 +88,12 @@ class ZkStore:
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
         """Write the multis, pipelined and in order, and wait for all; see ``Store.commit``."""
-        return self._multis.commit(self._fence(multis), multis)
+        begun = time.monotonic()
+        try:
+            return self._multis.commit(self._fence(multis), multis)
+        finally:
+            if self._latency is not None:
+                self._latency("commit", time.monotonic() - begun)
 
     def read(self, znode: Znode) -> None:
         """Read a level and watch it."""

@@ -106,16 +106,17 @@ def test_what_has_not_begun_never_does() -> None:
     assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
 
 
-def test_what_begins_in_the_turn_of_its_cancellation_is_led_back() -> None:
-    """A pause ends and a cancellation comes at once: the step and its way back are both written."""
-    driver = Driver({tp(): (1, 2)})
-    driver.observe(ControlsRead(Controls(Pauses(everything=Pause()))))
-    submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
-    assert not driver.history[tp()]
-    driver.fold(ControlsRead(Controls()))
-    cancel(driver)
-    assert back_at(driver, tp(), 1, 2)
-    assert has_ended(driver)
+def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
+    """Else its record would go while its first step is written: nobody would end that step."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    assert driver.history[tp()] == []
+    chosen = Cancellation(ZkVersion(0), Zxid(CZXID), 0)
+    driver.observe(ControlsRead(Controls()), CancellationRead(chosen))
+    assert driver.history[tp()] == []
+    assert back_at(driver, tp(), 0, 1, 2)
+    assert outcomes(driver)[CANCEL].fates == {Fate.CANCELLED: 1}
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:

@@ -16,6 +16,7 @@ from controller.core.leases import (
 from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.phases import Syncing
 from controller.core.records import GoalEndedRecord
 from controller.core.sizes import (
     GROWTH_AFTER_S,
@@ -64,6 +65,46 @@ def test_sizes_of_what_is_in_work_are_asked_for_from_time_to_time() -> None:
     assert asked(view, 0) == (tp(0),)
     assert asked(view, 59) == ()
     assert asked(view, 60) == (tp(0),)
+
+
+def test_running_copies_are_asked_for_more_often() -> None:
+    """What a new replica holds is how far its copy is; what does not copy is not asked again."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    reassign(view, tp(1), 1, 2, 4)
+    assert asked(view, 0) == (tp(0), tp(1))
+    view.in_flight = 1
+    view.reassignments[tp(1)].load = Load(replicas(4), BrokerId(1))
+    assert asked(view, 9) == ()
+    assert asked(view, 10) == (tp(1),)
+    assert asked(view, 19) == ()
+    assert asked(view, 20) == (tp(1),)
+    assert asked(view, 60) == (tp(0), tp(1))
+    assert asked(view, 61) == ()
+
+
+def test_timer_is_set_for_what_is_asked_next() -> None:
+    """A timer in the past would turn the loop for ever."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    asked(view, 0)
+    for seconds in (3, 10, 31, 59):
+        effects = follow_sizes(view, Due(timer=True), Instant(NOW + seconds)).effects
+        timers = [e.at - NOW for e in effects if isinstance(e, SetTimer)]
+        assert all(seconds < at <= 60 for at in timers)
+
+
+def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
+    """Sorting a hundred thousand anew every few seconds would be the longest part of the work."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    reassign(view, tp(1), 1, 2, 4)
+    view.reassignments[tp(0)].phase = Syncing()
+    view.due.order = False
+    told(view, 0, p0=1000)
+    assert not view.due.order
+    told(view, 1, p1=1000)
+    assert view.due.order
 
 
 def test_new_reassignments_are_asked_for_soon_and_together() -> None:

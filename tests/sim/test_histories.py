@@ -15,10 +15,12 @@ import pytest
 
 from controller.core.model import TopicPartition
 from controller.core.options import LegacyMode, TenurePolicy
+from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
 from tests.sim.plots import Plot, plan_plot_of
+from tests.sim.store import Refusal
 from tests.sim.world import World
 
 PLOT: Final = Plot()
@@ -74,6 +76,20 @@ def test_what_was_found_once_is_survived(seed: int) -> None:
 def test_what_was_asked_for_is_owed_whatever_happens(seed: int) -> None:
     """Requests, cancellations, the queue and all controls, each seed with its own plot."""
     play(seed)
+
+
+@pytest.mark.parametrize("mode", list(LegacyMode))
+@pytest.mark.parametrize("error", [WriteError.OTHER, WriteError.TOO_LARGE])
+def test_refused_write_of_the_plan_is_tried_again(mode: LegacyMode, error: WriteError) -> None:
+    """Nothing else was written meanwhile, so no watch would ever tell of a change."""
+    world = World(1)
+    world.create_topic("three", {n: [1, 2, 3] for n in range(3)})
+    world.settle()
+    daemon = world.add_daemon(reactors(_options(legacy_mode=mode).options))
+    world.run_for(3.0)
+    daemon.store.refuse(Refusal(paths.LEGACY_PLAN, error, is_once=True))
+    world.submit_plan({TopicPartition("three", n): [4, 5, 1 + n] for n in range(3)})
+    world.run_until(lambda: is_finished(world), within_s=60.0)
 
 
 @pytest.mark.parametrize("seed", range(3))

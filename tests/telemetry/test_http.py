@@ -6,34 +6,74 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
+from urllib.parse import urlencode
 
 import pytest
 
-from controller.errors import PlanInvalidError
+from controller.core.model import RequestId
+from controller.core.view import ClusterView
+from controller.errors import PlanInvalidError, ReassignmentConflictError
 from controller.settings import HttpAddress
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
-from controller.telemetry.http import HttpServer, Pages
+from controller.telemetry.http import HttpServer
 from controller.telemetry.metrics import Metrics, SessionState
+from controller.telemetry.pages import Pages
+from controller.telemetry.steering import BODY_MAX, FORM, Desk
 from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view
 
 ANYWHERE = HttpAddress("127.0.0.1", 0)
 
 
+TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
+
+
+class Steered:
+    """Keeps what was to be done."""
+
+    def __init__(self, done: list[tuple[str, str | None]]) -> None:
+        """Keep it there."""
+        self._done = done
+
+    def pause(self, request: RequestId | None) -> None:
+        """Keep a pause."""
+        self._done.append(("pause", request))
+
+    def resume(self, request: RequestId | None) -> None:
+        """Keep a resumption."""
+        self._done.append(("resume", request))
+
+    def cancel(self, request: RequestId | None) -> None:
+        """Refuse."""
+        raise ReassignmentConflictError(f"another <cancel> is being carried out, not {request}")
+
+
 class Served:
     """A server and what it answers from."""
 
-    def __init__(self) -> None:
-        """Listen on a free port."""
+    def __init__(self, *, token: str | None = None) -> None:
+        """Listen on a free port; with a token things can be changed."""
         self.clock = FixedClock()
         self.health = Health(clock=self.clock)
         self.board = StatusBoard(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
-        self.pages = Pages(metrics=Metrics(), board=self.board, health=self.health)
+        self.steered: list[tuple[str, str | None]] = []
+        self.told: list[tuple[str, str, str, str]] = []
+        desk = None
+        if token is not None:
+            desk = Desk(token, Steered(self.steered), self.clock, lambda *t: self.told.append(t))
+        self.pages = Pages(
+            metrics=Metrics(),
+            board=self.board,
+            health=self.health,
+            wall=self.clock.wall,
+            desk=desk,
+        )
         self.server = HttpServer(ANYWHERE, self.pages)
 
     def is_running(self) -> None:
@@ -42,11 +82,32 @@ class Served:
         self.health.watch_session(lambda: SessionState.CONNECTED)
         self.board.tend(a_view(1).view)
 
-    def ask(self, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+    @contextmanager
+    def turning(self, view: ClusterView) -> Iterator[None]:
+        """Let the loop look at the board now and then."""
+        stopping = threading.Event()
+
+        def turn() -> None:
+            while not stopping.wait(0.01):
+                self.board.tend(view)
+
+        loop = threading.Thread(target=turn)
+        loop.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            loop.join()
+
+    def ask(
+        self, path: str, method: str = "GET", *, body: str | None = None, **headers: str
+    ) -> tuple[HTTPResponse, str]:
         """Return an answer and its body."""
         connection = HTTPConnection(*self.server.address, timeout=5)
         try:
-            connection.request(method, path)
+            connection.request(
+                method, path, body, {k.replace("_", "-"): v for k, v in headers.items()}
+            )
             response = connection.getresponse()
             return response, response.read().decode()
         finally:
@@ -92,20 +153,8 @@ def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
 def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
     """The loop answers, on its own thread, the next time it looks at the board."""
     served.is_running()
-    view = a_view(1).with_reassignment(tp(), (4,)).view
-    stopping = threading.Event()
-
-    def turn() -> None:
-        while not stopping.wait(0.01):
-            served.board.tend(view)
-
-    loop = threading.Thread(target=turn)
-    loop.start()
-    try:
+    with served.turning(a_view(1).with_reassignment(tp(), (4,)).view):
         response, body = served.ask("/explain?partition=t-0")
-    finally:
-        stopping.set()
-        loop.join()
     assert response.status == HTTPStatus.OK
     assert json.loads(body)["reassignment"]["target_replicas"] == [4]
 
@@ -208,3 +257,151 @@ def test_the_real_port_is_known(served: Served) -> None:
     """Port 0 takes a free one; the CLI has to find it."""
     assert served.server.address.port > 0
     assert served.server.is_alive
+
+
+# --- pages -------------------------------------------------------------------------------------
+
+
+def test_partitions_are_filtered_by_the_address(served: Served) -> None:
+    """Topic, phase, broker, request and page; nonsense selects nothing in particular."""
+    built = a_view(1, 2, 3, 4)
+    for number in range(120):
+        built.with_partition(tp(number), (1, 2)).with_reassignment(tp(number), (1, 3))
+    served.is_running()
+    with served.turning(built.view):
+        pages = {
+            query: served.ask(f"/?{query}")[1]
+            for query in ("page=2", "page=99", "topic=zzz", "phase=pending&broker=3", "broker=4")
+        }
+        odd = served.ask("/?broker=%F0%9F%98%80&page=-3&phase=%3Cb%3E&topic=")[1]
+    assert "120 partitions, page 2 of 3" in pages["page=2"]
+    assert "t-50<" in pages["page=2"]
+    assert "t-49<" not in pages["page=2"]
+    assert "120 partitions, page 3 of 3" in pages["page=99"]
+    assert "0 partitions" in pages["topic=zzz"]
+    assert "120 partitions" in pages["phase=pending&amp;broker=3".replace("&amp;", "&")]
+    assert "0 partitions" in pages["broker=4"]
+    assert "<b>" not in odd
+
+
+def test_page_is_shown_while_the_loop_is_busy(served: Served) -> None:
+    """Without the table, which only the loop can make."""
+    served.is_running()
+    _, body = served.ask("/")
+    assert "The loop is busy" in body
+
+
+def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
+    """What slipped through the escaping would still do nothing."""
+    response, _ = served.ask("/")
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
+    """And its name is escaped."""
+    response, body = served.ask("/history?request=%3Cscript%3E")
+    assert response.status == HTTPStatus.NOT_FOUND
+    assert "&lt;script&gt;" in body
+    assert "<script" not in body
+
+
+# --- forms -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def steerable() -> Iterator[Served]:
+    """Return a server with a token."""
+    found = Served(token=TOKEN)
+    found.server.start()
+    found.is_running()
+    yield found
+    found.server.close()
+
+
+def press(
+    served: Served, action: str, token: str = TOKEN, request: str = "r", **headers: str
+) -> tuple[HTTPResponse, str]:
+    """Send a form."""
+    form = urlencode({"action": action, "request": request, "token": token})
+    return served.ask("/control", "POST", body=form, **{"Content_Type": FORM, **headers})
+
+
+def test_without_a_token_there_is_nothing_to_press(served: Served) -> None:
+    """Neither a link, nor a form, nor an answer to one."""
+    served.is_running()
+    assert "/control" not in served.ask("/")[1]
+    assert served.ask("/control?action=pause")[0].status == HTTPStatus.NOT_FOUND
+    assert press(served, "pause")[0].status == HTTPStatus.METHOD_NOT_ALLOWED
+    assert served.steered == []
+
+
+def test_form_with_the_token_is_carried_out(steerable: Served) -> None:
+    """For one request, or for everything; afterwards the overview is shown."""
+    assert "/control?action=pause" in steerable.ask("/")[1]
+    page = steerable.ask("/control?action=pause&request=r")[1]
+    assert 'method="post"' in page
+    assert "http-equiv" not in page
+    response, _ = press(steerable, "pause")
+    assert (response.status, response.headers["Location"]) == (HTTPStatus.SEE_OTHER, "/")
+    press(steerable, "resume", request="")
+    assert steerable.steered == [("pause", "r"), ("resume", None)]
+    assert steerable.told[0] == ("pause", "r", "127.0.0.1", "done")
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", "\u00fc" * 30])
+def test_wrong_token_changes_nothing(steerable: Served, token: str) -> None:
+    """And is told."""
+    response, body = press(steerable, "pause", token)
+    assert response.status == HTTPStatus.FORBIDDEN
+    assert "wrong token" in body
+    assert steerable.steered == []
+    assert steerable.told == [("pause", "r", "127.0.0.1", "wrong token")]
+
+
+def test_nobody_is_listened_to_after_too_many_wrong_tokens(steerable: Served) -> None:
+    """For a minute; guessing takes for ever."""
+    for _ in range(10):
+        press(steerable, "pause", "wrong")
+    assert "too many wrong tokens" in press(steerable, "pause")[1]
+    steerable.clock.go(61)
+    assert press(steerable, "pause")[0].status == HTTPStatus.SEE_OTHER
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://evil.example"}, {"Sec_Fetch_Site": "cross-site"}]
+)
+def test_form_of_another_site_is_refused(steerable: Served, headers: dict[str, str]) -> None:
+    """Even with the token."""
+    response, _ = press(steerable, "pause", **headers)
+    assert response.status == HTTPStatus.FORBIDDEN
+    assert steerable.steered == []
+
+
+def test_form_of_our_own_page_is_taken(steerable: Served) -> None:
+    """As browsers send it."""
+    host = "{}:{}".format(*steerable.server.address)
+    response, _ = press(steerable, "pause", Origin=f"http://{host}", Sec_Fetch_Site="same-origin")
+    assert response.status == HTTPStatus.SEE_OTHER
+
+
+def test_what_cannot_be_done_is_said(steerable: Served) -> None:
+    """With the form, to try again; escaped."""
+    response, body = press(steerable, "cancel")
+    assert response.status == HTTPStatus.CONFLICT
+    assert "another &lt;cancel&gt; is being carried out" in body
+    assert TOKEN not in body
+
+
+def test_what_is_no_form_is_refused(steerable: Served) -> None:
+    """Another type, another action, too much, or no length at all."""
+    assert press(steerable, "pause", Content_Type="text/plain")[0].status == 415
+    assert press(steerable, "shutdown")[0].status == HTTPStatus.BAD_REQUEST
+    long = steerable.ask("/control", "POST", body="x" * (BODY_MAX + 1), Content_Type=FORM)
+    assert long[0].status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    odd = steerable.ask("/control", "POST", Content_Type=FORM, Content_Length="ten")
+    assert odd[0].status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert steerable.ask("/control?action=x")[0].status == HTTPStatus.NOT_FOUND
+    assert steerable.ask("/status", "POST", body="", Content_Type=FORM)[0].status == 405
+    assert steerable.steered == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,29 @@ from controller.errors import PlanInvalidError
 from controller.telemetry.journal import Journal, kind_of, line_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START
+
+
+class Hesitant(RawIOBase):
+    """A file that takes few bytes at once, and after so many writes none at all."""
+
+    def __init__(self, file: RawIOBase, at_most: int, *, full_after: int = 1_000_000) -> None:
+        """Write to another file."""
+        super().__init__()
+        self._file = file
+        self._at_most = at_most
+        self.full_after = full_after
+
+    def write(self, data: Any, /) -> int | None:  # noqa: ANN401 - a buffer, as the base says
+        """Take a part."""
+        if self.full_after <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.full_after -= 1
+        return self._file.write(data[: self._at_most])
+
+    def close(self) -> None:
+        """Close the file beneath."""
+        self._file.close()
+        super().close()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -111,3 +137,46 @@ def test_two_daemons_cannot_share_a_directory(tmp_path: Path) -> None:
         Journal(tmp_path)
     journal.close()
     Journal(tmp_path).close()
+
+
+def test_a_full_disk_is_survived(tmp_path: Path) -> None:
+    """What does not fit is counted; neither appending nor closing fails."""
+    (tmp_path / "journal.jsonl").symlink_to("/dev/full")
+    journal = Journal(tmp_path)
+    journal.start()
+    for number in range(10):
+        journal.append(START, "counted", {"number": number})
+    journal.close()
+    assert not journal.is_alive
+    assert journal.dropped == 10
+
+
+@pytest.mark.parametrize("at_most", [1, 7, 150, 10_000])
+def test_lines_are_whole_however_little_a_disk_takes_at_once(tmp_path: Path, at_most: int) -> None:
+    """A write may take a part of what it is given, and a full disk may cut a line off."""
+    journal = Journal(tmp_path)
+    disk = Hesitant(journal._file, at_most)
+    journal._file = disk
+    for number in range(3):
+        journal.append(START, "counted", {"number": number, "filler": "x" * 100})
+    journal.start()
+    journal.close()
+    assert [line["number"] for line in lines(tmp_path / "journal.jsonl")] == [0, 1, 2]
+
+
+def test_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+    """The next one begins on a line of its own, and says how many are missing."""
+    journal = Journal(tmp_path)
+    disk = Hesitant(journal._file, 40, full_after=3)
+    journal._file = disk
+    journal._append([(START, "counted", {"number": 0})])
+    with pytest.raises(OSError, match="No space left"):
+        journal._append([(START, "counted", {"number": 1})])
+    disk.full_after = 100
+    journal._append([(START, "counted", {"number": 2})])
+    journal.close()
+    text = (tmp_path / "journal.jsonl").read_text()
+    first, cut, last = text.splitlines()
+    assert (json.loads(first)["number"], json.loads(last)["number"]) == (0, 2)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(cut)

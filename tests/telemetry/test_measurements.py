@@ -44,6 +44,7 @@ CHANGE = PhaseChange(
     seconds=2.0,
     begins_step=True,
     cause="",
+    step=1,
     request=REQUEST,
     replicas=(),
     adding_replicas=(),
@@ -104,11 +105,13 @@ def test_requests_are_in_flight_until_answered(request_: BrokerRequest, kind: st
     """The gauge of a broker that does not answer stays up."""
     seen, view = Measured(), a_view(1).view
     seen.measurements.sent(ONE, request_)
-    assert seen.value("requests_sent_total", {"kind": kind}) == 1
+    assert seen.value("rpcs_sent_total", {"broker": "1", "kind": kind}) == 1
     assert seen.value("effects_inflight", {"broker": "1"}) == 1
-    answer = UpdateMetadataAnswered(ONE, EPOCH_OF_ONE, 0)
+    answer = UpdateMetadataAnswered(ONE, EPOCH_OF_ONE, 0, took_s=0.25)
     seen.measurements.event(answer, view, had_tenure=True)
-    assert seen.value("requests_answered_total", {"kind": "update_metadata"}) == 1
+    labels = {"broker": "1", "kind": "update_metadata"}
+    assert seen.value("rpc_seconds_count", labels) == 1
+    assert seen.value("rpc_seconds_sum", labels) == 0.25
     assert seen.value("effects_inflight", {"broker": "1"}) == 0
 
 
@@ -128,7 +131,8 @@ def test_errors_of_requests_and_of_partitions_are_counted_by_name() -> None:
         ("stop_replica", "other"): 1,
     }
     for (kind, error), count in errors.items():
-        assert seen.value("request_errors_total", {"kind": kind, "error": error}) == count
+        labels = {"broker": "1", "kind": kind, "error": error}
+        assert seen.value("rpc_errors_total", labels) == count
     assert error_name(12345) == "other"
 
 
@@ -138,8 +142,8 @@ def test_a_broker_that_knows_the_epoch_already_is_no_error() -> None:
     known = LeaderAndIsrResult(tp(), LeaderEpoch(1), 11)
     answer = LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (known,), resent=False)
     seen.measurements.event(answer, view, had_tenure=True)
-    labels = {"kind": "leader_and_isr", "error": "stale_controller_epoch"}
-    assert seen.value("request_errors_total", labels) is None
+    labels = {"broker": "1", "kind": "leader_and_isr", "error": "stale_controller_epoch"}
+    assert seen.value("rpc_errors_total", labels) is None
 
 
 def test_a_broker_that_is_gone_has_no_gauge() -> None:

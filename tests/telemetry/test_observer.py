@@ -124,6 +124,7 @@ def test_a_phase_change_is_one_line_with_everything(seen: Observed) -> None:
                 "before": "pending",
                 "seconds": None,
                 "cause": "step begins",
+                "step": 1,
                 "request": REQUEST,
                 "replicas": [1, 2, 3, 4],
                 "adding_replicas": [4],
@@ -255,4 +256,4 @@ def test_the_time_without_progress_is_shown_while_there_is_work(seen: Observed) 
 def test_requests_are_counted(seen: Observed) -> None:
     """Every request handed to a channel counts."""
     seen.observer.on_request_sent(BrokerId(1), StopReplica(ControllerEpoch(9), ()))
-    assert seen.value("requests_sent_total", kind="stop_replica") == 1
+    assert seen.value("rpcs_sent_total", broker="1", kind="stop_replica") == 1

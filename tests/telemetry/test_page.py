@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
 
 from controller.core.model import Blocked, BlockedBy, Instant, Refusal, RefusalReason
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.counts import work_counts
-from controller.telemetry.page import render_page
+from controller.telemetry.listings import Filter, listing_of
+from controller.telemetry.page import Overview, render_form, render_history, render_page
+from controller.telemetry.pictures import duration, quantity
+from controller.telemetry.progress import ProgressBook
 from controller.telemetry.status import Clocks, status_of
+from controller.telemetry.timelines import Timeline, Timelines
+from controller.telemetry.volumes import volumes_of
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
+from tests.telemetry.test_measurements import CHANGE
+from tests.telemetry.test_volumes import two_to_copy
 
-VOID = {"meta", "progress", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Balanced(HTMLParser):
@@ -37,11 +46,44 @@ class Balanced(HTMLParser):
             self.wrong.append(tag)
 
 
+NOW = Instant(1000.0)
+ENDED = {
+    "request": "<old>",
+    "state": "done",
+    "seconds": 4000.0,
+    "entries": 7,
+    "done": 6,
+    "refused": 1,
+    "cancelled": 0,
+    "bytes_moved": 5_000_000,
+}
+
+
+def a_timeline() -> Timeline:
+    """Return what is kept of a partition that was in three phases."""
+    timelines = Timelines()
+    for before, phase, seconds, at in (
+        ("pending", "A2", 2.0, 0),
+        ("A2", "A2-syncing", 1.0, 1),
+        ("A2-syncing", "ended", 9.0, 10),
+    ):
+        change = replace(CHANGE, phase=phase, before=before, seconds=seconds, request="r")
+        timelines.changed(change, START + timedelta(seconds=at))
+    timelines.ended({**ENDED, "request": "r"})
+    found = timelines.of("r")
+    assert found is not None
+    return found
+
+
 def page(view: ClusterView) -> str:
-    """Return the page of a view."""
-    clocks = Clocks(Instant(1000.0), START)
+    """Return the overview of a view."""
+    clocks = Clocks(NOW, START)
     work = work_counts(view, clocks.now, 300.0)
-    return render_page(status_of(view, clocks, work, engine="native"))
+    book = ProgressBook()
+    book.note(view, volumes_of(view, {}), NOW)
+    status = status_of(view, clocks, work, engine="native", book=book)
+    listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
+    return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
 
 
 def a_busy_view() -> ClusterView:
@@ -58,7 +100,15 @@ def a_busy_view() -> ClusterView:
 
 def test_the_page_is_well_formed() -> None:
     """Every tag is closed, with much or nothing to show."""
-    for html in (render_page(None), page(a_view(1, epoch=None).view), page(a_busy_view())):
+    for html in (
+        render_page(None),
+        page(a_view(1, epoch=None).view),
+        page(a_busy_view()),
+        page(two_to_copy().view),
+        render_history("r", a_timeline(), START),
+        render_history("r", None, START),
+        render_form("pause", "<r>", problem="<b>"),
+    ):
         parser = Balanced()
         parser.feed(html)
         assert (parser.open, parser.wrong) == ([], [])
@@ -68,7 +118,7 @@ def test_the_page_shows_partitions_and_requests() -> None:
     """What is in flight, where to, and what it waits for."""
     html = page(a_busy_view())
     for text in (
-        "<td>broker_dead</td><td>1</td><td>1</td>",
+        "<td>broker_dead</td><td>1</td><td>1</td><td>t-0: broker_dead",
         "t-0",
         "A2-syncing",
         "1, 2, 3",
@@ -92,3 +142,46 @@ def test_the_page_needs_no_other_file() -> None:
     assert "src=" not in html
     assert "http://" not in html
     assert "<script" not in html
+
+
+def test_copies_between_brokers_are_a_picture() -> None:
+    """Who serves whom, and what each has still to receive."""
+    html = page(two_to_copy().view)
+    assert "<title>1 serves 1 replicas to 4</title>" in html
+    assert html.count('class="route"') == 1
+    assert "<svg" not in page(a_view(1).view)
+
+
+def test_phases_are_a_picture_on_one_axis() -> None:
+    """A pending time that was not seen as a change begins where it was told to have begun."""
+    html = render_history("r", a_timeline(), START)
+    assert html.count('class="span"') == 3
+    for words in ("t-0 pending 2.0 s", "t-0 A2 1.0 s", "t-0 A2-syncing 9.0 s"):
+        assert words in html
+    assert "1 h 6 min" in html
+
+
+def test_bytes_and_ends_are_said_as_people_say_them() -> None:
+    """Decimal units, and at most two of time."""
+    assert [quantity(n) for n in (0, 999, 1000, 2_340_000, 5e12, 7e16)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "2.3 MB",
+        "5.0 TB",
+        "70000.0 TB",
+    ]
+    assert [duration(s) for s in (0.4, 59, 61, 3700, 90_000)] == [
+        "0 s",
+        "59 s",
+        "1 min 1 s",
+        "1 h 1 min",
+        "1 d 1 h",
+    ]
+
+
+def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
+    """Held still, or a form, it does not."""
+    assert "http-equiv" in page(a_busy_view())
+    assert "http-equiv" not in render_form("cancel", "")
+    assert "http-equiv" not in render_history("r", None, START)

@@ -34,6 +34,12 @@ def status(view: ClusterView) -> dict[str, Any]:
     return read
 
 
+def an_idle_broker(broker: int) -> dict[str, int]:
+    """Return what is told of a broker that has no part in anything."""
+    zeros = dict.fromkeys(("incoming", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0)
+    return {"broker": broker, **zeros, "in_bytes_per_s": 0, "out_bytes_per_s": 0}
+
+
 def test_an_idle_standby_says_so() -> None:
     """Without work there are empty lists, not missing ones."""
     view = a_view(1, 2, epoch=None).view
@@ -45,6 +51,8 @@ def test_an_idle_standby_says_so() -> None:
         "tenure": {"held": False, "epoch": None, "since": None},
         "at": "2026-01-02T03:04:05.000Z",
         "brokers": [1, 2],
+        "broker_loads": [an_idle_broker(1), an_idle_broker(2)],
+        "routes": [],
         "requests": [],
         "partitions": {"in_flight": 0, "waiting": 0, "undecided": 0},
         "blocked": {},

@@ -1,0 +1,16 @@
+"""Which release runs here."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+DISTRIBUTION: Final = "kafka-reassigner"
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,232 @@
+"""
+Each copy of a replica from broker to broker: begun with its step, whole when it is in the ISR.
+
+Remembers what is being copied just now, and how much of it brokers told so far (``SizesRead``).
+Forgets everything with the tenure: what another controller does meanwhile is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core.events import SizesRead, StatesRead
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    PartitionState,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.phases import LABELS, Expanding, Syncing
+from controller.core.records import Change, GoalEndedRecord
+from controller.core.view import ClusterView
+from controller.telemetry.phases import STARTING, PhaseChange
+
+EXPANDING: Final = LABELS[Expanding]
+SYNCING: Final = LABELS[Syncing]
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One replica on its way."""
+
+    request: RequestId
+    leader: BrokerId
+    begun: Instant
+    inherited: bool
+    """It may have held something when we first saw it."""
+    first: int | None = None
+    """What it held when we first were told; 0 for a copy of ours."""
+    held: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy that is over."""
+
+    partition: TopicPartition
+    request: RequestId
+    leader: BrokerId
+    replica: BrokerId
+    begun: Instant
+    seconds: float
+    bytes: int | None
+    """None: nobody told the size."""
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes that came to a broker since they were last counted."""
+
+    leader: BrokerId
+    replica: BrokerId
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrShrunk:
+    """Replicas that fell out of the ISR of a partition in flight, not by our doing."""
+
+    partition: TopicPartition
+    request: RequestId
+    lost: Replicas
+    isr: Replicas
+    leader: BrokerId
+
+
+CopyEvent = Copy | Received | IsrShrunk
+
+
+class Copies:
+    """What is being copied, and what became of it."""
+
+    def __init__(self) -> None:
+        """Know of nothing."""
+        self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
+        self._isr: dict[TopicPartition, Replicas] = {}
+
+    def partial(self) -> Mapping[TopicPartition, Mapping[BrokerId, int]]:
+        """Return what unfinished replicas hold, as far as brokers told."""
+        return {
+            partition: {b: c.held for b, c in copies.items() if c.held is not None}
+            for partition, copies in self._copies.items()
+        }
+
+    def forget(self, now: Instant) -> Iterator[CopyEvent]:
+        """Give up what is not finished: the tenure ended."""
+        for partition in list(self._copies):
+            yield from self._abandon(partition, self._copies[partition], now)
+        self._copies.clear()
+        self._isr.clear()
+
+    def committed(
+        self, change: Change, moved: Iterable[PhaseChange], view: ClusterView, now: Instant
+    ) -> Iterator[CopyEvent]:
+        """Take note of steps that begin and end."""
+        for record in change.records:
+            if isinstance(record, GoalEndedRecord):
+                yield from self._settle(record.partition, view, now)
+        for phase in moved:
+            yield from self._settle(phase.partition, view, now)
+            is_found = phase.before == EXPANDING
+            if phase.phase == STARTING or (is_found and phase.phase == SYNCING):
+                self._open(phase.partition, view, now, inherited=is_found)
+
+    def states_read(
+        self, event: StatesRead, view: ClusterView, now: Instant
+    ) -> Iterator[CopyEvent]:
+        """Look who came into an ISR, and who fell out."""
+        for partition in event.states:
+            if partition in self._isr:
+                yield from self._settle(partition, view, now)
+
+    def sizes_read(self, event: SizesRead) -> Iterator[CopyEvent]:
+        """Take note of how much unfinished replicas hold."""
+        for partition, told in event.replicas.items():
+            for broker, copy in self._copies.get(partition, {}).items():
+                size = told.get(broker)
+                if size is None:
+                    continue
+                if copy.first is None:
+                    copy.first = size if copy.inherited else 0
+                yield from self._count(broker, copy, size)
+
+    # --- the memory ----------------------------------------------------------------------------
+
+    def _open(
+        self, partition: TopicPartition, view: ClusterView, now: Instant, *, inherited: bool
+    ) -> None:
+        reassignment = view.reassignments.get(partition)
+        assignment, state = view.known_assignment(partition), view.states.get(partition)
+        if reassignment is None or assignment is None or state is None:
+            return
+        copies = self._copies.setdefault(partition, {})
+        for broker in assignment.adding_replicas:
+            if broker in state.isr or broker in assignment.removing_replicas or broker in copies:
+                continue
+            copies[broker] = _Copy(reassignment.goal.request, state.leader, now, inherited)
+        self._isr[partition] = state.isr
+
+    def _settle(
+        self, partition: TopicPartition, view: ClusterView, now: Instant
+    ) -> Iterator[CopyEvent]:
+        """Compare what was being copied with what is in sync, and wanted, now."""
+        copies = self._copies.get(partition, {})
+        state = view.states.get(partition)
+        assignment = view.known_assignment(partition)
+        size = view.sizes.get(partition)
+        if state is not None:
+            yield from self._shrinks(partition, state, view)
+            whole = [b for b in copies if b in state.isr]
+            for broker in whole:
+                copy = copies.pop(broker)
+                yield from self._count(broker, copy, copy.held if size is None else size)
+                total = copy.held if size is None else size
+                yield _over(partition, broker, copy, now, total, is_whole=True)
+        is_over = assignment is None or partition not in view.reassignments
+        wanted = () if assignment is None or is_over else assignment.replicas
+        leaving = () if assignment is None else assignment.removing_replicas
+        gone = {b: c for b, c in copies.items() if b not in wanted or b in leaving}
+        yield from self._abandon(partition, gone, now)
+        for broker in gone:
+            del copies[broker]
+        if partition not in view.reassignments:
+            self._copies.pop(partition, None)
+            self._isr.pop(partition, None)
+
+    def _shrinks(
+        self, partition: TopicPartition, state: PartitionState, view: ClusterView
+    ) -> Iterator[CopyEvent]:
+        before = self._isr.get(partition)
+        if before is None:
+            return
+        self._isr[partition] = state.isr
+        reassignment = view.reassignments.get(partition)
+        kept = view.serving_replicas(partition)
+        lost = tuple(b for b in before if b not in state.isr and b in kept)
+        if lost and reassignment is not None:
+            request = reassignment.goal.request
+            yield IsrShrunk(partition, request, lost, state.isr, state.leader)
+
+    @staticmethod
+    def _count(broker: BrokerId, copy: _Copy, size: int | None) -> Iterator[CopyEvent]:
+        if size is None:
+            return
+        before = copy.held if copy.held is not None else copy.first or 0
+        if size > before and not (copy.inherited and copy.first is None):
+            yield Received(copy.leader, broker, size - before)
+        copy.held = size
+
+    @staticmethod
+    def _abandon(
+        partition: TopicPartition, copies: Mapping[BrokerId, _Copy], now: Instant
+    ) -> Iterable[CopyEvent]:
+        return [
+            _over(partition, broker, copy, now, copy.held, is_whole=False)
+            for broker, copy in copies.items()
+        ]
+
+
+def _over(  # noqa: PLR0913 - what a copy was
+    partition: TopicPartition,
+    broker: BrokerId,
+    copy: _Copy,
+    now: Instant,
+    size: int | None,
+    *,
+    is_whole: bool,
+) -> Copy:
+    return Copy(
+        partition=partition,
+        request=copy.request,
+        leader=copy.leader,
+        replica=broker,
+        begun=copy.begun,
+        seconds=round(now - copy.begun, 3),
+        bytes=size,
+        is_whole=is_whole,
+    )

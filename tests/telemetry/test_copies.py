@@ -1,0 +1,132 @@
+"""Each copy is followed from the begin of its step into the ISR, or until it is given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.core.events import SizesRead, StatesRead
+from controller.core.model import BrokerId, Instant
+from controller.core.phases import LABELS, Expanding, Pending, Starting, Stopping, Syncing
+from controller.core.records import Change, GoalEndedRecord
+from controller.core.view import ClusterView
+from controller.telemetry.copies import Copies, Copy, CopyEvent, IsrShrunk, Received
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
+from tests.telemetry.test_measurements import CHANGE
+
+NOTHING = Change(())
+AT = Instant(1000.0)
+
+
+def adding_four() -> ViewBuilder:
+    """Return a partition on (1, 2, 3) to which 4 is added; 1 leads."""
+    built = a_view(1, 2, 3, 4)
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
+    return built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1)
+
+
+def begun(view: ClusterView, before: type = Pending) -> Copies:
+    """Return copies that saw the step begin."""
+    copies = Copies()
+    change = replace(CHANGE, phase=LABELS[Starting], before=LABELS[before])
+    assert list(copies.committed(NOTHING, [change], view, AT)) == []
+    return copies
+
+
+def told(copies: Copies, size: int) -> list[CopyEvent]:
+    """Let broker 4 say what it holds."""
+    sizes = {tp(): {BrokerId(4): size, BrokerId(1): 1000}}
+    return list(copies.sizes_read(SizesRead({tp(): 1000}, {}, sizes)))
+
+
+def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
+    """Let the partition have this ISR."""
+    state = partition_state(1, ids)
+    view.states[tp()] = state
+    at = Instant(AT + after_s)
+    return list(copies.states_read(StatesRead({tp(): state}), view, at))
+
+
+def a_copy(**changes: object) -> Copy:
+    """Return what the copy to broker 4 is when it is whole."""
+    whole = Copy(tp(), REQUEST, BrokerId(1), BrokerId(4), AT, 30.0, 1000, is_whole=True)
+    return replace(whole, **changes)  # type: ignore[arg-type] # fields by name
+
+
+def test_copy_is_whole_when_it_is_in_the_isr() -> None:
+    """With its size, its time and the two brokers; the bytes count once."""
+    view = adding_four().view
+    view.sizes[tp()] = 1000
+    copies = begun(view)
+    assert isr(copies, view, 1, 2, 3, 4) == [
+        Received(BrokerId(1), BrokerId(4), 1000),
+        a_copy(),
+    ]
+    assert isr(copies, view, 1, 2, 3, 4) == []
+    assert copies.partial() == {tp(): {}}
+
+
+def test_what_a_broker_holds_counts_as_it_grows() -> None:
+    """Each byte once, and the rest when it is whole."""
+    view = adding_four().view
+    view.sizes[tp()] = 1000
+    copies = begun(view)
+    assert told(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
+    assert told(copies, 300) == []
+    assert copies.partial() == {tp(): {4: 300}}
+    assert told(copies, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
+    assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
+
+
+def test_what_was_there_when_it_was_found_was_not_copied_by_us() -> None:
+    """A step of another controller may have been half done."""
+    view = adding_four().view
+    view.sizes[tp()] = 1000
+    copies = begun(view, before=Expanding)
+    assert told(copies, 900) == []
+    assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
+
+
+def test_size_that_nobody_told_is_unknown() -> None:
+    """A copy without a size is still a copy."""
+    view = adding_four().view
+    assert isr(begun(view), view, 1, 2, 3, 4) == [a_copy(bytes=None)]
+
+
+def test_replica_that_is_not_wanted_any_more_is_given_up() -> None:
+    """The target changed, or the request was cancelled."""
+    built = adding_four()
+    copies = begun(built.view)
+    told(copies, 300)
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(4,))
+    change = replace(CHANGE, phase=LABELS[Stopping], before=LABELS[Starting])
+    events = list(copies.committed(NOTHING, [change], built.view, Instant(AT + 5)))
+    assert events == [a_copy(seconds=5.0, bytes=300, is_whole=False)]
+
+
+def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
+    """What ended is forgotten; what a lost tenure leaves is given up."""
+    built = adding_four()
+    copies = begun(built.view)
+    lost = list(copies.forget(Instant(AT + 7)))
+    assert lost == [a_copy(seconds=7.0, bytes=None, is_whole=False)]
+    assert isr(copies, built.view, 1, 2, 3, 4) == []
+    built = adding_four()
+    copies = begun(built.view)
+    built.view.reassignments.clear()
+    end = Change((GoalEndedRecord(tp(), None, REQUEST, "done"),))
+    assert len(list(copies.committed(end, [], built.view, AT))) == 1
+    assert copies.partial() == {}
+
+
+def test_replica_that_falls_out_of_the_isr_is_told() -> None:
+    """Once, and not for one that we took out ourselves."""
+    built = adding_four()
+    copies = begun(built.view)
+    assert isr(copies, built.view, 1, 3) == [
+        IsrShrunk(tp(), REQUEST, replicas(2), replicas(1, 3), BrokerId(1))
+    ]
+    assert isr(copies, built.view, 1, 3) == []
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(3,))
+    built.view.reassignments[tp()].phase = Stopping(frozenset(), frozenset(), AT)
+    assert isr(copies, built.view, 1) == []

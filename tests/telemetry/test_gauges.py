@@ -1,0 +1,82 @@
+"""What is exported of requests and brokers vanishes with them."""
+
+from __future__ import annotations
+
+from controller.core.model import BrokerId
+from controller.telemetry.boards import StatusBoard
+from controller.telemetry.copies import Received
+from controller.telemetry.metrics import Metrics
+from tests.core.builders import tp
+from tests.telemetry.builders import REQUEST, FixedClock, a_view
+from tests.telemetry.test_volumes import two_to_copy
+
+
+def test_request_shows_by_its_slot_and_vanishes() -> None:
+    """An id would be a label without bounds."""
+    clock, metrics = FixedClock(), Metrics()
+    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"reassigner_{name}", labels)
+
+    view = two_to_copy().view
+    snapshot = board.tend(view)
+    assert snapshot is not None
+    metrics.show(snapshot)
+    assert value("request_bytes", slot="0", state="remaining") == 2000
+    assert value("request_partitions", slot="0", state="in_flight") == 1
+    assert value("bytes", state="remaining") == 2000
+    assert value("requests", state="in_flight") == 1
+    assert value("requests", state="held") == 0
+    assert value("broker_incoming_replicas", broker="4") == 1
+    assert value("broker_outgoing_partitions", broker="1") == 1
+    assert value("broker_in_remaining_bytes", broker="5") == 1000
+    assert value("broker_out_remaining_bytes", broker="2") == 1000
+    assert value("brokers") == 5
+    assert REQUEST.encode() not in metrics.exposition()
+    view.reassignments.clear()
+    view.requests.clear()
+    view.brokers = a_view(1).view.brokers
+    clock.go(60)
+    snapshot = board.tend(view)
+    assert snapshot is not None
+    metrics.show(snapshot)
+    assert value("request_bytes", slot="0", state="remaining") is None
+    assert value("broker_incoming_replicas", broker="4") is None
+    assert value("bytes", state="remaining") == 0
+
+
+def test_estimate_is_exported_with_both_bounds() -> None:
+    """As soon as there is one."""
+    clock, metrics = FixedClock(), Metrics()
+    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    built = two_to_copy()
+    for n in range(1, 13):
+        built.view.requests[REQUEST].moved_bytes = n * 100
+        board.book.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
+        snapshot = board.tend(built.view)
+        clock.go(10)
+    assert snapshot is not None
+    metrics.show(snapshot)
+    request = snapshot.status["requests"][0]
+    assert request["eta_s"] == [200, 200]
+    for bound in ("low", "high"):
+        labels = {"slot": "0", "bound": bound}
+        assert metrics.registry.get_sample_value("reassigner_request_eta_seconds", labels) == 200
+    served = metrics.registry.get_sample_value(
+        "reassigner_broker_served_bytes_total", {"broker": "1"}
+    )
+    assert served == 1200
+
+
+def test_oldest_wait_for_an_isr_is_exported() -> None:
+    """Of what is being copied; nothing that only waits its turn."""
+    clock, metrics = FixedClock(), Metrics()
+    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    built = two_to_copy()
+    built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
+    built.view.in_flight = 1
+    snapshot = board.tend(built.view)
+    assert snapshot is not None
+    metrics.show(snapshot)
+    assert metrics.registry.get_sample_value("reassigner_isr_wait_oldest_seconds") == 10

@@ -1,0 +1,201 @@
+"""
+The journal holds what ``docs/journal.md`` says, whatever happens.
+
+Every record there is, made up at random, and every line that daemons write in simulated histories
+full of faults, is held against the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.core.controls import Limits, Pause, Pauses
+from controller.core.events import SizesRead
+from controller.core.model import TopicPartition
+from controller.core.records import Record
+from controller.core.submissions import RequestOptions
+from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
+from controller.reactor.loop import Reactor
+from controller.telemetry.boards import StatusBoard
+from controller.telemetry.journal import Journal, kind_of, line_of
+from controller.telemetry.journal_events import EVENTS, RECORDS
+from controller.telemetry.journal_kinds import LIFE, VERSION, is_of
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
+from tests.sim.daemons import Ports
+from tests.sim.faults import Faults
+from tests.sim.histories import is_finished
+from tests.sim.operators import Operators
+from tests.sim.plots import RESTLESS, Plot, plot_of
+from tests.sim.world import World
+from tests.telemetry.builders import START, RecordedLog
+
+KINDS: Final = {**LIFE, **RECORDS, **EVENTS}
+COMMON: Final = frozenset({"v", "at", "kind"})
+JOURNALED: Final = [r for r in get_args(Record) if r not in UNJOURNALED]
+
+
+def check(line: Mapping[str, Any]) -> None:
+    """Hold a line against the schema."""
+    assert line["v"] == VERSION
+    kind = KINDS.get(line["kind"])
+    assert kind is not None, f"unknown kind: {line}"
+    fields = line.keys() - COMMON
+    assert fields - kind.fields.keys() == set(), line
+    assert kind.fields.keys() - kind.optional - fields == set(), line
+    for name in fields:
+        wanted, _ = kind.fields[name]
+        assert is_of(line[name], wanted), f"{line['kind']}.{name} is no {wanted}: {line[name]!r}"
+
+
+def test_kinds_are_told_apart() -> None:
+    """One name, one meaning."""
+    assert len(KINDS) == len(LIFE) + len(RECORDS) + len(EVENTS)
+
+
+@pytest.mark.parametrize("record_type", JOURNALED, ids=lambda r: r.__name__)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_every_record_is_in_the_schema(record_type: type[Record], data: st.DataObject) -> None:
+    """A record that is added must be documented too, with its fields as they are written."""
+    record = data.draw(st.from_type(record_type))
+    check(json.loads(line_of(START, kind_of(record), record)))
+
+
+def test_schema_names_no_record_that_is_not_there() -> None:
+    """What was removed from the code goes from the documentation."""
+    made = {record.__name__ for record in JOURNALED}
+    kinds = {"".join(w.title() for w in kind.split("_")) + "Record" for kind in RECORDS}
+    assert kinds == made
+
+
+class ToldSizes:
+    """Brokers that say how large everything is, as soon as they are asked."""
+
+    def __init__(self) -> None:
+        """Wait for a loop to tell."""
+        self.reactor: Reactor | None = None
+
+    def measure(self, partitions: Sequence[TopicPartition]) -> None:
+        """Tell the loop."""
+        assert self.reactor is not None
+        self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))
+
+
+def ask_for_everything(world: World) -> None:
+    """Use every way in which operators ask for something, well and badly."""
+    plan = {TopicPartition("three", n): [1, 2, 3 + n % 3] for n in range(4)}
+    world.submit_request(plan, RequestOptions(reason="drain", requested_by="kim", throttle=10**6))
+    world.submit_request({TopicPartition("nothing", 0): [1]}, RequestOptions())
+    world.submit_queue(plan)
+    world.pause(Pauses(everything=Pause("lunch")))
+    world.limit(Limits(max_partitions_in_flight=3))
+    world.throttle(5_000_000)
+    world.run_for(5.0)
+    world.pause(Pauses())
+    world.disable()
+    world.run_for(2.0)
+    world.enable()
+    world.cancel(topics=["three"])
+    world.run_for(5.0)
+
+
+def history(seed: int, directory: Path) -> list[dict[str, Any]]:
+    """Play a history in which daemons write journals; return the lines of all of them."""
+    plot: Plot = plot_of(seed)
+    world = World(seed, has_kafka_controllers=plot.has_kafka_controllers)
+    journals: list[Journal] = []
+
+    def build(ports: Ports) -> Reactor:
+        def wall() -> datetime:
+            return START + timedelta(seconds=ports.clock.now())
+
+        journal = Journal(directory / str(len(journals)))
+        journals.append(journal)
+        board = StatusBoard(clock=ports.clock, wall=wall, engine="native", stalled_after_s=2.0)
+        observer = TelemetryObserver(
+            log=RecordedLog(),
+            metrics=Metrics(),
+            journal=journal,
+            board=board,
+            clock=ports.clock,
+            wall=wall,
+        )
+        sizes = ToldSizes()
+        sizes.reactor = Reactor(
+            view=ClusterView(options=plot.options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            sizes=sizes,
+            clock=ports.clock,
+            observer=observer,
+            boundaries=Boundaries(ports.reached),
+            lease_s=ports.lease_s,
+        )
+        return sizes.reactor
+
+    try:
+        three = {n: [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(4)}
+        world.create_topic("three", three)
+        operators = Operators(world, every_s=2.0, actions=RESTLESS)
+        faults = Faults(
+            world,
+            every_s=plot.fault_every_s,
+            weights=plot.weights,
+            daemon=build,
+            daemons=plot.daemons,
+        )
+        world.invariants.records.step_size = plot.options.step_size
+        for _ in range(plot.daemons):
+            world.add_daemon(build)
+        world.run_for(3.0)
+        faults.start()
+        operators.start()
+        operators.submit_plan_for_all()
+        world.run_for(10.0)
+        ask_for_everything(world)
+        operators.submit_plan_for_all()
+        world.run_for(20.0)
+        operators.stop()
+        faults.heal()
+        world.run_until(lambda: is_finished(world), within_s=200.0, look_every_s=0.5)
+        world.run_for(5.0)
+    finally:
+        for journal in journals:
+            journal.start()
+            journal.close()
+    files = directory.glob("*/journal.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+SEEDS: Final = (1, 2, 3, 5)
+EXPECTED: Final = frozenset(
+    {
+        *("request_begun", "progress", "request_ended", "size", "phase", "copied", "stalled"),
+        *("blocked", "unblocked", "accepted", "goal", "goal_ended", "refusal", "outcome"),
+        *("assignment", "state", "claimed", "controller_role_ended", "plan_seen"),
+        *("cancellation_seen", "pauses_changed", "limits_changed", "throttle_changed"),
+        *("disabled", "enabled", "lease", "lease_ended", "broker_died", "broker_joined"),
+    }
+)
+"""Without these a history would prove little."""
+
+
+def test_lines_of_whole_histories_are_in_the_schema(tmp_path: Path) -> None:
+    """Daemons that die, brokers that come and go, operators that change their minds."""
+    seen = set()
+    for seed in SEEDS:
+        for line in history(seed, tmp_path / str(seed)):
+            check(line)
+            seen.add(line["kind"])
+    assert EXPECTED - seen == set()

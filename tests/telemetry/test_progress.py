@@ -1,0 +1,117 @@
+"""Requests have a place, a rate and an end; brokers have traffic."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.model import BrokerId, Instant, RequestId, Route
+from controller.core.works import Request
+from controller.telemetry.copies import Received
+from controller.telemetry.progress import SLOTS, ProgressBook
+from controller.telemetry.rates import Range
+from controller.telemetry.volumes import Volume, Volumes
+from tests.telemetry.builders import a_view
+
+NAME = RequestId("request_0000000001")
+
+
+def a_request(open_: int = 1, total: int = 4) -> Request:
+    """Return a request with so many partitions open."""
+    return Request(Route.REQUEST, Instant(0.0), total=total, open=open_)
+
+
+def noted(
+    book: ProgressBook, request: Request, *volumes: tuple[float, Volume | None]
+) -> ProgressBook:
+    """Note what was counted at these moments."""
+    view = a_view(1).view
+    view.requests[NAME] = request
+    for at, volume in volumes:
+        counted = Volumes({} if volume is None else {NAME: volume})
+        book.note(view, counted, Instant(at))
+    return book
+
+
+def test_bytes_make_the_estimate() -> None:
+    """A hundred bytes a second, a thousand to go."""
+    request = a_request()
+    course = [(n * 10.0, Volume(n * 1000, 2000 - n * 100, 1)) for n in range(11)]
+    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    assert found.eta == pytest.approx(Range(10, 10))
+    assert found.as_status() == {
+        "slot": 0,
+        "bytes": {"total": 11_000, "moved": 10_000, "remaining": 1000},
+        "sizes_unknown": 0,
+        "bytes_per_s": 100,
+        "eta_s": [10, 10],
+    }
+
+
+def test_unknown_sizes_are_taken_for_average_ones() -> None:
+    """As many partitions again of unknown size take as long again."""
+    request = a_request()
+    course = [(n * 10.0, Volume(n * 1000, 1000, 2, 2)) for n in range(11)]
+    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    assert found.eta == pytest.approx(Range(20, 20))
+
+
+def test_partitions_make_the_estimate_where_there_are_no_bytes() -> None:
+    """Empty partitions, or brokers that do not tell."""
+    request, book = a_request(open_=100, total=100), ProgressBook()
+    for n in range(11):
+        request.open = 100 - n * 5
+        noted(book, request, (n * 10.0, None))
+    found = book.of(NAME, request)
+    assert found.volume is None
+    assert found.eta == pytest.approx(Range(100, 100))
+
+
+def test_request_that_waits_has_no_end() -> None:
+    """Nothing moved: nothing is guessed."""
+    request = a_request()
+    course = [(n * 10.0, Volume(0, 1000, 1)) for n in range(11)]
+    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    assert found.rate is None
+    assert found.as_status()["eta_s"] is None
+
+
+def test_ended_request_keeps_what_it_moved() -> None:
+    """And has no rate any more."""
+    request = a_request(open_=0)
+    request.moved_bytes = 500
+    found = noted(ProgressBook(), request, (0.0, None)).of(NAME, request)
+    assert found.as_status() == {
+        "slot": None,
+        "bytes": {"total": 500, "moved": 500, "remaining": 0},
+        "sizes_unknown": 0,
+        "bytes_per_s": None,
+        "eta_s": None,
+    }
+
+
+def test_slots_are_few_and_given_again() -> None:
+    """A label must be bounded; an ended request keeps its slot until another needs it."""
+    book, view = ProgressBook(), a_view(1).view
+    names = [RequestId(f"r{n}") for n in range(SLOTS + 1)]
+    view.requests.update({n: a_request() for n in names})
+    book.note(view, Volumes(), Instant(0.0))
+    slots = [book.of(n, view.requests[n]).slot for n in names]
+    assert slots == [*range(SLOTS), None]
+    view.requests[names[3]].open = 0
+    assert book.of(names[3], view.requests[names[3]]).slot == 3
+    book.note(view, Volumes(), Instant(1.0))
+    assert book.of(names[-1], view.requests[names[-1]]).slot == 3
+    assert book.of(names[3], view.requests[names[3]]).slot is None
+
+
+def test_traffic_is_counted_at_both_ends() -> None:
+    """What one broker receives another serves."""
+    book, view = ProgressBook(), a_view(1, 4).view
+    for n in range(11):
+        book.count([Received(BrokerId(1), BrokerId(4), 500)], Instant(n * 10.0))
+        book.note(view, Volumes(), Instant(n * 10.0))
+    assert book.traffic[BrokerId(4)].received == 5500
+    assert book.traffic[BrokerId(1)].served == 5500
+    assert book.broker(BrokerId(4))["in_bytes_per_s"] == 50
+    assert book.broker(BrokerId(1))["out_bytes_per_s"] == 50
+    assert book.broker(BrokerId(1))["in_bytes_per_s"] == 0

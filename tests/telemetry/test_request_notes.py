@@ -1,0 +1,115 @@
+"""Requests are told when they begin, while they come on, and when they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.core.events import SizesRead
+from controller.core.model import Instant
+from controller.telemetry.notes import Note
+from controller.telemetry.request_notes import BUSY_EVERY_S, IDLE_EVERY_S, RequestNotes
+from tests.core.builders import tp
+from tests.telemetry.builders import REQUEST, a_view
+
+
+def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Return a request as the status document has it."""
+    counts = {
+        "total": 10,
+        "done": done,
+        "in_flight": 1,
+        "waiting": 9 - done,
+        "refused": 0,
+        "cancelled": 0,
+        "superseded": 0,
+        "skipped": 0,
+    }
+    return {
+        "id": "r",
+        "kind": "request",
+        "route": "request",
+        "state": state,
+        "priority": 0,
+        "throttle": None,
+        "asked_for": "new disks",
+        "requested_by": "kim",
+        "partitions": counts,
+        "bytes": {"total": 100, "moved": 10 * done, "remaining": 100 - 10 * done},
+        "sizes_unknown": 0,
+        "bytes_per_s": 5,
+        "eta_s": [1, 9],
+        **changes,
+    }
+
+
+def told(
+    notes: RequestNotes, at: float, *requests: dict[str, Any], role: str = "leader"
+) -> list[str]:
+    """Return the kinds of what is told of a status."""
+    return [n.kind for n in of(notes, at, *requests, role=role)]
+
+
+def of(
+    notes: RequestNotes, at: float, *requests: dict[str, Any], role: str = "leader"
+) -> list[Note]:
+    """Return what is told of a status."""
+    return list(notes.of({"role": role, "requests": list(requests)}, Instant(at)))
+
+
+def test_request_is_told_from_its_begin_to_its_end() -> None:
+    """Its progress comes with both, and in between as it comes on."""
+    notes = RequestNotes()
+    assert told(notes, 0, a_request()) == ["request_begun", "progress"]
+    assert told(notes, BUSY_EVERY_S - 1, a_request(done=1)) == []
+    assert told(notes, BUSY_EVERY_S, a_request(done=1)) == ["progress"]
+    assert told(notes, BUSY_EVERY_S + 1, a_request("done", done=10)) == [
+        "progress",
+        "request_ended",
+    ]
+    assert told(notes, 1000, a_request("done", done=10)) == []
+
+
+def test_request_that_stands_still_is_told_of_less_often() -> None:
+    """A held request of a week must not fill the journal."""
+    notes = RequestNotes()
+    told(notes, 0, a_request("held"))
+    assert told(notes, BUSY_EVERY_S, a_request("held")) == []
+    assert told(notes, IDLE_EVERY_S, a_request("held")) == ["progress"]
+
+
+def test_request_that_had_ended_before_is_not_told() -> None:
+    """Whoever was there when it ended told it."""
+    assert told(RequestNotes(), 0, a_request("done")) == []
+
+
+def test_standby_tells_nothing() -> None:
+    """The leader does; a standby that takes over begins to."""
+    notes = RequestNotes()
+    assert told(notes, 0, a_request(), role="standby") == []
+    assert told(notes, 1, a_request()) == ["request_begun", "progress"]
+
+
+def test_notes_say_what_the_journal_promises() -> None:
+    """The numbers are those of the status; times since this process saw it."""
+    notes = RequestNotes()
+    begun, progress = of(notes, 0, a_request(eta_s=None, bytes=None))
+    assert begun.fields["asked_for"] == "new disks"
+    assert progress.fields["bytes_moved"] is progress.fields["eta_low_s"] is None
+    progress, ended = of(notes, 12.5, a_request("cancelled", done=3))
+    assert (progress.fields["bytes_moved"], progress.fields["eta_high_s"]) == (30, 9)
+    assert (ended.fields["seconds"], ended.fields["state"]) == (12.5, "cancelled")
+
+
+def test_each_size_is_told_once() -> None:
+    """With how many copies of it are needed; what is not reassigned is nobody's business."""
+    notes, built = RequestNotes(), a_view(1, 2, 3, 4)
+    built.with_partition(tp(), (1, 2, 3)).with_reassignment(tp(), (1, 4, 5))
+    event = SizesRead({tp(): 70, tp(9): 5})
+    assert [n.fields for n in notes.sizes(event, built.view)] == [
+        {"topic": "t", "partition": 0, "request": REQUEST, "bytes": 70, "copies": 2}
+    ]
+    assert list(notes.sizes(event, built.view)) == []
+    built.view.reassignments.clear()
+    assert list(notes.sizes(event, built.view)) == []
+    built.with_reassignment(tp(), (1, 2, 4))
+    assert len(list(notes.sizes(event, built.view))) == 1

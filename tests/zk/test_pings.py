@@ -1,0 +1,30 @@
+"""How long ZooKeeper takes is measured, also while nothing is written."""
+
+from __future__ import annotations
+
+import queue
+
+from kazoo.exceptions import ConnectionLoss
+
+from controller.zk.pings import Pings
+from controller.znodes import paths
+from tests.zk.fakes import WITHIN_S, FakeClient, connected_session
+
+
+def test_ping_is_timed_again_and_again() -> None:
+    """Each answer is told with the seconds it took; one that fails is left to the session."""
+    client, told = FakeClient(), queue.Queue[tuple[str, float]]()
+    pings = Pings(
+        connected_session(client), lambda what, took: told.put((what, took)), every_s=0.001
+    )
+    client.put(paths.BROKER_IDS, b"")
+    client.failures.append(ConnectionLoss())
+    pings.start()
+    try:
+        found = [told.get(timeout=WITHIN_S) for _ in range(3)]
+    finally:
+        pings.stop()
+    assert not pings.is_alive
+    assert not client.failures
+    assert {what for what, _ in found} == {"ping"}
+    assert all(0 <= took < WITHIN_S for _, took in found)
