@@ -77,6 +77,7 @@ reference: $(READY) ## what is written from the code: docs of settings, metrics 
 	$(BIN)/python -m controller.telemetry.metrics_reference > docs/metrics.md
 	$(BIN)/python -m controller.telemetry.journal_reference > docs/journal.md
 	$(BIN)/python -m controller.cli.sample > deploy/reassigner.toml
+	$(BIN)/python -m tests.deploy.prometheusrule
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo
