@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.deploy.dashboards import DASHBOARDS, queries
 from tests.deploy.exported import (
     FOREIGN,
     SCRAPED,
@@ -21,10 +22,6 @@ from tests.deploy.exported import (
 )
 
 DEPLOY: Final = Path(__file__).resolve().parent.parent.parent / "deploy"
-DASHBOARDS: Final[dict[str, dict[str, Any]]] = {
-    file.stem: json.loads(file.read_text())
-    for file in sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
-}
 PANELS: Final = [
     (name, panel)
     for name, dashboard in DASHBOARDS.items()
@@ -32,19 +29,6 @@ PANELS: Final = [
     if panel["type"] != "row"
 ]
 EXPORTED: Final = exported()
-
-
-def queries(name: str) -> Iterator[str]:
-    """Yield every expression of a dashboard: panels, annotations and variables."""
-    dashboard = DASHBOARDS[name]
-    for panel in dashboard["panels"]:
-        yield from (target["expr"] for target in panel.get("targets", ()))
-    yield from (annotation["expr"] for annotation in dashboard["annotations"]["list"])
-    for variable in dashboard["templating"]["list"]:
-        if variable["type"] == "query":
-            call = re.fullmatch(r"label_values\((.*), \w+\)", variable["query"]["query"])
-            assert call is not None, variable["query"]
-            yield call[1]
 
 
 def rules() -> Iterator[str]:
