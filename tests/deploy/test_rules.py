@@ -83,6 +83,16 @@ def test_every_runbook_belongs_to_an_alert_and_answers_three_questions() -> None
         assert headings == ["What it means", "What to look at", "What to do"], page.name
 
 
+def test_the_documentation_lists_every_alert() -> None:
+    """With its severity and its page."""
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    rows = re.findall(r"^\| \[(\w+)\]\((\S+)\) \| (\w+) \|", page, re.MULTILINE)
+    assert {(alert, f"docs/{link}", severity) for alert, link, severity in rows} == {
+        (alert, rule["annotations"]["runbook_url"], rule["labels"]["severity"])
+        for alert, rule in ALERTS.items()
+    }
+
+
 def test_our_controller_counts_as_one_of_the_cluster() -> None:
     """Brokers report no active controller in a tenure; the rule adds ours."""
     rules = (rule for group in GROUPS for rule in group["rules"])
