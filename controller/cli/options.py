@@ -8,6 +8,7 @@ added appears in all three.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
@@ -117,7 +118,7 @@ def default_of(about: FieldInfo) -> str:
 
 def metavar_of(field: str, about: FieldInfo) -> str:
     """Return what to write for the value in a usage line."""
-    kinds = [a for a in (about.annotation, *get_args(about.annotation)) if isinstance(a, type)]
+    kinds = list(_kinds(about.annotation))
     for kind in kinds:
         if issubclass(kind, Enum):
             return "|".join(str(member.value) for member in kind)
@@ -130,3 +131,11 @@ def metavar_of(field: str, about: FieldInfo) -> str:
     if field.endswith("_s"):
         return "SECONDS"
     return "N" if int in kinds else "TEXT"
+
+
+def _kinds(annotation: object) -> Iterator[type]:
+    """Yield the types that an annotation is made of."""
+    if isinstance(annotation, type):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)

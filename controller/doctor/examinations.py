@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from controller.doctor import assignments, health, logs, records, surroundings, throttles
+from controller.doctor import (
+    assignments,
+    health,
+    logs,
+    neighbours,
+    records,
+    surroundings,
+    throttles,
+)
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Snapshot
 
@@ -18,6 +26,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     surroundings.notifications,
     surroundings.large_znodes,
     surroundings.permissions,
+    neighbours.cruise_control,
     records.unreadable_znodes,
     records.legacy_plan,
     records.kill_switch,

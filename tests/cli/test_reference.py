@@ -43,6 +43,7 @@ def test_secrets_have_no_option() -> None:
         ("journal_dir", "PATH"),
         ("ssl_cafile", "PATH"),
         ("max_partitions_in_flight", "N"),
+        ("max_bytes_in_flight", "N"),
         ("inter_broker_listener", "TEXT"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -27,22 +29,38 @@ def _listeners(text: str) -> dict[str, tuple[str, int]]:
     return {name: (host, int(port)) for name, host, port in found}
 
 
-def test_there_are_a_zookeeper_five_brokers_and_the_daemon() -> None:
+def test_there_are_a_zookeeper_five_brokers_the_daemon_and_those_who_watch() -> None:
     """The cluster is the one that the documentation promises."""
-    assert set(SERVICES) == {"zookeeper", "reassigner", *BROKERS}
+    assert set(SERVICES) == {"zookeeper", "reassigner", "prometheus", "grafana", *BROKERS}
     assert len(BROKERS) == 5
+
+
+def test_it_is_what_compose_takes() -> None:
+    """No unknown key, no wrong type."""
+    pytest.importorskip("check_jsonschema", reason="in the dev extra: make setup")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run(
+        [*command, str(ROOT / "docker-compose.yml")], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_image_is_pinned_and_still_runs_zookeeper_mode() -> None:
     """Kafka 4 has no ZooKeeper mode: nothing newer than 7.9 (Kafka 3.9) may slip in."""
-    images = {service["image"] for name, service in SERVICES.items() if name != "reassigner"}
-    assert {image.rpartition(":")[0] for image in images} == {
-        "confluentinc/cp-kafka",
-        "confluentinc/cp-zookeeper",
-    }
-    versions = {image.rpartition(":")[2] for image in images}
+    images = {service["image"] for service in SERVICES.values()}
+    assert all(re.fullmatch(r"[a-z0-9/-]+:v?\d+\.\d+\.\d+", image) for image in images), images
+    named = [image.rpartition(":") for image in images if image.startswith("confluentinc/")]
+    assert {name for name, _, _ in named} == {"confluentinc/cp-kafka", "confluentinc/cp-zookeeper"}
+    versions = {version for _, _, version in named}
     assert len(versions) == 1
     assert re.fullmatch(r"7\.9\.\d+", versions.pop())
+
+
+def test_what_the_image_is_built_on_is_pinned() -> None:
+    """Both stages begin with the same, down to the patch."""
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert len(set(bases)) == 1
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", bases[0])
 
 
 @pytest.mark.parametrize("name", sorted(BROKERS))
@@ -62,7 +80,7 @@ def test_brokers_differ_where_they_must() -> None:
     assert len({one["KAFKA_ADVERTISED_LISTENERS"] for one in environments}) == 5
     assert len({one["KAFKA_BROKER_RACK"] for one in environments}) == 3
     ports = [port for service in SERVICES.values() for port in service["ports"]]
-    assert len(set(ports)) == len(ports)
+    assert len({port.split(":")[1] for port in ports}) == len(ports)
 
 
 @pytest.mark.parametrize("name", sorted(BROKERS))
@@ -115,7 +133,48 @@ def test_the_image_is_built_from_files_that_exist() -> None:
 def test_the_image_runs_without_root_and_answers_whether_it_lives() -> None:
     """The last user is not root, the health check asks the port that the daemon is told."""
     users = re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE)
-    assert users[-1:] == ["reassigner"]
+    (created,) = re.findall(r"useradd .*--uid (\d+)", DOCKERFILE)
+    assert users[-1:] == [created] != ["0"]
     assert "HEALTHCHECK" in DOCKERFILE
     assert "http://127.0.0.1:8095/healthz" in DOCKERFILE
     assert "REASSIGNER_HTTP=0.0.0.0:8095" in DOCKERFILE
+
+
+def test_every_directory_that_is_mounted_exists() -> None:
+    """A path that does not exist would be made, empty, and owned by root."""
+    mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
+    volumes = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"]
+    sources = {mount.split(":")[0] for mount in mounts}
+    paths = {source for source in sources if source.startswith(".")}
+    assert [path for path in paths if not (ROOT / path).is_dir()] == []
+    assert sources - paths == set(volumes)
+
+
+def test_a_service_is_waited_for_only_if_it_says_when_it_is_healthy() -> None:
+    """Else compose would wait for ever; the daemon's check is in its image."""
+    for service in SERVICES.values():
+        for name in service.get("depends_on", {}):
+            assert "healthcheck" in SERVICES[name] or name == "reassigner"
+
+
+def test_prometheus_scrapes_the_daemon_and_grafana_asks_prometheus() -> None:
+    """By the names and ports of this file, with every file of rules and dashboards in place."""
+    prometheus = ROOT / "deploy" / "prometheus"
+    config = yaml.safe_load((prometheus / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    assert job["job_name"] == "reassigner"
+    assert job["static_configs"] == [{"targets": ["reassigner:8095"]}]
+    assert {file.name for file in prometheus.glob("*.rules.yml")} == set(config["rule_files"])
+    provisioning = ROOT / "deploy" / "grafana" / "provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())[
+        "datasources"
+    ]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "reassigner.yml").read_text())[
+        "providers"
+    ]
+    targets = {mount.split(":")[1]: mount for mount in SERVICES["grafana"]["volumes"]}
+    mounted = targets[provider["options"]["path"]]
+    assert list((ROOT / mounted.split(":")[0]).glob("*.json"))
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (ROOT / mounted.split(":")[0] / Path(home).name).is_file()

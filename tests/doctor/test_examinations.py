@@ -5,12 +5,20 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-from controller.doctor import assignments, health, logs, records, surroundings, throttles
+from controller.doctor import (
+    assignments,
+    health,
+    logs,
+    neighbours,
+    records,
+    surroundings,
+    throttles,
+)
 from controller.doctor.examinations import CHECKS, examine
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
 
-ROOMS = (assignments, health, logs, records, surroundings, throttles)
+ROOMS = (assignments, health, logs, neighbours, records, surroundings, throttles)
 
 
 def test_a_sound_cluster_has_no_findings() -> None:

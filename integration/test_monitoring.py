@@ -1,0 +1,108 @@
+"""Dashboards and rules on a real Prometheus that scrapes real daemons while partitions move."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon, run_reassigner
+from integration.plans import Daemons, await_end, fill, plan_of
+from integration.prometheus import PROGRAM, Prometheus
+from integration.waiting import eventually
+from tests.deploy.dashboards import DASHBOARDS, queries
+from tests.deploy.exported import FOREIGN, exported, filled_in, selectors
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="prometheus is not installed")
+
+QUIET: Final = frozenset(
+    {
+        "reassigner_notifications_total",
+        "reassigner_pace_partitions",
+        "reassigner_rpc_errors_total",
+        "reassigner_stalled_partitions",
+        "reassigner_write_rejections_total",
+    }
+)
+"""Series that are above zero, or there, only where something is wrong or was set up."""
+
+
+@pytest.fixture
+def watched(daemons: Daemons, tmp_path: Path) -> Iterator[tuple[Daemon, Prometheus]]:
+    """Give a daemon that asks for sizes often, its standby, and who scrapes both."""
+    refresh = ("--copy-refresh", "1", "--size-refresh", "2", "--tenure-linger", "1")
+    leader = daemons.start(*refresh)
+    standby = daemons.start(*refresh)
+    prometheus = Prometheus(tmp_path / "prometheus", [leader, standby])
+    prometheus.start()
+    yield leader, prometheus
+    prometheus.stop()
+    prometheus.port.close()
+
+
+def test_every_panel_shows_something_while_partitions_move(
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    watched: tuple[Daemon, Prometheus],
+    tmp_path: Path,
+) -> None:
+    """
+    A throttled move with a refused entry: each query of each dashboard had an answer at some time.
+
+    And every rule could be evaluated, without an alert but the one about the refusal.
+    """
+    daemon, prometheus = watched
+    partitions = range(4)
+    topic = make_topic(dict.fromkeys(partitions, (1, 2, 3)), {"min.insync.replicas": "2"})
+    fill(cluster, [(topic, n) for n in partitions])
+    targets = {(topic, n): (3, 4, 5) for n in partitions}
+    since = time.time()
+    connect = ("--zookeeper", cluster.zookeeper_connect)
+    assert run_reassigner("throttle", "2MB", *connect).code == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(plan_of(targets | {("no-such-topic", 0): (1, 2, 3)})))
+    said = run_reassigner("execute", str(plan), *connect)
+    assert said.code == 3, said.stdout
+    live = _live_series(daemon)
+    await_end(cluster, targets, within_s=240)
+    eventually(lambda: prometheus.value("sum(increase(reassigner_ended_total[5m]))"), within_s=20)
+    until = time.time()
+
+    assert set(exported()) - live == set()
+    for name in DASHBOARDS:
+        for query in map(filled_in, queries(name)):
+            series = {series for series, _ in selectors(query)}
+            assert series - live - FOREIGN == set(), query
+            if not series & QUIET:
+                assert prometheus.was_seen(query, since, until), f"{name}: {query}"
+            else:
+                prometheus.ask("query", query=query)
+    rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+    assert {rule["health"] for rule in rules} == {"ok"}, rules
+    firing = {alert["labels"]["alertname"] for alert in prometheus.ask("alerts")["alerts"]}
+    assert firing == {"ReassignerRefused"}
+
+
+def _live_series(daemon: Daemon) -> set[str]:
+    """Return the names of what a daemon exports, of histograms every part."""
+    code, text = daemon.get("/metrics")
+    assert code == 200
+    names: set[str] = set()
+    for family in text_string_to_metric_families(text):
+        match family.type:
+            case "counter":
+                names.add(f"{family.name}_total")
+            case "histogram":
+                names |= {f"{family.name}{part}" for part in ("_bucket", "_sum", "_count")}
+            case "info":
+                names.add(f"{family.name}_info")
+            case _:
+                names.add(family.name)
+    return names

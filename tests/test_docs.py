@@ -1,0 +1,111 @@
+"""The documentation: links lead somewhere, commands and metrics exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer.main
+
+from controller.cli.app import build_app
+from controller.cli.surroundings import Surroundings
+from controller.core.diagrams import mermaid
+from controller.settings import Settings, variable_of
+from tests.deploy.exported import exported
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGES: Final = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+COMMAND: Final[Any] = typer.main.get_command(build_app(Surroundings(environ={})))
+
+
+def name_of(page: Path) -> str:
+    """Return how a page is called in messages."""
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what can be linked to within a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Yield every call of ours in a page: in backticks, and in blocks, without comments."""
+    blocks = re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in lines:
+        call = re.match(r"(?:.*exec \S+ (?:-- )?|\S*/)?reassigner +([a-z].*)", line.strip())
+        if call is not None:
+            yield call[1].partition(" #")[0].rstrip(".,;")
+
+
+def problem_of(call: str) -> str | None:
+    """Return what of a call does not exist: a verb, an option."""
+    command = COMMAND
+    words = shlex.split(call.replace("...", ""))
+    while hasattr(command, "commands") and words and words[0][:1].isalpha():
+        if words[0] not in command.commands:
+            return f"no verb {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+    return next((w for w in words if w[:1] == "-" and w.partition("=")[0] not in known), None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Files exist, and so do the headings that are named."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = target.partition("#")
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), f"{name_of(page)}: {target}"
+        assert not anchor or anchor in anchors(found), f"{name_of(page)}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_exists(page: Path) -> None:
+    """With every option that is shown."""
+    wrong = {call: problem_of(call) for call in commands(page.read_text())}
+    assert {call: problem for call, problem in wrong.items() if problem} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("`reassigner move plan.json`", "no verb move"),
+        ("```\n.venv/bin/reassigner execute p.json --fast  # soon\n```", "--fast"),
+        ("`reassigner queue drop`", "no verb drop"),
+        ("`reassigner cancel --partition t-0 --wait`", None),
+        ("`kubectl exec reassigner-0 -- reassigner status --json`", None),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(text: str, problem: str | None) -> None:
+    """A verb, an option, a verb below a verb."""
+    assert [problem_of(call) for call in commands(text)] == [problem]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_metric_and_every_variable_exists(page: Path) -> None:
+    """By the names that are exported and read; the journal of changes also names earlier ones."""
+    if page.name == "CHANGELOG.md":
+        return
+    text = page.read_text()
+    series = set(exported())
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in series}
+    named = set(re.findall(r"\breassigner_[a-z_]*[a-z]\b", text))
+    assert named - series - families == set()
+    known = {variable_of(field) for field in Settings.model_fields}
+    known |= {"REASSIGNER_CONFIG", "REASSIGNER_DEBUG_BOUNDARY"}
+    assert set(re.findall(r"\bREASSIGNER_[A-Z_]*[A-Z]\b", text)) - known == set()
+
+
+def test_the_concepts_show_the_phases_as_they_are() -> None:
+    """The diagram is the one that is drawn from the transition table."""
+    assert mermaid() in (ROOT / "docs" / "concepts.md").read_text()
