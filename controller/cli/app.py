@@ -21,10 +21,12 @@ from controller.cli.doctor import diagnose, take_snapshot
 from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
 from controller.cli.facts import named_partition
+from controller.cli.generate_verbs import GenerateVerbs
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
 from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
+from controller.cli.stock_verbs import StockVerbs
 from controller.cli.surroundings import Surroundings
 from controller.cli.verbs import HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
@@ -98,6 +100,10 @@ def build_app(around: Surroundings) -> typer.Typer:
     command("throttle", short_help="Show or change the rate of copying.")(controls.throttle)
     command("disable", short_help="Refuse new reassignments.")(controls.disable)
     command("enable", short_help="Take new reassignments again.")(controls.enable)
+    command("generate", short_help="Propose a plan.")(GenerateVerbs(around).generate)
+    command("stock", short_help="Do what Kafka's own reassignment tool does.")(
+        StockVerbs(around).stock
+    )
     app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
     return app
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import Orphan
 from controller.core.histories import RequestHistory, Summary
+from controller.core.leases import Entity
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -77,6 +78,10 @@ class ReadingPort(Protocol):
 
     def leader_address(self) -> str | None:
         """Return where the leading daemon's HTTP server listens."""
+        ...
+
+    def cluster_id(self) -> str | None:
+        """Return the id that the brokers tell their clients, too."""
         ...
 
 
@@ -151,6 +156,12 @@ class WritingPort(Protocol):
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Set the throttle of every request without its own; return what it was."""
+        ...
+
+    def clear_throttles(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[Entity]:
+        """Take throttles away that no daemon set; return what had one."""
         ...
 
 
