@@ -72,8 +72,9 @@ diagram: $(READY) ## docs/phases.md, drawn from the transition table
 recovery: $(READY) ## docs/recovery.md, written from what the proof of recovery tries
 	$(BIN)/python -m tests.sim.recovery_table > docs/recovery.md
 
-reference: $(READY) ## docs/configuration.md, written from the settings
+reference: $(READY) ## docs/configuration.md and docs/cli.md, written from the settings and the verbs
 	$(BIN)/python -m controller.cli.reference > docs/configuration.md
+	$(BIN)/python -m controller.cli.verb_reference > docs/cli.md
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo

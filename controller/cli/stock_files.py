@@ -21,6 +21,7 @@ from controller.errors import PlanInvalidError
 
 ANY_LOG_DIR: Final = "any"
 _FORMAT: Final = 1
+_EMPTY: Final = "The input string shouldn't be empty\n at [Source: UNKNOWN; byte offset: #UNKNOWN]"
 _INT_MAX: Final = 2**31
 
 _Item = TypeVar("_Item")
@@ -66,7 +67,7 @@ def read_stock_plan(text: str) -> StockPlan:
 
     """
     if not text.strip():
-        raise PlanInvalidError("The input string shouldn't be empty")
+        raise PlanInvalidError(_EMPTY)
     try:
         document = json.loads(text)
     except JSONDecodeError as error:

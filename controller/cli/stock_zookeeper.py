@@ -7,6 +7,7 @@ A run that fails says so and ends with exit code 0, as that tool did: only wrong
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from controller.cli import stock_texts as texts
 from controller.cli.exits import Exit
@@ -19,6 +20,9 @@ from controller.cli.stock_works import call_off, check_led, submit_plan
 from controller.cli.surroundings import Surroundings
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import ControllerError, PlanInvalidError
+
+_LOOKED_AT: Final = 10
+"""Ended requests that are compared with a plan."""
 
 
 def run_old_tool(action: Callable[[], None]) -> Exit:
@@ -74,8 +78,17 @@ class OldStockTool:
             brokers=sorted(self._inspector.live_brokers()),
             topics=dict.fromkeys(p.topic for p in plan.entries),
         )
-        if cleared:
+        if cleared or self._was_throttled(plan):
             say("Throttle was removed.")
+
+    def _was_throttled(self, plan: StockPlan) -> bool:
+        """Whether the daemon throttled the last request for this plan, and so has ended that."""
+        ended = [h for h in self._inspector.read_history().values() if h.summary is not None]
+        for history in reversed(ended[-_LOOKED_AT:]):
+            accepted = self._inspector.read_accepted(history.request)
+            if {e.partition: e.target for e in accepted} == plan.entries:
+                return history.options.throttle is not None
+        return False
 
     def execute(self, plan: StockPlan, *, throttle: int, log_dir_throttle: int) -> None:
         """``--execute`` of a plan that was checked; a throttle below zero is none."""
