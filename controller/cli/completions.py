@@ -90,11 +90,11 @@ def _fish_lines(verb: Verb) -> Iterator[str]:
         behind.append(f"not __fish_seen_subcommand_from {names}")
     start = f"complete -c reassigner -n '{'; and '.join(behind)}'"
     for child in verb.verbs:
-        yield f"{start} -f -a {child.path[-1]} -d {_quoted(child.summary)}"
+        yield f"{start} -f -a {child.path[-1]} -d {_fish_quoted(child.summary)}"
     for option in verb.options:
         for name in option.names:
             letter = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-            yield f"{start} {letter}{_fish_value(option)} -d {_quoted(option.about)}"
+            yield f"{start} {letter}{_fish_value(option)} -d {_fish_quoted(option.about)}"
 
 
 def _fish_value(option: Option) -> str:
@@ -120,5 +120,10 @@ def _words(verb: Verb) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Quote for any of these shells."""
-    return "'" + text.replace("\\", "").replace("'", "") + "'"
+    """Quote names of verbs and options."""
+    return f"'{text}'"
+
+
+def _fish_quoted(text: str) -> str:
+    """Quote anything for fish."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -83,6 +83,30 @@ def test_other_shells_take_their_script(shell: str, tmp_path: Path) -> None:
     subprocess.run([found, "-n", str(path)], check=True)  # noqa: S603 - the script is ours
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pa", {"pause"}),
+        ("queue re", {"remove"}),
+        ("limits --order sm", {"small-first"}),
+        ("execute --leg", {"--legacy"}),
+    ],
+)
+def test_fish_completes(line: str, expected: set[str], tmp_path: Path) -> None:
+    """As bash does, with a word about each."""
+    path = tmp_path / "reassigner.fish"
+    path.write_text(script("fish"))
+    fish = shutil.which("fish")
+    assert fish is not None
+    command = f"source {path}; complete -C 'reassigner {line}'"
+    done = subprocess.run(  # noqa: S603 - the script is ours
+        [fish, "--no-config", "-c", command], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert {offered.split("\t")[0] for offered in done.stdout.splitlines()} == expected
+
+
 def test_an_unknown_shell_is_refused() -> None:
     """One line, exit code 1."""
     result = Terminal(FakeCluster()).run("completion", "tcsh")
