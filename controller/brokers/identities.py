@@ -17,13 +17,14 @@ from controller.errors import BrokerUnreachableError
 WITHIN_S: Final = 30.0
 
 
-def cluster_id_of(bootstrap_servers: str, security: Security) -> str:
+def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float = WITHIN_S) -> str:
     """
     Ask brokers for the id of their cluster.
 
     Args:
         bootstrap_servers: ``HOST:PORT[,HOST:PORT]``.
         security: TLS and SASL settings.
+        within_s: How long to wait for an answer.
 
     Raises:
         BrokerUnreachableError: none of them answers.
@@ -31,15 +32,15 @@ def cluster_id_of(bootstrap_servers: str, security: Security) -> str:
     """
     try:
         client = AdminClient(
-            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **_settings(security)}
+            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **client_settings(security)}
         )
-        return str(client.list_topics(timeout=WITHIN_S).cluster_id)
+        return str(client.list_topics(timeout=within_s).cluster_id)
     except KafkaException as error:
         reason = error.args[0].str() if error.args else str(error)
         raise BrokerUnreachableError(f"{bootstrap_servers} does not answer: {reason}") from error
 
 
-def _settings(security: Security) -> dict[str, str | bool]:
+def client_settings(security: Security) -> dict[str, str | bool]:
     """Return the settings in librdkafka's words."""
     wanted = {
         "security.protocol": security.security_protocol,

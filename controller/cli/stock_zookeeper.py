@@ -60,7 +60,7 @@ class OldStockTool:
             if replicas == target:
                 lines.append(f"Reassignment of partition {partition} completed successfully")
                 continue
-            say(
+            tell(
                 f"ERROR: Assigned replicas ({ids(replicas)}) don't match the list of replicas for "
                 f"reassignment ({ids(target)}) for partition {partition}"
             )

@@ -11,7 +11,10 @@ from typing import Final
 
 import typer
 
+from controller.brokers import identities, surveys
+from controller.cli.surroundings import HTTP_TIMEOUT_S
 from controller.cli.trees import Option, Verb, tree_without_surroundings
+from controller.zk.connections import CONNECT_S
 
 _HEAD: Final = """# The command line
 
@@ -32,9 +35,19 @@ Exit codes of every verb but `stock`, which has those of Kafka's own tool:
 | 4 | cancelled |
 
 `--json` prints documents for programs, `--dry-run` says what would be written and writes nothing.
+
+Nothing waits for ever: connecting to ZooKeeper takes @ZOOKEEPER@ s at most, an answer of the daemon
+@DAEMON@ s, one of the brokers @BROKERS@ s; how long a submission waits for the daemon is
+`--timeout`, and `--wait` and `watch` end with Ctrl-C, which stops nothing.
+
 Completion: `reassigner completion bash > /etc/bash_completion.d/reassigner`, or for zsh and fish
 what `reassigner completion --help` says.
 """
+_TIMES: Final = {
+    "@ZOOKEEPER@": CONNECT_S,
+    "@DAEMON@": HTTP_TIMEOUT_S,
+    "@BROKERS@": max(identities.WITHIN_S, surveys.WITHIN_S),
+}
 ELSEWHERE: Final = "run"
 """Its options are the settings, which have a reference of their own."""
 
@@ -42,7 +55,10 @@ ELSEWHERE: Final = "run"
 def verb_reference(tree: Verb) -> str:
     """Return the content of ``docs/cli.md``."""
     verbs = [verb for verb in tree.walk() if verb.path]
-    parts = [_HEAD, "| verb | what it does |\n|---|---|"]
+    head = _HEAD
+    for mark, seconds in _TIMES.items():
+        head = head.replace(mark, f"{seconds:g}")
+    parts = [head, "| verb | what it does |\n|---|---|"]
     parts += [
         f"| [`{v.name}`](#{'-'.join(('reassigner', *v.path))}) | {v.summary} |" for v in verbs
     ]
