@@ -33,6 +33,10 @@ class Draft:
         self._bytes: dict[BrokerId, int] = dict.fromkeys(self.held, 0)
         self._by_topic: dict[tuple[str, BrokerId], int] = {}
         self._order = {p: place for place, p in enumerate(sorted(before))}
+        smallest_first = sorted(before, key=lambda p: (sizes.get(p, 0), p))
+        self._rank = {p: place for place, p in enumerate(smallest_first)}
+        self._touched: set[TopicPartition] = set()
+        """Partitions whose replicas were changed in any way."""
         self._racks_min = {
             p: wanted_racks(
                 replicas,
@@ -47,6 +51,7 @@ class Draft:
             self.replicas[partition] = []
             for broker in before[partition]:
                 self.put(partition, broker)
+        self._touched.clear()
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -96,6 +101,7 @@ class Draft:
         self._account(partition, broker, -1)
 
     def _account(self, partition: TopicPartition, broker: BrokerId, by: int) -> None:
+        self._touched.add(partition)
         if broker not in self.held:
             # It is to be emptied: nobody asks how much is left.
             return
@@ -130,21 +136,22 @@ class Draft:
     ) -> Iterable[Push]:
         """Return the cheapest replica for each broker that can take one, of equals the smallest."""
         best: dict[BrokerId, Push] = {}
-        open_targets = sorted(targets)
-        for partition in sorted(
-            self.held[broker] - barred, key=lambda p: (self.sizes.get(p, 0), self._order[p])
-        ):
+        held = self.held[broker] - barred
+        # Only what was moved before can go on for nothing; of the others the first one will do.
+        for partition in sorted(held & self._touched, key=self._rank.__getitem__):
             before = self.before[partition]
-            for target in tuple(open_targets):
+            for target in targets:
                 cost = int(target not in before and broker in before)
                 known = best.get(target)
-                if (known is None or cost < known.cost) and self.may_swap(
-                    partition, broker, target
-                ):
+                is_better = known is None or cost < known.cost
+                if is_better and self.may_swap(partition, broker, target):
                     best[target] = Push(partition, broker, target, cost)
-                    if not cost:
-                        open_targets.remove(target)
-            if not open_targets:
+        left = {target for target in targets if target not in best or best[target].cost}
+        for partition in sorted(held - self._touched, key=self._rank.__getitem__):
+            for target in [t for t in left if self.may_swap(partition, broker, t)]:
+                best.setdefault(target, Push(partition, broker, target, 1))
+                left.discard(target)
+            if not left:
                 break
         return best.values()
 
