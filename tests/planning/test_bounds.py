@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations, product
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
@@ -21,6 +21,7 @@ def placements(factor: int) -> list[Replicas]:
     return [found for found in permutations(BROKERS, factor) if list(found) == sorted(found)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(BROKERS), unique=True, min_size=1).map(tuple),
     st.sets(st.sampled_from(BROKERS), min_size=1),
@@ -44,6 +45,7 @@ def test_the_bound_of_one_partition_is_what_the_best_placement_costs(
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(placements(2)), min_size=1, max_size=3))
 def test_the_bound_of_a_balance_is_what_the_best_balance_costs(found: list[Replicas]) -> None:
     """All balanced placements of a few partitions cost at least the bound, and one as much."""
@@ -58,6 +60,7 @@ def test_the_bound_of_a_balance_is_what_the_best_balance_costs(found: list[Repli
     assert min(costs) == copies_min(before, goal)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 9).map(BrokerId), st.integers(0, 50), min_size=1))
 def test_shares_add_up_and_differ_by_one_at_most(current: dict[BrokerId, int]) -> None:
     """The rest of the division goes to those that hold the most."""

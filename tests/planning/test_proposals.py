@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.errors import PlanInvalidError
@@ -23,6 +23,7 @@ def plan(**replicas: Replicas) -> dict[TopicPartition, Replicas]:
     return {TopicPartition(name[:-1], int(name[-1])): found for name, found in replicas.items()}
 
 
+@settings(deadline=None)
 @given(problems(racks_max=4))
 def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
     """No duplicates, nobody who may not hold one, the wished number, racks never fewer."""
@@ -40,6 +41,7 @@ def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
         assert list(found) == []
 
 
+@settings(deadline=None)
 @given(problems(racks_max=4))
 def test_a_plan_never_copies_fewer_replicas_than_the_bound(problem: Problem) -> None:
     """The bound is a bound: what the planner finds is never below it where it did all."""
@@ -48,6 +50,7 @@ def test_a_plan_never_copies_fewer_replicas_than_the_bound(problem: Problem) -> 
         assert proposal.copies >= proposal.copies_min
 
 
+@settings(deadline=None)
 @given(problems(racks_max=4, rebalance=False))
 def test_what_is_forced_costs_no_copy_more_than_it_must(problem: Problem) -> None:
     """Emptying brokers, another replication factor and racks are done with the fewest copies."""
@@ -61,6 +64,7 @@ def test_what_is_forced_costs_no_copy_more_than_it_must(problem: Problem) -> Non
     assert proposal.copies == proposal.copies_min
 
 
+@settings(deadline=None)
 @given(problems(rebalance=True))
 def test_without_racks_brokers_come_out_even(problem: Problem) -> None:
     """No broker has two replicas more than another."""
@@ -70,6 +74,7 @@ def test_without_racks_brokers_come_out_even(problem: Problem) -> None:
     assert not any("replicas do not come out even" in note for note in proposal.notes)
 
 
+@settings(deadline=None)
 @given(problems(rebalance=True, drains=False))
 def test_evening_out_alone_copies_exactly_the_bound(problem: Problem) -> None:
     """Where only counts matter, no plan can do with fewer copies, and ours does with those."""
@@ -78,6 +83,7 @@ def test_evening_out_alone_copies_exactly_the_bound(problem: Problem) -> None:
     assert proposal.copies == proposal.copies_min
 
 
+@settings(deadline=None)
 @given(problems(rebalance=False, drains=False))
 def test_new_brokers_are_filled_with_the_fewest_copies(problem: Problem) -> None:
     """Each receiver gets its even share, and nothing is copied to anybody else."""
@@ -91,6 +97,7 @@ def test_new_brokers_are_filled_with_the_fewest_copies(problem: Problem) -> None
         assert set(replicas) <= set(problem.before[partition]) | goal.receivers
 
 
+@settings(deadline=None)
 @given(problems(racks_max=3))
 def test_a_plan_is_the_same_whatever_the_order_it_is_asked_in(problem: Problem) -> None:
     """Neither the order of partitions nor that of brokers decides anything."""
@@ -107,6 +114,7 @@ def test_a_plan_is_the_same_whatever_the_order_it_is_asked_in(problem: Problem) 
     assert propose(before, turned, problem.sizes) == propose(problem.before, goal, problem.sizes)
 
 
+@settings(deadline=None)
 @given(problems(racks_max=3))
 def test_a_plan_that_was_carried_out_leaves_nothing_to_copy(problem: Problem) -> None:
     """Planned again from its end, a plan copies nothing."""
