@@ -312,6 +312,19 @@ def test_the_old_tool_tells_a_start_and_an_end(scene: Scene) -> None:
     assert scene.on_plan("--verify", where=OLD) == (0, done)
 
 
+def test_the_old_tool_tells_that_a_throttle_of_the_daemon_is_gone(scene: Scene) -> None:
+    """The daemon lifted it at the end of the request; who verifies waits for the word."""
+    scene.terminal.steps = [FakeCluster.take_up]
+    assert scene.on_plan("--execute", "--throttle", "1000", where=OLD)[0] == 0
+    for partition in (tp(0), tp(1)):
+        scene.cluster.finish(partition, (2, 3))
+    assert "Throttle was removed." not in scene.on_plan("--verify", where=OLD)[1]
+    scene.cluster.conclude(RequestId("request_0000000004"), done=2)
+    assert scene.on_plan("--verify", where=OLD)[1].endswith("\nThrottle was removed.\n")
+    scene.plan = scene.write({"partitions": [_entry(0, 2, 3)]})
+    assert "Throttle was removed." not in scene.on_plan("--verify", where=OLD)[1]
+
+
 def test_the_old_tool_tells_failures_with_exit_code_0(scene: Scene) -> None:
     """So did it; scripts look at the text."""
     scene.cluster.plan = LegacyPlan({tp(1): replicas(1, 3)}, ZkVersion(0), Zxid(1))
