@@ -72,8 +72,9 @@ diagram: $(READY) ## docs/phases.md, drawn from the transition table
 recovery: $(READY) ## docs/recovery.md, written from what the proof of recovery tries
 	$(BIN)/python -m tests.sim.recovery_table > docs/recovery.md
 
-reference: $(READY) ## what is written from the code: docs of settings, metrics and journal, samples
+reference: $(READY) ## what is written from the code: docs of settings, verbs, metrics, journal, samples
 	$(BIN)/python -m controller.cli.reference > docs/configuration.md
+	$(BIN)/python -m controller.cli.verb_reference > docs/cli.md
 	$(BIN)/python -m controller.telemetry.metrics_reference > docs/metrics.md
 	$(BIN)/python -m controller.telemetry.journal_reference > docs/journal.md
 	$(BIN)/python -m controller.cli.sample > deploy/reassigner.toml

@@ -128,19 +128,20 @@ class Daemon(ChildProcess):
         return content
 
 
-def run_reassigner(*arguments: str, within_s: float = 120.0) -> ToolResult:
+def run_reassigner(*arguments: str, within_s: float = 120.0, errors_too: bool = True) -> ToolResult:
     """
     Run one verb of the CLI to its end.
 
     Args:
         arguments: Verb and options.
         within_s: It is killed and ``TimeoutExpired`` raised after this many seconds.
+        errors_too: Whether its standard error is part of what is returned.
     """
     done = subprocess.run(
         on_a_leash([sys.executable, "-m", "controller.cli", *arguments]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.STDOUT if errors_too else subprocess.DEVNULL,
         text=True,
         env=_environment(),
         cwd=_ROOT,

@@ -24,7 +24,7 @@ class ToolResult(NamedTuple):
 
     code: int
     stdout: str
-    """Both streams: the tools are not consistent about which they complain on."""
+    """Both streams, as a rule: the tools are not consistent about which they complain on."""
 
 
 def run_tool(
@@ -33,6 +33,7 @@ def run_tool(
     release: Release,
     directory: Path,
     within_s: float = 120.0,
+    errors_too: bool = True,
 ) -> ToolResult:
     """
     Run a Java program of a release and return its exit code and output.
@@ -43,6 +44,7 @@ def run_tool(
         release: Whose jars.
         directory: Where the logging configuration is written.
         within_s: The tool is killed and ``TimeoutExpired`` raised after this many seconds.
+        errors_too: Whether its standard error is part of what is returned.
     """
     command = java_command(
         _qualified(main_class, release),
@@ -55,7 +57,7 @@ def run_tool(
         on_a_leash(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.STDOUT if errors_too else subprocess.DEVNULL,
         text=True,
         timeout=within_s,
         check=False,

@@ -19,6 +19,7 @@ from tests.deploy.exported import exported
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+HELP: Final = frozenset({"-h", "--help"})
 COMMAND: Final[Any] = typer.main.get_command(build_app(Surroundings(environ={})))
 
 
@@ -53,7 +54,7 @@ def problem_of(call: str) -> str | None:
         if words[0] not in command.commands:
             return f"no verb {words[0]}"
         command, words = command.commands[words[0]], words[1:]
-    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | HELP
     return next((w for w in words if w[:1] == "-" and w.partition("=")[0] not in known), None)
 
 

@@ -155,12 +155,12 @@ def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no 
     """Return what an answer to DescribeLogDirs says; a copy being made on another disk is none."""
     if not answer.results:
         return "it told of no log directory: Describe on the cluster is not allowed"
-    replicas = {
-        TopicPartition(topic.name, partition.partition_index)
+    sizes = {
+        TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
         for directory in answer.results
         for topic in directory.topics
         for partition in topic.partitions
         if not partition.is_future_key
     }
     failed = tuple(d.log_dir for d in answer.results if d.error_code)
-    return Disks(frozenset(replicas), failed)
+    return Disks(frozenset(sizes), failed, sizes)

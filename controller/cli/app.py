@@ -14,17 +14,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from controller.cli.completions import SHELLS
 from controller.cli.control_verbs import ControlVerbs
 from controller.cli.displays import json_lines
 from controller.cli.doctor import diagnose, take_snapshot
 from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
 from controller.cli.facts import named_partition
+from controller.cli.generate_verbs import GenerateVerbs
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
 from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
+from controller.cli.stock_verbs import StockVerbs
 from controller.cli.surroundings import Surroundings
+from controller.cli.trees import tree_without_surroundings
 from controller.cli.verbs import DryRunOption, HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
 from controller.errors import ControllerError, PlanInvalidError
@@ -96,8 +100,32 @@ def build_app(around: Surroundings) -> typer.Typer:
     command("throttle", short_help="Show or change the rate of copying.")(controls.throttle)
     command("disable", short_help="Refuse new reassignments.")(controls.disable)
     command("enable", short_help="Take new reassignments again.")(controls.enable)
+    command("generate", short_help="Propose a plan.")(GenerateVerbs(around).generate)
+    command("stock", short_help="Do what Kafka's own reassignment tool does.")(
+        StockVerbs(around).stock
+    )
+    command("completion", short_help="Print a script that completes in a shell.")(completion)
     app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
     return app
+
+
+def completion(
+    shell: Annotated[
+        str, typer.Argument(metavar="|".join(SHELLS), help="The shell.", show_default=False)
+    ],
+) -> None:
+    """
+    Print a script that completes verbs and options in a shell.
+
+    Example: reassigner completion bash > /etc/bash_completion.d/reassigner
+
+    For zsh: source <(reassigner completion zsh) in ~/.zshrc. For fish: reassigner completion fish
+    > ~/.config/fish/completions/reassigner.fish.
+    """
+    script = SHELLS.get(shell)
+    if script is None:
+        raise PlanInvalidError(f"one of {', '.join(SHELLS)}, not {shell!r}")
+    typer.echo(script(tree_without_surroundings()), nl=False)
 
 
 class DaemonVerbs(Verbs):

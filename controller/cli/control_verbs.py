@@ -124,14 +124,19 @@ class ControlVerbs(Verbs):
         ] = None,
         order: Annotated[
             str | None,
-            typer.Option("--order", metavar="|".join(o.value.replace("_", "-") for o in Order)),
+            typer.Option(
+                "--order",
+                metavar="|".join(o.value.replace("_", "-") for o in Order),
+                help="What goes first among equals.",
+            ),
         ] = None,
         window: Annotated[
             str | None,
             typer.Option("--window", metavar="HOURS", help='"22:00-05:00 Europe/Berlin".'),
         ] = None,
         priority: Annotated[
-            int | None, typer.Option("--priority", help="Of a request: higher goes first.")
+            int | None,
+            typer.Option("--priority", metavar="N", help="Of a request: higher goes first."),
         ] = None,
         unset: Annotated[
             list[str] | None,
@@ -206,13 +211,14 @@ class ControlVerbs(Verbs):
                 change_throttle(operator, bytes_per_s, whose, dry_run=dry_run, as_json=as_json)
             )
 
-    def disable(
+    def disable(  # noqa: PLR0913 - the options of the verb
         self,
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
         reason: ReasonOption = "",
         requested_by: ByOption = None,
+        dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
@@ -222,13 +228,14 @@ class ControlVerbs(Verbs):
         """
         switch = KillSwitch(reason, self._name(requested_by), self._around.wall_ms())
         with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(disable_work(operator, switch, as_json=as_json))
+            raise typer.Exit(disable_work(operator, switch, dry_run=dry_run, as_json=as_json))
 
     def enable(
         self,
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
+        dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
@@ -237,7 +244,7 @@ class ControlVerbs(Verbs):
         Example: reassigner enable --zookeeper zk1:2181/kafka
         """
         with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(enable_work(operator, as_json=as_json))
+            raise typer.Exit(enable_work(operator, dry_run=dry_run, as_json=as_json))
 
 
 def _selection(requests: list[str] | None, brokers: list[int] | None) -> Selection:

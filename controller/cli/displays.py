@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import typer
@@ -18,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from controller.cli.amounts import broker_loads, busy_brokers, milestone, share_copied
 from controller.cli.reports import (
     blocked_lines,
     ids,
@@ -31,6 +33,7 @@ from controller.cli.reports import (
 BAR_WIDTH: Final = 24
 NARROW_BAR_WIDTH: Final = 10
 PARTITIONS_MAX: Final = 30
+BROKERS_MAX: Final = 20
 
 
 class Display(Protocol):
@@ -50,14 +53,20 @@ class Lines:
     def __init__(self, write: Callable[[str], None]) -> None:
         """Write lines by this."""
         self._write = write
-        self._shown: dict[str, str] = {}
+        self._shown: dict[str, object] = {}
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
         """Print the headline, and each request and partition of the status, where they changed."""
         del done, total
         if status is not None:
             for request in status["requests"]:
-                self._once(f"request {request['id']}", request_line(request))
+                line = request_line(request)
+                # Bytes change all the time: only now and then is that worth a line.
+                lasting = line.partition(";")[0], milestone(request)
+                self._once(f"request {request['id']}", line, lasting)
+            busy = busy_brokers(status)
+            for load in broker_loads(status):
+                self._once(f"broker {load.broker}", str(load), busy)
             for partition in status["in_flight"][:PARTITIONS_MAX]:
                 name = f"{partition['topic']}-{partition['partition']}"
                 self._once(name, partition_line(partition))
@@ -65,9 +74,11 @@ class Lines:
                 self._once(line.partition(":")[0], line)
         self._once("", headline or (work_line(status) if status is not None else ""))
 
-    def _once(self, key: str, line: str) -> None:
-        if line and self._shown.get(key) != line:
-            self._shown[key] = line
+    def _once(self, key: str, line: str, lasting: object = None) -> None:
+        """Print a line if it, or what lasts of it, is not what was printed last."""
+        found = lasting or line
+        if line and self._shown.get(key) != found:
+            self._shown[key] = found
             self._write(line)
 
 
@@ -118,7 +129,7 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     elif headline:
         parts.append(Text(headline))
     if status is not None:
-        parts += [_requests(status), _partitions(status), *_blocked(status)]
+        parts += [_requests(status), _brokers(status), _partitions(status), *_blocked(status)]
     return Group(*parts)
 
 
@@ -132,8 +143,19 @@ def _requests(status: Mapping[str, Any]) -> RenderableType:
         counts = request["partitions"]
         if request["state"] in {"in_flight", "waiting"}:
             ended = counts["done"] + counts["refused"] + counts["cancelled"]
-            table.add_row(_bar(ended, counts["total"]), Text(request_line(request)))
+            share = share_copied(request)
+            bar = _bar(ended, counts["total"]) if share is None else _bar(share, 1)
+            table.add_row(bar, Text(request_line(request)))
     return table
+
+
+def _brokers(status: Mapping[str, Any]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for head in ("broker", "in", "out"):
+        table.add_column(head, no_wrap=True)
+    for load in islice(broker_loads(status), BROKERS_MAX):
+        table.add_row(str(load.broker), load.incoming, load.outgoing)
+    return table if table.row_count else Text("")
 
 
 def _partitions(status: Mapping[str, Any]) -> RenderableType:

@@ -135,26 +135,34 @@ def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> Non
 # --- the kill switch -----------------------------------------------------------------------------
 
 
-def disable_work(operator: OperatorPort, switch: KillSwitch, *, as_json: bool) -> Exit:
+def disable_work(
+    operator: OperatorPort, switch: KillSwitch, *, dry_run: bool = False, as_json: bool
+) -> Exit:
     """Refuse whatever is submitted from now on."""
-    before = operator.disable(switch)
+    before = operator.read_kill_switch() if dry_run else operator.disable(switch)
     stands = before or switch
     if as_json:
-        say_json({"disabled": True, "was_disabled": before is not None, **_switch(stands)})
-    elif before is not None:
+        found = {"disabled": True, "was_disabled": before is not None, **_switch(stands)}
+        say_json({"dry_run": dry_run, **found})
+        return Exit.DONE
+    if before is not None:
         say(f"Disabled already, since {_since(before)}.")
     else:
         say("Disabled: new reassignments are refused from now on; what has begun goes on.")
+    if dry_run:
+        say("Nothing was written.")
     return Exit.DONE
 
 
-def enable_work(operator: OperatorPort, *, as_json: bool) -> Exit:
+def enable_work(operator: OperatorPort, *, dry_run: bool = False, as_json: bool) -> Exit:
     """Take new work again."""
-    was_disabled = operator.enable()
+    was_disabled = operator.read_kill_switch() is not None if dry_run else operator.enable()
     if as_json:
-        say_json({"disabled": False, "was_disabled": was_disabled})
-    else:
-        say("Enabled: new reassignments are taken." if was_disabled else "It was not disabled.")
+        say_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
+        return Exit.DONE
+    say("Enabled: new reassignments are taken." if was_disabled else "It was not disabled.")
+    if dry_run:
+        say("Nothing was written.")
     return Exit.DONE
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import Orphan
 from controller.core.histories import RequestHistory, Summary
-from controller.core.leases import Lease
+from controller.core.leases import Entity, Lease
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -78,6 +78,10 @@ class ReadingPort(Protocol):
 
     def leader_address(self) -> str | None:
         """Return where the leading daemon's HTTP server listens."""
+        ...
+
+    def cluster_id(self) -> str | None:
+        """Return the id that the brokers tell their clients, too."""
         ...
 
 
@@ -156,6 +160,12 @@ class WritingPort(Protocol):
 
     def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
         """Restore what stood where a daemon set a throttle; None where somebody was faster."""
+        ...
+
+    def clear_throttles(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[Entity]:
+        """Take throttles away that no daemon set; return what had one."""
         ...
 
 

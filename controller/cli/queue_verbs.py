@@ -56,6 +56,7 @@ class QueueVerbs(Verbs):
         ] = None,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
+        dry_run: DryRunOption = False,
     ) -> None:
         """
         Queue reassignments that are to start as capacity allows.
@@ -78,7 +79,7 @@ class QueueVerbs(Verbs):
                 raise typer.Exit(generate_queue(operator, entries))
             if verify:
                 raise typer.Exit(verify_plan(operator, entries, as_json=False))
-            raise typer.Exit(add_to_queue(operator, entries, dry_run=False, as_json=False))
+            raise typer.Exit(add_to_queue(operator, entries, dry_run=dry_run, as_json=False))
 
     def add(
         self,
@@ -125,6 +126,7 @@ class QueueVerbs(Verbs):
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
+        dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
@@ -136,13 +138,14 @@ class QueueVerbs(Verbs):
         """
         named = partitions_of(partitions)
         with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(remove_from_queue(operator, named, as_json=as_json))
+            raise typer.Exit(remove_from_queue(operator, named, dry_run=dry_run, as_json=as_json))
 
     def clear(
         self,
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
+        dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
@@ -151,4 +154,4 @@ class QueueVerbs(Verbs):
         Example: reassigner queue clear --zookeeper zk1:2181/kafka
         """
         with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(clear_queue(operator, as_json=as_json))
+            raise typer.Exit(clear_queue(operator, dry_run=dry_run, as_json=as_json))

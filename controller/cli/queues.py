@@ -123,29 +123,44 @@ def list_queue(operator: OperatorPort, *, as_json: bool) -> Exit:
 
 
 def remove_from_queue(
-    operator: OperatorPort, partitions: Sequence[TopicPartition], *, as_json: bool
+    operator: OperatorPort,
+    partitions: Sequence[TopicPartition],
+    *,
+    dry_run: bool = False,
+    as_json: bool,
 ) -> Exit:
     """Take entries out of the queue; what is not in it has started, or never was."""
-    taken = operator.take_from_queue(partitions)
+    if dry_run:
+        queue = operator.read_queue()
+        taken = frozenset(partitions) & (queue.entries.keys() if queue else frozenset())
+    else:
+        taken = operator.take_from_queue(partitions)
     missing = [p for p in partitions if p not in taken]
     if as_json:
-        say_json({"removed": sorted(map(str, taken)), "not_queued": list(map(str, missing))})
+        found = {"removed": sorted(map(str, taken)), "not_queued": list(map(str, missing))}
+        say_json({"dry_run": dry_run, **found})
     else:
         if taken:
             say(f"Removed from the queue: {listed(sorted(taken))}")
         if missing:
             say(f"Not in the queue, or started already: {listed(missing)}")
+        if dry_run:
+            say("Nothing was written.")
     return Exit.REFUSED if missing else Exit.DONE
 
 
-def clear_queue(operator: OperatorPort, *, as_json: bool) -> Exit:
+def clear_queue(operator: OperatorPort, *, dry_run: bool = False, as_json: bool) -> Exit:
     """Take everything out of the queue."""
-    queue = operator.clear_queue()
+    queue = operator.read_queue() if dry_run else operator.clear_queue()
     entries = {} if queue is None else queue.entries
     if as_json:
-        say_json({"removed": [str(p) for p in entries], "not_queued": []})
-    elif queue is None:
+        removed = [str(p) for p in entries]
+        say_json({"dry_run": dry_run, "removed": removed, "not_queued": []})
+        return Exit.DONE
+    if queue is None:
         say("The queue is empty already.")
     else:
         say(f"Removed from the queue: {listed(entries) or 'what could not be understood'}")
+    if dry_run:
+        say("Nothing was written.")
     return Exit.DONE

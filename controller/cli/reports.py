@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import typer
 
+from controller.cli.amounts import amount_words, broker_loads
 from controller.cli.plans import Entry, Standing
 from controller.core.model import Refusal, RequestId
 
 NAMES_MAX: Final = 10
+_UNDER_WAY: Final = frozenset({"in_flight", "waiting"})
 
 
 def say(line: str) -> None:
@@ -114,6 +116,8 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield partition_line(partition)
     for partition in status.get("waiting", ()):
         yield waiting_line(partition)
+    for load in broker_loads(status):
+        yield str(load)
     yield from blocked_lines(status)
     yield work_line(status)
 
@@ -138,9 +142,11 @@ def request_line(request: Mapping[str, Any]) -> str:
     """Word one request."""
     counts = request["partitions"]
     refused = f", {counts['refused']} refused ({request['reason']})" if counts["refused"] else ""
+    amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
     return (
         f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
         f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}"
+        f"{f'; {amounts}' if amounts else ''}"
     )
 
 

@@ -45,7 +45,7 @@ class RequestVerbs(Verbs):
         reason: ReasonOption = "",
         requested_by: ByOption = None,
         priority: Annotated[
-            int, typer.Option("--priority", help="Higher goes first; 0 is ordinary.")
+            int, typer.Option("--priority", metavar="N", help="Higher goes first; 0 is ordinary.")
         ] = 0,
         step_size: Annotated[
             str | None,
@@ -172,7 +172,9 @@ class RequestVerbs(Verbs):
         scope: Annotated[
             CancelScope,
             typer.Option(
-                "--scope", help="in_flight, or all: also move back what is finished already."
+                "--scope",
+                metavar="|".join(CancelScope),
+                help="all: also move back what is finished already.",
             ),
         ] = CancelScope.IN_FLIGHT,
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -103,6 +103,14 @@ def ask_brokers(
     return BrokerSurvey(security_of(settings), listeners_of(settings)).ask(brokers, topics)
 
 
+def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
+    """Ask brokers for the id of their cluster."""
+    from controller.brokers.identities import cluster_id_of as ask  # noqa: PLC0415 - as above
+    from controller.daemon import security_of  # noqa: PLC0415 - as above
+
+    return ask(bootstrap_servers, security_of(settings))
+
+
 def run_daemon(settings: Settings) -> int:
     """Run the daemon until it is asked to stop; return its exit code."""
     from controller.daemon import run  # noqa: PLC0415 - only this verb needs the Kafka client
@@ -138,6 +146,7 @@ class Surroundings:
     connect: Connect = connect_operator
     inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
     ask_brokers: AskBrokers = ask_brokers
+    cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str], Mapping[str, Any]] = fetch_status
     fetch_explanation: Callable[[str, TopicPartition], Mapping[str, Any]] = fetch_explanation
     run_daemon: Callable[[Settings], int] = run_daemon

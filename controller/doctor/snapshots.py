@@ -33,6 +33,8 @@ class Disks:
     """Those with a directory, ones being deleted aside."""
     failed: tuple[str, ...] = ()
     """Log directories that are offline."""
+    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Bytes of each replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

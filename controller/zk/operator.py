@@ -19,8 +19,8 @@ from controller.core.throttled_lists import restored
 from controller.errors import PlanInvalidError, ReassignmentConflictError
 from controller.reactor.operations import lifting
 from controller.reactor.ports import Check
-from controller.zk.archives import ArchiveReadings
 from controller.zk.connections import Found
+from controller.zk.unthrottling import Unthrottling
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from controller.znodes.controls import (
@@ -42,7 +42,7 @@ PLAN_BYTES_MAX: Final = 1_000_000
 _Value = TypeVar("_Value")
 
 
-class Operator(ArchiveReadings):
+class Operator(Unthrottling):
     """A connection for one command; use it as a context manager."""
 
     # --- the legacy plan -----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from controller.zk.connections import Connection, Found
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.documents import read_document
 from controller.znodes.goals import decode_goal
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch
 from controller.znodes.leaders import decode_leader
@@ -48,6 +49,12 @@ class Readings(Connection):
     def live_brokers(self) -> frozenset[BrokerId]:
         """Return the ids of the registered brokers."""
         return frozenset(BrokerId(int(n)) for n in self._children(paths.BROKER_IDS) if n.isdigit())
+
+    def cluster_id(self) -> str | None:
+        """Return ``id`` of ``/cluster/id``; None where there is none, or it is not understood."""
+        found = self._get(paths.CLUSTER_ID)
+        read = None if found is None else read_document(found.data)
+        return None if read is None or isinstance(read, str) else str(read.get("id"))
 
     def leader_address(self) -> str | None:
         """Return ``HOST:PORT`` of the leading daemon's HTTP server, None when none leads."""

@@ -18,6 +18,7 @@ from controller.znodes.documents import INT_MAX
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 BROKER_IDS: Final = "/brokers/ids"
+CLUSTER_ID: Final = "/cluster/id"
 TOPICS: Final = "/brokers/topics"
 FEATURE: Final = "/feature"
 MIGRATION: Final = "/migration"

@@ -46,7 +46,7 @@ def test_disks_and_settings_are_told() -> None:
     """A copy on its way to another disk is none; the control plane's listener is not asked."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
-    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",))}
+    assert answers.disks == {ONE: Disks(frozenset({tp()}), ("/data/b",), {tp(): 100})}
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
 
 

@@ -13,7 +13,9 @@ from controller.cli.app import build_app
 from controller.cli.surroundings import Surroundings
 from controller.core.events import Orphan
 from controller.core.histories import Summary
+from controller.core.leases import Entity, broker_entity, topic_entity
 from controller.core.model import (
+    BrokerEpoch,
     BrokerId,
     Goal,
     LegacyPlan,
@@ -95,6 +97,10 @@ class FakeCluster(Asked):
 
     plan: LegacyPlan | None = None
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
+    racks: dict[int, str] = field(default_factory=dict)
+    id: str = "the-cluster"
+    throttled: set[Entity] = field(default_factory=set)
+    """Entities with a throttle that no daemon set."""
     states: dict[TopicPartition, PartitionState | str] = field(default_factory=dict)
     orphans: tuple[Orphan | str, ...] = ()
     ended: tuple[Summary, ...] = ()
@@ -177,12 +183,21 @@ class FakeCluster(Asked):
         return self.ended
 
     def survey_topics(self) -> Mapping[str, TopicAssignment]:
-        """Return the topics of the snapshot."""
-        return self.snapshot.topics_before
+        """Return the topics of the snapshot and the others."""
+        others = {n: t for n, t in self.topics.items() if isinstance(t, TopicAssignment)}
+        return {**self.snapshot.topics_before, **others}
 
     def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
-        """Return the brokers of the snapshot."""
-        return self.snapshot.znodes.brokers
+        """Return the brokers of the snapshot and the others."""
+        others = {
+            BrokerId(b): LiveBroker(BrokerId(b), BrokerEpoch(b), (), self.racks.get(b))
+            for b in sorted(self.brokers)
+        }
+        return (
+            {**self.snapshot.znodes.brokers, **others}
+            if self.topics
+            else (self.snapshot.znodes.brokers)
+        )
 
     def survey(self) -> Znodes:
         """Return the znodes of the snapshot."""
@@ -211,6 +226,19 @@ class FakeCluster(Asked):
     def leader_address(self) -> str | None:
         """Return where the leader listens."""
         return self.leader
+
+    def cluster_id(self) -> str | None:
+        """Return the id of the cluster."""
+        return self.id
+
+    def clear_throttles(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[Entity]:
+        """Take throttles away."""
+        wanted = {*map(broker_entity, brokers), *map(topic_entity, topics)}
+        found = frozenset(wanted & self.throttled)
+        self.throttled -= found
+        return found
 
     def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """Write a plan where there is none."""
@@ -250,6 +278,7 @@ class Terminal:
             connect=self._connect,
             inspect=self._connect,
             ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
+            cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
             fetch=self._fetch,
             fetch_explanation=self._fetch_explanation,
             run_daemon=self._run_daemon,

@@ -214,6 +214,7 @@ def test_the_kill_switch_is_turned_off(terminal: Terminal) -> None:
     assert result.exit_code == 0
     assert "was not disabled" in result.stdout
     assert json.loads(terminal.run("enable", "--json").stdout) == {
+        "dry_run": False,
         "disabled": False,
         "was_disabled": False,
     }

@@ -112,7 +112,8 @@ def test_entries_are_taken_out_before_they_start(cluster: FakeCluster) -> None:
     assert "Removed from the queue: t-0" in result.stdout
     result = Terminal(cluster).run("queue", "remove", "t-0", "t-1", "--json")
     assert result.exit_code == 3
-    assert json.loads(result.stdout) == {"removed": ["t-1"], "not_queued": ["t-0"]}
+    document = {"dry_run": False, "removed": ["t-1"], "not_queued": ["t-0"]}
+    assert json.loads(result.stdout) == document
     assert cluster.queue is None
 
 

@@ -1,0 +1,101 @@
+"""The verbs and their options as values: what documentation and completion are made from."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
+
+from controller.cli.surroundings import Surroundings
+
+_CHOICES: Final = re.compile(r"[a-z_-]+(\|[a-z_-]+)+")
+"""A value to choose is written ``one|other``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Something that is given by its place."""
+
+    metavar: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Something that is given by name."""
+
+    names: tuple[str, ...]
+    metavar: str | None
+    """What to write for its value; None where it takes none."""
+    about: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb, or a sub-verb."""
+
+    path: tuple[str, ...]
+    """Its words behind ``reassigner``; empty for the command itself."""
+    about: str
+    """The help, paragraphs separated by empty lines."""
+    summary: str
+    """The same in a few words."""
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    verbs: tuple[Verb, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The whole of what is typed for it."""
+        return " ".join(("reassigner", *self.path))
+
+    def walk(self) -> Iterator[Verb]:
+        """Return this one and all below it."""
+        yield self
+        for verb in self.verbs:
+            yield from verb.walk()
+
+
+def command_tree(app: typer.Typer) -> Verb:
+    """Return the command with everything below it."""
+    return _verb(typer.main.get_command(app), ())
+
+
+def tree_without_surroundings() -> Verb:
+    """Return the command as it is everywhere: nothing is asked of the outside."""
+    from controller.cli.app import build_app  # noqa: PLC0415 - the application has a verb for this
+
+    return command_tree(build_app(Surroundings(environ={})))
+
+
+def _verb(command: Any, path: tuple[str, ...]) -> Verb:  # noqa: ANN401 - typer hides its command classes
+    parameters = list(command.params)
+    return Verb(
+        path=path,
+        about=inspect.cleandoc(command.help or ""),
+        summary=command.get_short_help_str(limit=100),
+        arguments=tuple(_argument(p) for p in parameters if p.param_type_name == "argument"),
+        options=tuple(_option(p) for p in parameters if p.param_type_name == "option"),
+        verbs=tuple(
+            _verb(child, (*path, name)) for name, child in getattr(command, "commands", {}).items()
+        ),
+    )
+
+
+def _argument(parameter: Any) -> Argument:  # noqa: ANN401 - as above
+    return Argument(parameter.metavar or parameter.name.upper(), parameter.help or "")
+
+
+def _option(parameter: Any) -> Option:  # noqa: ANN401 - as above
+    metavar = None if parameter.is_flag else str(parameter.metavar or "TEXT")
+    return Option(
+        names=(*parameter.opts, *parameter.secondary_opts),
+        metavar=metavar,
+        about=parameter.help or "",
+        choices=tuple(metavar.split("|")) if metavar and _CHOICES.fullmatch(metavar) else (),
+    )

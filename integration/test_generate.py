@@ -1,0 +1,56 @@
+"""``reassigner generate`` on a real cluster: sizes from the disks, and a plan that ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import run_reassigner
+from integration.plans import Daemons, await_end, fill
+
+
+def generated(cluster: Cluster, *arguments: str) -> dict[str, Any]:
+    """Return what is proposed for a program."""
+    where = ("--zookeeper", cluster.zookeeper_connect, "--json")
+    done = run_reassigner("generate", *arguments, *where, errors_too=False)
+    assert done.code == 0, done.stdout
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.smoke
+def test_sizes_come_from_the_brokers_disks(cluster: Cluster, make_topic: MakeTopic) -> None:
+    """A partition of some megabytes counts as such where a copy of it is proposed."""
+    topic = make_topic({0: (1, 2), 1: (2, 3)})
+    fill(cluster, [(topic, 0)])
+    found = generated(cluster, topic, "--remove-broker", "1")
+    assert found["replicas_copied"] == found["replicas_copied_min"] == 1
+    (moved,) = found["proposed"]["partitions"]
+    assert moved["partition"] == 0
+    assert 1 not in moved["replicas"]
+    assert 5_000_000 <= found["bytes_copied"] < 6_000_000
+    assert found["bytes"]["1"][1] == 0
+
+
+def test_a_proposal_is_carried_out(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A broker is emptied, everything is evened out, and planned again there is nothing to do."""
+    topic = make_topic(dict.fromkeys(range(5), (1, 2)))
+    daemons.start()
+    goal = ("--remove-broker", "2", "--rebalance")
+    found = generated(cluster, topic, *goal)
+    targets = {(topic, p["partition"]): p["replicas"] for p in found["proposed"]["partitions"]}
+    assert targets
+    assert all(2 not in replicas for replicas in targets.values())
+    counts = [after for broker, (_, after) in found["replicas"].items() if broker != "2"]
+    assert max(counts) - min(counts) <= 1
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    done = run_reassigner("generate", topic, *goal, "--execute", "--reason", "test", *where)
+    assert done.code == 0, done.stdout
+    await_end(cluster, targets, within_s=120)
+    assert generated(cluster, topic, *goal)["proposed"]["partitions"] == []

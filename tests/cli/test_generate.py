@@ -1,0 +1,178 @@
+"""Tests of ``reassigner generate``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.core.model import BrokerId
+from controller.doctor.snapshots import BrokerAnswers, Disks
+from tests.cli.builders import FakeCluster, Terminal
+from tests.core.builders import tp
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Give four brokers and three partitions on the first three."""
+    found = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (2, 3)).assign(tp(2), (3, 1))
+    disks = Disks(frozenset({tp(0), tp(1)}), sizes={tp(0): 500, tp(1): 300})
+    answers = BrokerAnswers(disks={BrokerId(1): disks, BrokerId(2): "no answer in time"})
+    found.snapshot = replace(found.snapshot, brokers=answers)
+    return found
+
+
+def proposed(stdout: str) -> dict[str, list[int]]:
+    """Return the replicas of a printed proposal."""
+    line = stdout.splitlines()[4]
+    return {f"{p['topic']}-{p['partition']}": p["replicas"] for p in json.loads(line)["partitions"]}
+
+
+def document(cluster: FakeCluster, *arguments: str) -> Any:  # noqa: ANN401 - a document
+    """Run the verb for a program."""
+    result = Terminal(cluster).run("generate", "t", "--json", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_broker_is_emptied_with_the_fewest_copies(cluster: FakeCluster) -> None:
+    """Only what it holds moves; the sizes of those that answered are summed up."""
+    result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
+    assert result.exit_code == 0
+    assert proposed(result.stdout) == {"t-1": [2, 4], "t-2": [1, 4]}
+    lines = result.stderr.splitlines()
+    assert lines[0] == "Note: broker 2 did not tell the sizes of its replicas."
+    assert lines[1] == (
+        "2 of 3 partitions change; 2 replicas are copied (300 B), no plan copies fewer than 2."
+    )
+    current = json.loads(result.stdout.splitlines()[1])["partitions"]
+    assert [p["replicas"] for p in current] == [[2, 3], [3, 1]]
+
+
+def test_a_new_broker_gets_its_share(cluster: FakeCluster) -> None:
+    """Six replicas on four brokers: one is the least of an even share."""
+    found = document(cluster, "--add-broker", "4")
+    assert found["replicas"]["4"] == [0, 1]
+    assert found["replicas_copied"] == found["replicas_copied_min"] == 1
+
+
+def test_brokers_come_out_even(cluster: FakeCluster) -> None:
+    """Replicas and leaders; every broker appears, before and after."""
+    found = document(cluster, "--rebalance")
+    assert sorted(after for _, after in found["replicas"].values()) == [1, 1, 2, 2]
+    assert max(after for _, after in found["leaders"].values()) == 1
+    assert found["bytes_copied"] is not None
+
+
+def test_the_replication_factor_is_changed(cluster: FakeCluster) -> None:
+    """Up, with a replica for each partition; and down, copying nothing."""
+    assert document(cluster, "--replication-factor", "3")["replicas_copied"] == 3
+    assert document(cluster, "--replication-factor", "1")["replicas_copied"] == 0
+
+
+def test_topics_are_chosen_by_name_by_file_and_by_expression(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """A name that is not there is told; what matches is left out."""
+    for topic in ("u", "u2"):
+        cluster.assign(tp(0, topic), (1, 2))
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps({"topics": [{"topic": "u"}]}))
+    drain = ("--remove-broker", "2")
+
+    def moved(*arguments: str) -> set[str]:
+        result = Terminal(cluster).run("generate", *arguments, *drain)
+        assert result.exit_code == 0, result.stderr
+        return set(proposed(result.stdout))
+
+    assert moved("--topics-to-move-json-file", str(path)) == {"u-0"}
+    assert moved("--all-topics", "--exclude-topics", "u.*") == {"t-0", "t-1"}
+    assert moved("--all-topics", "--exclude-topics", "u") == {"t-0", "t-1", "u2-0"}
+    result = Terminal(cluster).run("generate", "nowhere", *drain)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "reassigner: there is no topic nowhere\n"
+
+
+def test_what_is_being_reassigned_is_left_out(cluster: FakeCluster) -> None:
+    """And told."""
+    cluster.assign(tp(1), (2, 3, 4), adding=(4,))
+    result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
+    assert set(proposed(result.stdout)) == {"t-2"}
+    assert "left out, as they are being reassigned: t-1" in result.stderr
+
+
+def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
+    """Only where somebody says that it is to be."""
+    cluster.brokers = frozenset({1, 2, 4})
+    result = Terminal(cluster).run("generate", "t", "--rebalance")
+    assert result.exit_code == 1
+    assert "broker 3 holds replicas and is not live" in result.stderr
+    result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
+    assert set(proposed(result.stdout)) == {"t-1", "t-2"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--rebalance",), "name topics, or else --all-topics"),
+        (("t", "--all-topics", "--rebalance"), "name topics, or else --all-topics"),
+        (("t",), "say what to achieve"),
+        (("t", "--broker-list", "1,9"), "broker 9 is not live"),
+        (("t", "--broker-list", "1,x"), 'For input string: "x"'),
+        (("t", "--add-broker", "4", "--remove-broker", "4"), "broker 4 is to be used and to be"),
+        (("t", "--replication-factor", "5"), "t-0 is to have 5 replicas, but only 4 brokers"),
+        (("t", "--rebalance", "--dry-run"), "--dry-run goes with --execute"),
+        (("--all-topics", "--exclude-topics", "(", "--rebalance"), "--exclude-topics:"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(
+    cluster: FakeCluster, arguments: tuple[str, ...], problem: str
+) -> None:
+    """Exit code 1."""
+    result = Terminal(cluster).run("generate", *arguments)
+    assert result.exit_code == 1
+    assert problem in result.stderr.splitlines()[-1]
+
+
+def test_racks_are_kept_unless_they_do_not_matter(cluster: FakeCluster) -> None:
+    """The fullest broker of the same rack rather than the empty one of another's."""
+    cluster.racks = {1: "a", 2: "b", 3: "b", 4: "a"}
+    kept = document(cluster, "--remove-broker", "2")
+    assert kept["proposed"]["partitions"][0]["replicas"] == [1, 3]
+    free = document(cluster, "--remove-broker", "2", "--disable-rack-aware")
+    assert free["proposed"]["partitions"][0]["replicas"] == [1, 4]
+    cluster.racks = {1: "a"}
+    result = Terminal(cluster).run("generate", "t", "--rebalance")
+    assert "Not all brokers have rack information" in result.stderr
+
+
+def test_a_proposal_is_written_and_submitted(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The file is what `execute` reads; the request carries the reason."""
+    path = tmp_path / "plan.json"
+    terminal = Terminal(cluster, [FakeCluster.take_up])
+    arguments = ("t", "--remove-broker", "3", "--execute", "--reason", "old hardware")
+    result = terminal.run("generate", *arguments, "--output", str(path))
+    assert result.exit_code == 0
+    (request,) = cluster.histories.values()
+    assert request.options.reason == "old hardware"
+    written = {p["partition"]: p["replicas"] for p in json.loads(path.read_text())["partitions"]}
+    assert written == {n: list(cluster.goals[tp(n)].target) for n in (1, 2)}  # type: ignore[union-attr] # no texts here
+
+
+def test_a_dry_run_submits_nothing(cluster: FakeCluster) -> None:
+    """The preview of execute, and its exit code."""
+    terminal = Terminal(cluster)
+    result = terminal.run("generate", "t", "--remove-broker", "3", "--execute", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("Nothing was written.\n")
+    assert not cluster.submitted
+
+
+def test_where_nothing_has_to_move_nothing_is_proposed(cluster: FakeCluster) -> None:
+    """On standard output either."""
+    result = Terminal(cluster).run("generate", "t", "--remove-broker", "4", "--no-sizes")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("Nothing has to move.\n")

@@ -1,0 +1,380 @@
+"""Tests of ``reassigner stock``: texts to the byte; beside the real tool in ``integration``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.core.leases import broker_entity, topic_entity
+from controller.core.model import BrokerId, Ending, Fate, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.znodes.kill_switches import KillSwitch
+from tests.cli.asked import CANCEL
+from tests.cli.builders import FakeCluster, Terminal
+from tests.core.builders import replicas, tp
+
+SERVER = ("--bootstrap-server", "b:9092")
+OLD = ("--zookeeper", "zk:2181")
+CLEARED = (
+    "Clearing broker-level throttles on brokers 1,2,3,4\n"
+    "Clearing topic-level throttles on topic t\n"
+)
+CURRENT = (
+    '{"version":1,"partitions":['
+    '{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]},'
+    '{"topic":"t","partition":1,"replicas":[1,2],"log_dirs":["any","any"]}]}'
+)
+
+
+class Scene:
+    """Two partitions on 1 and 2, and a plan that moves both to 2 and 3."""
+
+    def __init__(self, directory: Path) -> None:
+        """Write the plan."""
+        self.cluster = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 2))
+        self.terminal = Terminal(self.cluster)
+        self.directory = directory
+        self.plan = self.write({"partitions": [_entry(0, 2, 3), _entry(1, 2, 3)]})
+
+    def write(self, document: object, name: str = "plan") -> str:
+        """Write a file."""
+        path = self.directory / f"{name}.json"
+        path.write_text(json.dumps(document))
+        return str(path)
+
+    def run(self, *arguments: str, where: tuple[str, ...] = SERVER) -> tuple[int, str]:
+        """Run the verb; return its exit code and standard output."""
+        result = self.terminal.run("stock", *where, *arguments)
+        return result.exit_code, result.stdout
+
+    def on_plan(self, *arguments: str, where: tuple[str, ...] = SERVER) -> tuple[int, str]:
+        """Run the verb with the plan."""
+        return self.run(*arguments, "--reassignment-json-file", self.plan, where=where)
+
+
+def _entry(partition: int, *assigned: int) -> dict[str, object]:
+    return {"topic": "t", "partition": partition, "replicas": list(assigned)}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """Give a scene."""
+    return Scene(tmp_path)
+
+
+# --- 3.9 -----------------------------------------------------------------------------------------
+
+
+def test_an_accepted_plan_is_told_as_started(scene: Scene) -> None:
+    """What is, the throttle, and what was started; the request carries the throttle."""
+    seen: list[int | None] = []
+
+    def accept(cluster: FakeCluster) -> None:
+        seen.extend(s.options.throttle for s in cluster.submitted.values())
+        cluster.take_up()
+
+    scene.terminal.steps = [accept]
+    assert scene.on_plan("--execute", "--throttle", "5000") == (
+        0,
+        (
+            f"Current partition replica assignment\n\n{CURRENT}\n\n"
+            "Save this to use as the --reassignment-json-file option during rollback\n"
+            "Warning: You must run --verify periodically, until the reassignment completes, to "
+            "ensure the throttle is removed.\n"
+            "The inter-broker throttle limit was set to 5000 B/s\n"
+            "Successfully started partition reassignments for t-0,t-1\n"
+        ),
+    )
+    assert seen == [5000]
+
+
+def test_what_the_daemon_refuses_is_an_error_of_the_partition(scene: Scene) -> None:
+    """Exit code 1 and the daemon's reason."""
+    scene.terminal.steps = [lambda cluster: cluster.take_up({tp(1): "no such broker"})]
+    code, said = scene.on_plan("--execute")
+    assert code == 1
+    assert said.endswith("rollback\nError reassigning partition(s):\nt-1: no such broker\n")
+
+
+def test_a_second_plan_needs_additional(scene: Scene) -> None:
+    """Whatever is being reassigned, by us or by others, counts."""
+    scene.cluster.assign(tp(5), (1, 2, 3), adding=(3,))
+    code, said = scene.on_plan("--execute")
+    assert code == 1
+    assert said.startswith("Cannot execute because there is an existing partition assignment.  Use")
+    assert not scene.cluster.submitted
+    scene.terminal.steps = [FakeCluster.take_up]
+    assert scene.on_plan("--execute", "--additional")[0] == 0
+
+
+@pytest.mark.parametrize("where", [SERVER, OLD])
+def test_nothing_is_written_where_nobody_would_carry_it_out(
+    scene: Scene, where: tuple[str, ...]
+) -> None:
+    """Neither without a daemon nor while new work is disabled."""
+    scene.cluster.leader = None
+    _, said = scene.on_plan("--execute", where=where)
+    assert "no reassigner leads: start one with `reassigner run`" in said
+    scene.cluster.leader, scene.cluster.switch = "d:1", KillSwitch("incident", "ann", 0)
+    _, said = scene.on_plan("--execute", where=where)
+    assert "disabled" in said
+    assert not scene.cluster.submitted
+
+
+@pytest.mark.parametrize("where", [SERVER, OLD])
+@pytest.mark.parametrize("action", ["--execute", "--verify"])
+def test_a_dry_run_says_the_same_and_writes_nothing(
+    scene: Scene, where: tuple[str, ...], action: str
+) -> None:
+    """Standard output up to where something would have been written, on standard error why."""
+    scene.cluster.throttled = {topic_entity("t")}
+    scene.cluster.assign(tp(0), (2, 3)).assign(tp(1), (2, 3))
+    result = scene.terminal.run(
+        "stock", *where, action, "--reassignment-json-file", scene.plan, "--dry-run"
+    )
+    assert result.exit_code == 0
+    assert "Nothing was written." in result.stderr
+    assert not scene.cluster.submitted
+    assert scene.cluster.throttled
+
+
+def test_what_is_under_way_is_listed_as_a_whole(scene: Scene) -> None:
+    """Ours by its target, another's as the topic znode has it."""
+    scene.cluster.accept(tp(0), (3, 4), (1, 2))
+    scene.cluster.assign(tp(0), (1, 2, 3), adding=(3,))
+    scene.cluster.assign(tp(1), (2, 3, 1), removing=(1,))
+    assert scene.run("--list") == (
+        0,
+        (
+            "Current partition reassignments:\n"
+            "t-0: replicas: 3,4,1,2. adding: 3,4. removing: 1,2.\n"
+            "t-1: replicas: 2,3,1. removing: 1.\n"
+        ),
+    )
+
+
+def test_verification_tells_each_partition_and_clears_throttles_at_the_end(scene: Scene) -> None:
+    """In progress, elsewhere, completed; throttles go once nothing is reassigned any more."""
+    scene.cluster.throttled = {topic_entity("t"), broker_entity(BrokerId(2))}
+    scene.cluster.accept(tp(0), (2, 3), (1, 2))
+    head = "Status of partition reassignment:\n"
+    elsewhere = (
+        "There is no active reassignment of partition t-1, but replica set is 1,2 rather than "
+        "2,3.\n\n"
+    )
+    progress = "Reassignment of partition t-0 is still in progress.\n"
+    assert scene.on_plan("--verify") == (0, head + progress + elsewhere)
+    assert scene.cluster.throttled
+    scene.cluster.finish(tp(0), (2, 3))
+    done = "Reassignment of partition t-0 is completed.\n"
+    assert scene.on_plan("--verify", "--preserve-throttles") == (0, head + done + elsewhere)
+    assert scene.cluster.throttled
+    assert scene.on_plan("--verify") == (0, head + done + elsewhere + CLEARED)
+    assert not scene.cluster.throttled
+
+
+def test_a_cancelled_plan_is_told_as_cancelled(scene: Scene) -> None:
+    """Only what is under way is called off; a line of the tool has no end."""
+    scene.cluster.accept(tp(0), (2, 3), (1, 2))
+    seen: list[frozenset[object]] = []
+
+    def take_up(cluster: FakeCluster) -> None:
+        assert cluster.cancellation is not None
+        seen.append(cluster.cancellation.partitions)
+        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.cancellation = None
+
+    scene.terminal.steps = [take_up]
+    assert scene.on_plan("--cancel") == (
+        0,
+        (
+            "Successfully cancelled partition reassignment for: t-0\n"
+            f"None of the specified partition moves are active.{CLEARED}"
+        ),
+    )
+    assert seen == [frozenset({tp(0)})]
+    assert scene.on_plan("--cancel", "--preserve-throttles") == (
+        0,
+        (
+            "None of the specified partition reassignments are active.\n"
+            "None of the specified partition moves are active."
+        ),
+    )
+
+
+def test_what_cannot_be_cancelled_is_an_error(scene: Scene) -> None:
+    """The daemon's reason, and exit code 1."""
+    scene.cluster.accept(tp(0), (2, 3), (1, 2))
+
+    def skip(cluster: FakeCluster) -> None:
+        cluster.goals.clear()
+        cluster.cancellation = None
+        cluster.tell(Ending(RequestId(CANCEL), tp(0), Fate.SKIPPED, "it would go offline"))
+
+    scene.terminal.steps = [skip]
+    code, said = scene.on_plan("--cancel")
+    assert code == 1
+    assert said == "Error cancelling partition reassignment for:\nt-0: it would go offline\n"
+
+
+def test_a_proposal_keeps_to_the_brokers_and_prints_every_partition(scene: Scene) -> None:
+    """Brokers that are not there are passed over, as the tool does."""
+    topics = scene.write({"topics": [{"topic": "t"}]}, "topics")
+    flags = ("--generate", "--topics-to-move-json-file", topics, "--broker-list")
+    code, said = scene.run(*flags, "2,3,99")
+    lines = said.splitlines()
+    assert code == 0
+    assert lines[:4] == [
+        "Current partition replica assignment",
+        CURRENT,
+        "",
+        "Proposed partition reassignment configuration",
+    ]
+    proposed = json.loads(lines[4])["partitions"]
+    assert [set(p["replicas"]) for p in proposed] == [{2, 3}, {2, 3}]
+    assert scene.run(*flags, "2") == (
+        1,
+        "Error: Replication factor: 2 larger than available brokers: 1.\n",
+    )
+    scene.cluster.racks = {2: "a"}
+    assert scene.run(*flags, "2,3")[1].startswith("Error: Not all brokers have rack information.")
+    assert scene.run(*flags, "2,3", "--disable-rack-aware")[0] == 0
+
+
+def test_brokers_of_another_cluster_are_not_taken_for_ours(scene: Scene) -> None:
+    """A plan for one cluster is never carried out on another."""
+    scene.cluster.id = "another"
+    code, said = scene.on_plan("--execute")
+    assert code == 1
+    assert said.startswith("Error: the brokers belong to cluster the-cluster, but ZooKeeper at")
+    assert not scene.cluster.submitted
+
+
+def test_a_log_directory_cannot_be_chosen(scene: Scene) -> None:
+    """Said before anything is written."""
+    entry = {**_entry(0, 2, 3), "log_dirs": ["any", "/data/b"]}
+    scene.plan = scene.write({"partitions": [entry]})
+    for action in ("--execute", "--verify", "--cancel"):
+        code, said = scene.on_plan(action)
+        assert code == 1
+        assert said == (
+            "Error: log directories cannot be chosen, but t-0 is to be in /data/b on broker 3: "
+            'write "any"\n'
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Command must include exactly one action"),
+        (("--list", "--verify"), "Command must include exactly one action"),
+        (("--execute",), 'Missing required argument "[reassignment-json-file]"'),
+        (("--list", "--throttle", "1"), 'Option "[throttle]" can\'t be used with action "[list]"'),
+    ],
+)
+def test_wrong_usage_is_told_on_standard_error(
+    scene: Scene, arguments: tuple[str, ...], message: str
+) -> None:
+    """Exit code 1, and nothing on standard output."""
+    result = scene.terminal.run("stock", *SERVER, *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(message)
+
+
+def test_a_cluster_has_to_be_named(scene: Scene) -> None:
+    """As the tool wants it, even where the environment names a ZooKeeper."""
+    result = scene.terminal.run("stock", "--list")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Please specify --bootstrap-server")
+
+
+# --- before 2.6 ----------------------------------------------------------------------------------
+
+
+def test_the_old_tool_tells_a_start_and_an_end(scene: Scene) -> None:
+    """Its words, and throttles that go with the last partition."""
+    scene.terminal.steps = [FakeCluster.take_up]
+    code, said = scene.on_plan("--execute", where=OLD)
+    assert code == 0
+    assert said.endswith("during rollback\nSuccessfully started reassignment of partitions.\n")
+    progress = (
+        "Status of partition reassignment: \n"
+        "Reassignment of partition t-0 is still in progress\n"
+        "Reassignment of partition t-1 is still in progress\n"
+    )
+    assert scene.on_plan("--verify", where=OLD) == (0, progress)
+    for partition in (tp(0), tp(1)):
+        scene.cluster.finish(partition, (2, 3))
+    scene.cluster.throttled = {topic_entity("t")}
+    done = progress.replace("is still in progress", "completed successfully")
+    assert scene.on_plan("--verify", where=OLD) == (0, f"{done}Throttle was removed.\n")
+    assert scene.on_plan("--verify", where=OLD) == (0, done)
+
+
+def test_the_old_tool_tells_that_a_throttle_of_the_daemon_is_gone(scene: Scene) -> None:
+    """The daemon lifted it at the end of the request; who verifies waits for the word."""
+    scene.terminal.steps = [FakeCluster.take_up]
+    assert scene.on_plan("--execute", "--throttle", "1000", where=OLD)[0] == 0
+    for partition in (tp(0), tp(1)):
+        scene.cluster.finish(partition, (2, 3))
+    assert "Throttle was removed." not in scene.on_plan("--verify", where=OLD)[1]
+    scene.cluster.conclude(RequestId("request_0000000004"), done=2)
+    assert scene.on_plan("--verify", where=OLD)[1].endswith("\nThrottle was removed.\n")
+    scene.plan = scene.write({"partitions": [_entry(0, 2, 3)]})
+    assert "Throttle was removed." not in scene.on_plan("--verify", where=OLD)[1]
+
+
+def test_the_old_tool_tells_failures_with_exit_code_0(scene: Scene) -> None:
+    """So did it; scripts look at the text."""
+    scene.cluster.plan = LegacyPlan({tp(1): replicas(1, 3)}, ZkVersion(0), Zxid(1))
+    running = "There is an existing assignment running.\n"
+    assert scene.on_plan("--execute", where=OLD) == (0, running)
+    scene.cluster.plan = None
+    failed = (
+        "Status of partition reassignment: \n"
+        "Reassignment of partition t-0 failed\n"
+        "Reassignment of partition t-1 failed\n"
+    )
+    result = scene.terminal.run("stock", *OLD, "--verify", "--reassignment-json-file", scene.plan)
+    assert (result.exit_code, result.stdout) == (0, failed)
+    assert result.stderr.splitlines() == [
+        "ERROR: Assigned replicas (1,2) don't match the list of replicas for reassignment (2,3) "
+        f"for partition t-{number}"
+        for number in (0, 1)
+    ]
+    scene.plan = scene.write({"partitions": []})
+    assert scene.on_plan("--execute", where=OLD) == (
+        0,
+        "Partitions reassignment failed due to Partition reassignment data file is empty\n",
+    )
+
+
+def test_kip_236_cancels_everything(scene: Scene) -> None:
+    """In the words of the proposal, with where everything was."""
+    scene.cluster.accept(tp(0), (2, 3), (1, 2))
+
+    def take_up(cluster: FakeCluster) -> None:
+        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.cancellation = None
+
+    scene.terminal.steps = [take_up]
+    code, said = scene.run("--cancel", where=OLD)
+    assert code == 0
+    assert said.splitlines()[:2] == [
+        (
+            "Rolling back the current pending reassignments Map(t-0 -> Map(replicas -> "
+            "Buffer(2, 3), original_replicas -> Buffer(1, 2)))"
+        ),
+        "Successfully submitted cancellation of reassignments.",
+    ]
+
+
+def test_kip_236_queues(scene: Scene) -> None:
+    """Its three options, in either form."""
+    assert scene.on_plan("--execute-queue", where=OLD)[0] == 0
+    assert scene.cluster.queue is not None
+    assert scene.on_plan("--verify-queue")[0] == 2
+    code, said = scene.on_plan("--generate-queue")
+    assert code == 0
+    assert said.startswith("Current partition replica assignment\n")

@@ -1,0 +1,70 @@
+"""Clusters to plan for, drawn by hypothesis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import strategies as st
+
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.planning.goals import PlanGoal
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A cluster and what is wished of it."""
+
+    before: dict[TopicPartition, Replicas]
+    goal: PlanGoal
+    sizes: dict[TopicPartition, int]
+
+
+def assignment(
+    chances: Random, brokers: int, partitions_max: int = 20
+) -> dict[TopicPartition, Replicas]:
+    """Return where partitions of up to three topics are."""
+    ids = [BrokerId(broker) for broker in range(brokers)]
+    return {
+        TopicPartition(chances.choice("abc"), number): tuple(
+            chances.sample(ids, chances.randint(1, min(4, brokers)))
+        )
+        for number in range(chances.randint(1, partitions_max))
+    }
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn, *, racks_max: int = 0, rebalance: bool | None = None, drains: bool = True
+) -> Problem:
+    """
+    Draw a problem that can be solved.
+
+    Args:
+        draw: Hypothesis.
+        racks_max: How many racks at most; none at all for 0.
+        rebalance: Whether brokers are to be evened out, None for either.
+        drains: Whether brokers may have to be emptied.
+
+    """
+    brokers = draw(st.integers(2, 7))
+    # One draw for all of them: drawing each replica by itself takes most of the time.
+    chances = Random(draw(st.integers(0, 2**32)))
+    before = assignment(chances, brokers)
+    widest = max(map(len, before.values()))
+    keep = draw(st.integers(widest, brokers)) if drains else brokers
+    racks = draw(st.integers(1, racks_max)) if racks_max else 0
+    new = draw(st.integers(0, 2))
+    allowed = frozenset(BrokerId(b) for b in [*range(keep), *range(brokers, brokers + new)])
+    goal = PlanGoal(
+        brokers=allowed,
+        racks={
+            BrokerId(b): f"rack-{chances.randrange(racks)}" for b in range(brokers + new) if racks
+        },
+        replication_factor=draw(st.none() | st.integers(1, len(allowed))),
+        rebalance=draw(st.booleans()) if rebalance is None else rebalance,
+        receivers=frozenset(BrokerId(b) for b in range(brokers, brokers + new)),
+        widest=draw(st.booleans()) if racks else False,
+    )
+    sizes = {p: chances.randint(0, 1000) for p in before}
+    return Problem(before, goal, sizes)

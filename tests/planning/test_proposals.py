@@ -1,0 +1,196 @@
+"""The small planner, by what holds for every plan it makes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.errors import PlanInvalidError
+from controller.planning.goals import PlanGoal, leader_counts, replica_counts
+from controller.planning.placements import count_racks, placement_problems, wanted_racks
+from controller.planning.proposals import propose
+from tests.planning.strategies import Problem, problems
+
+
+def brokers(*ids: int) -> Replicas:
+    """Return broker ids."""
+    return tuple(map(BrokerId, ids))
+
+
+def plan(**replicas: Replicas) -> dict[TopicPartition, Replicas]:
+    """Return an assignment: ``t0`` is partition 0 of topic t."""
+    return {TopicPartition(name[:-1], int(name[-1])): found for name, found in replicas.items()}
+
+
+@settings(deadline=None)
+@given(problems(racks_max=4))
+def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
+    """No duplicates, nobody who may not hold one, the wished number, racks never fewer."""
+    after = propose(problem.before, problem.goal, problem.sizes).after
+    assert after.keys() == problem.before.keys()
+    goal = problem.goal
+    for partition, replicas in after.items():
+        before = problem.before[partition]
+        factor = goal.factor_of(before)
+        least = wanted_racks(before, factor, goal.brokers, goal.racks, widest=goal.widest)
+        assert len(replicas) == factor
+        found = placement_problems(
+            replicas, brokers=goal.brokers, racks=goal.racks, racks_min=least
+        )
+        assert list(found) == []
+
+
+@settings(deadline=None)
+@given(problems(racks_max=4))
+def test_a_plan_never_copies_fewer_replicas_than_the_bound(problem: Problem) -> None:
+    """The bound is a bound: what the planner finds is never below it where it did all."""
+    proposal = propose(problem.before, problem.goal, problem.sizes)
+    if not proposal.notes:
+        assert proposal.copies >= proposal.copies_min
+
+
+@settings(deadline=None)
+@given(problems(racks_max=4, rebalance=False))
+def test_what_is_forced_costs_no_copy_more_than_it_must(problem: Problem) -> None:
+    """Emptying brokers, another replication factor and racks are done with the fewest copies."""
+    goal = PlanGoal(
+        brokers=problem.goal.brokers,
+        racks=problem.goal.racks,
+        replication_factor=problem.goal.replication_factor,
+        widest=problem.goal.widest,
+    )
+    proposal = propose(problem.before, goal, problem.sizes)
+    assert proposal.copies == proposal.copies_min
+
+
+@settings(deadline=None)
+@given(problems(rebalance=True))
+def test_without_racks_brokers_come_out_even(problem: Problem) -> None:
+    """No broker has two replicas more than another."""
+    proposal = propose(problem.before, problem.goal, problem.sizes)
+    counts = replica_counts(proposal.after, problem.goal.brokers)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    assert not any("replicas do not come out even" in note for note in proposal.notes)
+
+
+@settings(deadline=None)
+@given(problems(rebalance=True, drains=False))
+def test_evening_out_alone_copies_exactly_the_bound(problem: Problem) -> None:
+    """Where only counts matter, no plan can do with fewer copies, and ours does with those."""
+    goal = PlanGoal(brokers=problem.goal.brokers, rebalance=True)
+    proposal = propose(problem.before, goal, problem.sizes)
+    assert proposal.copies == proposal.copies_min
+
+
+@settings(deadline=None)
+@given(problems(rebalance=False, drains=False))
+def test_new_brokers_are_filled_with_the_fewest_copies(problem: Problem) -> None:
+    """Each receiver gets its even share, and nothing is copied to anybody else."""
+    goal = PlanGoal(brokers=problem.goal.brokers, receivers=problem.goal.receivers)
+    proposal = propose(problem.before, goal, problem.sizes)
+    counts = replica_counts(proposal.after, goal.brokers)
+    share = sum(counts.values()) // len(counts)
+    assert all(counts[broker] >= share for broker in goal.receivers)
+    assert proposal.copies == proposal.copies_min
+    for partition, replicas in proposal.after.items():
+        assert set(replicas) <= set(problem.before[partition]) | goal.receivers
+
+
+@settings(deadline=None)
+@given(problems(racks_max=3))
+def test_a_plan_is_the_same_whatever_the_order_it_is_asked_in(problem: Problem) -> None:
+    """Neither the order of partitions nor that of brokers decides anything."""
+    goal = problem.goal
+    turned = PlanGoal(
+        brokers=frozenset(sorted(goal.brokers, reverse=True)),
+        racks={broker: goal.racks[broker] for broker in sorted(goal.racks, reverse=True)},
+        replication_factor=goal.replication_factor,
+        rebalance=goal.rebalance,
+        receivers=goal.receivers,
+        widest=goal.widest,
+    )
+    before = dict(reversed(problem.before.items()))
+    assert propose(before, turned, problem.sizes) == propose(problem.before, goal, problem.sizes)
+
+
+@settings(deadline=None)
+@given(problems(racks_max=3))
+def test_a_plan_that_was_carried_out_leaves_nothing_to_copy(problem: Problem) -> None:
+    """Planned again from its end, a plan copies nothing."""
+    once = propose(problem.before, problem.goal, problem.sizes)
+    again = propose(once.after, problem.goal, problem.sizes)
+    if not once.notes:
+        assert again.copies == 0
+
+
+def test_the_leader_stays_where_it_is_if_its_broker_does() -> None:
+    """Emptying a follower's broker changes no leader."""
+    before = plan(t0=brokers(1, 2, 3), t1=brokers(2, 3, 1))
+    after = propose(before, PlanGoal(brokers=frozenset(brokers(1, 2, 4)))).after
+    assert after == plan(t0=brokers(1, 2, 4), t1=brokers(2, 1, 4))
+
+
+def test_a_lost_leader_is_followed_by_a_replica_that_has_the_data() -> None:
+    """The new replica does not lead, and the leaderships are shared."""
+    before = plan(t0=brokers(1, 2, 3), t1=brokers(1, 2, 3))
+    after = propose(before, PlanGoal(brokers=frozenset(brokers(2, 3, 4)))).after
+    assert leader_counts(after) == {2: 1, 3: 1}
+
+
+def test_a_smaller_factor_keeps_the_racks_and_the_leader() -> None:
+    """The replica that shares its rack goes."""
+    racks = {BrokerId(1): "a", BrokerId(2): "a", BrokerId(3): "b"}
+    goal = PlanGoal(brokers=frozenset(brokers(1, 2, 3)), racks=racks, replication_factor=2)
+    assert propose(plan(t0=brokers(1, 2, 3)), goal).after == plan(t0=brokers(1, 3))
+
+
+def test_a_replica_goes_to_a_rack_that_has_none() -> None:
+    """The emptier broker in a used rack is no choice while another rack has none."""
+    racks = {BrokerId(b): rack for b, rack in zip(range(1, 6), "abcbc", strict=True)}
+    before = plan(t0=brokers(1, 2, 3), u0=brokers(1, 2, 5))
+    goal = PlanGoal(brokers=frozenset(brokers(1, 2, 4, 5)), racks=racks)
+    after = propose(before, goal).after
+    assert after[TopicPartition("t", 0)] == brokers(1, 2, 5)
+    assert all(count_racks(replicas, racks) == 3 for replicas in after.values())
+
+
+def test_racks_of_unequal_size_are_told_instead_of_tried_for_ever() -> None:
+    """Three replicas on three racks: the broker alone in its rack has to hold one of each."""
+    racks = {BrokerId(1): "a", BrokerId(2): "b", BrokerId(3): "c", BrokerId(4): "c"}
+    before = plan(t0=brokers(1, 2, 3), t1=brokers(1, 2, 4), t2=brokers(1, 2, 3))
+    goal = PlanGoal(brokers=frozenset(brokers(1, 2, 3, 4)), racks=racks, rebalance=True)
+    proposal = propose(before, goal)
+    assert proposal.copies == 0
+    assert "racks" in proposal.notes[0]
+
+
+def test_the_smallest_replicas_move_where_any_would_do() -> None:
+    """Sizes decide between equals."""
+    before = plan(t0=brokers(1), t1=brokers(1), t2=brokers(1), t3=brokers(1))
+    sizes = {partition: 100 - partition.partition for partition in before}
+    goal = PlanGoal(brokers=frozenset(brokers(1, 2)), rebalance=True)
+    proposal = propose(before, goal, sizes)
+    assert [p.partition for p in proposal.changed] == [2, 3]
+    assert proposal.copied_bytes(sizes) == 98 + 97
+
+
+@pytest.mark.parametrize(
+    ("goal", "problem"),
+    [
+        (PlanGoal(brokers=frozenset()), "no broker is left"),
+        (
+            PlanGoal(brokers=frozenset(brokers(1)), replication_factor=2),
+            "t-0 is to have 2 replicas, but only 1 brokers may hold one",
+        ),
+        (PlanGoal(brokers=frozenset(brokers(1)), replication_factor=0), "is none"),
+        (
+            PlanGoal(brokers=frozenset(brokers(1)), receivers=frozenset(brokers(2))),
+            "broker 2 is to be filled and emptied",
+        ),
+    ],
+)
+def test_what_nobody_could_plan_is_refused(goal: PlanGoal, problem: str) -> None:
+    """The reason says what to change."""
+    with pytest.raises(PlanInvalidError, match=problem):
+        propose(plan(t0=brokers(1)), goal)
