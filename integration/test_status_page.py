@@ -118,7 +118,10 @@ def test_bytes_agree_with_the_disks(
     daemon = daemons.start("--copy-refresh", "1")
     request = ask(cluster, targets, throttle=4 * THROTTLE)
     during = await_told(
-        daemon, request, lambda r: bool(r["bytes"] and r["bytes"]["moved"] > 0), within_s=60
+        daemon,
+        request,
+        lambda r: bool(r["bytes"] and r["bytes"]["moved"] > 0 and not r["sizes_unknown"]),
+        within_s=60,
     )
     total = during["bytes"]["total"]
     on_disk = sum(_size(cluster, topic, n, 1) for n in range(PARTITIONS))
