@@ -21,7 +21,7 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram recovery reference help setup check unit test test-all integration smoke sim histories chaos bench demo clean
+.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench demo clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ reference: $(READY) ## what is written from the code: docs of settings, verbs, m
 	$(BIN)/python -m controller.telemetry.journal_reference > docs/journal.md
 	$(BIN)/python -m controller.cli.sample > deploy/reassigner.toml
 	$(BIN)/python -m tests.deploy.prometheusrule
+
+picture: $(READY) ## docs/images/status-page.png, of a real move in headless Chromium
+	$(BIN)/python -m integration.shown_moves docs/images/status-page.png
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo

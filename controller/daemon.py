@@ -45,6 +45,14 @@ from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
+from controller.telemetry.notifications import (
+    Courier,
+    Notifications,
+    Program,
+    Slack,
+    Target,
+    Webhook,
+)
 from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.pages import Pages
 from controller.telemetry.steering import Desk
@@ -191,6 +199,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         clock=clock,
         wall=_utc_now,
         arrivals=arrivals,
+        announce=parts.notifications,
     )
     reactor = Reactor(
         view=ClusterView(settings.options()),
@@ -239,6 +248,7 @@ class _Telemetry(NamedTuple):
     journal: Journal
     board: StatusBoard
     http: HttpServer
+    notifications: Notifications
 
 
 def _telemetry(
@@ -257,7 +267,23 @@ def _telemetry(
     http = HttpServer(settings.http, pages)
     stack.callback(http.close)
     http.start()
-    return _Telemetry(metrics, health, journal, board, http)
+    notifications = Notifications(
+        tuple(Courier(target, metrics.notified) for target in _targets(settings)),
+        frozenset(word.strip() for word in settings.notify_on.split(",")),
+    )
+    stack.callback(notifications.close)
+    return _Telemetry(metrics, health, journal, board, http, notifications)
+
+
+def _targets(settings: Settings) -> Iterator[Target]:
+    """Yield where notifications go."""
+    cluster = settings.zookeeper
+    if settings.notify_webhook is not None:
+        yield Webhook(settings.notify_webhook.get_secret_value(), cluster)
+    if settings.notify_slack is not None:
+        yield Slack(settings.notify_slack.get_secret_value(), cluster)
+    if settings.notify_exec is not None:
+        yield Program(settings.notify_exec, cluster)
 
 
 def _desk(

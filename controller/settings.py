@@ -8,7 +8,6 @@ come from is ``setting_sources``; nothing is read or connected here.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
@@ -28,10 +27,18 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from controller.core.controls import Order
 from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinIsr
+from controller.setting_values import (
+    OCCASIONS,
+    PORT_MAX,
+    TOKEN_MIN,
+    connect_string,
+    long_enough,
+    occasions,
+    parse_step_size,
+    web_address,
+)
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
-PORT_MAX: Final = 65535
-TOKEN_MIN: Final = 16
 
 
 class Engine(StrEnum):
@@ -111,40 +118,6 @@ def parse_address(value: object) -> HttpAddress:
     return HttpAddress(host, int(port))
 
 
-_HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
-_CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
-
-
-def _connect_string(text: str) -> str:
-    """Check ``HOST:PORT[,HOST:PORT][/chroot]``, what Kafka calls ``zookeeper.connect``."""
-    hosts, slash, chroot = text.strip().partition("/")
-    for host in hosts.split(","):
-        match = _HOST.fullmatch(host.strip())
-        if match is None or int(match.group(1) or 1) not in range(1, PORT_MAX + 1):
-            raise ValueError("must be HOST:PORT[,HOST:PORT][/chroot]")
-    if slash and not _CHROOT.fullmatch(slash + chroot.rstrip("/")) and chroot.strip("/"):
-        raise ValueError("the chroot must be a ZooKeeper path such as /kafka")
-    return text.strip().rstrip("/")
-
-
-def _long_enough(token: SecretStr | None) -> SecretStr | None:
-    if token is not None and len(token.get_secret_value()) < TOKEN_MIN:
-        raise ValueError(f"must have at least {TOKEN_MIN} characters")
-    return token
-
-
-def _step_size(value: object) -> object:
-    if isinstance(value, str) and value.strip().lower() == "all":
-        return "all"
-    try:
-        number = int(value) if isinstance(value, str | int) else 0
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise ValueError('must be a whole number of replicas, 1 or more, or "all"')
-    return number
-
-
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -154,7 +127,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    zookeeper: Annotated[str, AfterValidator(_connect_string)] = Field(
+    zookeeper: Annotated[str, AfterValidator(connect_string)] = Field(
         description="The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."
     )
     zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = Field(
@@ -220,7 +193,7 @@ class Settings(BaseSettings):
         "and notices no later one until the controller moves.",
     )
 
-    step_size: Annotated[int | Literal["all"], BeforeValidator(_step_size)] = Field(
+    step_size: Annotated[int | Literal["all"], BeforeValidator(parse_step_size)] = Field(
         1, description='Replicas added per step, or "all" for a single jump (KAFKA-6794).'
     )
     max_partitions_in_flight: Count = Field(100, description="Partitions with a step under way.")
@@ -307,10 +280,22 @@ class Settings(BaseSettings):
         description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
         "one.",
     )
-    http_token: Annotated[SecretStr | None, AfterValidator(_long_enough)] = Field(
+    http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,
         description="With it the status page can pause, resume and cancel, for whoever types it "
         f"there; at least {TOKEN_MIN} characters. Without it the page only shows.",
+    )
+    notify_webhook: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
+        None, description="Where notifications are posted as JSON (http or https)."
+    )
+    notify_slack: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
+        None, description="An incoming webhook of Slack, or of what takes the same."
+    )
+    notify_exec: Path | None = Field(
+        None, description="A program that is run for each notification, JSON on standard input."
+    )
+    notify_on: Annotated[str, AfterValidator(occasions)] = Field(
+        ",".join(OCCASIONS), description="What is notified, of " + ", ".join(OCCASIONS) + "."
     )
     journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
     log_format: LogFormat = Field(LogFormat.JSON, description="json or console.")

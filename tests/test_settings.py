@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from controller.core.options import LegacyMode, Options, TenurePolicy
 from controller.errors import PlanInvalidError
 from controller.setting_sources import load_settings
+from controller.setting_values import OCCASIONS
 from controller.settings import (
     Engine,
     HttpAddress,
@@ -18,6 +19,9 @@ from controller.settings import (
     parse_address,
     variable_of,
 )
+from controller.telemetry.announcements import Occasion
+
+SECRET_ENDS = ("password", "credential", "token", "webhook", "slack")
 
 
 def valid(**options: object) -> Settings:
@@ -145,7 +149,7 @@ def test_names_leave_the_unit_out() -> None:
 def test_every_password_is_a_secret() -> None:
     """No setting that holds a password or credential is shown or given as an option."""
     for name, about in Settings.model_fields.items():
-        assert is_secret(about) == name.endswith(("password", "credential", "token"))
+        assert is_secret(about) == name.endswith(SECRET_ENDS)
 
 
 def test_every_setting_is_described() -> None:
@@ -160,3 +164,23 @@ def test_token_that_could_be_guessed_is_refused() -> None:
     with pytest.raises(PlanInvalidError) as caught:
         load_settings({"zookeeper": "zk:2181"}, environ={"REASSIGNER_HTTP_TOKEN": "sesame"})
     assert str(caught.value) == "REASSIGNER_HTTP_TOKEN: must have at least 16 characters"
+
+
+@pytest.mark.parametrize(
+    "value", ["hook.internal", "ftp://hook.internal/x", "http:///x", "http:// x"]
+)
+def test_address_of_a_webhook_must_be_one(value: str) -> None:
+    """It may hold a secret: it is not repeated."""
+    with pytest.raises(PlanInvalidError) as caught:
+        load_settings({"zookeeper": "zk:2181"}, environ={"REASSIGNER_NOTIFY_WEBHOOK": value})
+    assert value not in str(caught.value)
+    assert "REASSIGNER_NOTIFY_WEBHOOK: must be an address such as" in str(caught.value)
+
+
+def test_occasions_of_notifications_are_known_ones() -> None:
+    """All by default; the names of the settings are those of the announcements."""
+    assert set(OCCASIONS) == {o.value for o in Occasion}
+    assert load_settings({"zookeeper": "zk"}, environ={}).notify_on == ",".join(OCCASIONS)
+    load_settings({"zookeeper": "zk", "notify_on": "ended, stalled"}, environ={})
+    with pytest.raises(PlanInvalidError, match="--notify-on: must be a list of started, ended"):
+        load_settings({"zookeeper": "zk", "notify_on": "ended,breakfast"}, environ={})

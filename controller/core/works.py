@@ -95,12 +95,8 @@ class Request:
 
     @property
     def done(self) -> int:
-        """Entries that reached their target."""
-        rest = self.total - self.open - self.refused_count - self.fates.total()
-        return max(rest - self.unjudged, 0)
-
-    unjudged: int = 0
-    """Entries of submitted znodes that were neither accepted nor refused yet."""
+        """Entries that reached their target; too many while submitted znodes of it are left."""
+        return max(self.total - self.open - self.refused_count - self.fates.total(), 0)
 
     @property
     def refused_count(self) -> int:

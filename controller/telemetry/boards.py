@@ -43,6 +43,8 @@ CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster is the longest part and the least urgent."""
 SHARE: Final = 0.05
 """The part of the loop's time that snapshots may take."""
+ANSWERING_S: Final = 0.1
+"""Time for answers at one look at the board; what is left is answered at the next."""
 QUESTIONS_MAX: Final = 64
 """Questions that may wait; beyond, the oldest is forgotten and its asker gives up in time."""
 
@@ -170,7 +172,7 @@ class StatusBoard:
         return future
 
     def _answer(self, view: ClusterView, now: Instant) -> None:
-        while self._questions:
+        while self._questions and self._clock.now() < now + ANSWERING_S:
             answer, future = self._questions.popleft()
             if future.set_running_or_notify_cancel():
                 future.set_result(answer(view, Clocks(now, self._wall())))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from controller.core.acceptance import legacy_request_id
@@ -202,6 +203,22 @@ class _Counting:
         if len(few) < EXAMPLES_MAX:
             # The view keeps them in the order of their acceptance: the first are the oldest.
             few.append(Example(partition, request, reason.detail, since, is_begun))
+
+
+def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
+    """
+    Return how many entries of requests were neither accepted nor refused yet.
+
+    They count in the total of their request from its first turn on; large ones are accepted in
+    chunks, turn by turn.
+    """
+    found: Counter[RequestId] = Counter()
+    for submission in view.submissions.values():
+        known = view.requests.get(submission.request)
+        if known is not None and submission.name in known.parts:
+            rest = islice(submission.entries, view.judged.get(submission.name, 0), None)
+            found[submission.request] += sum(p not in known.settled for p in rest)
+    return found
 
 
 def cluster_counts(view: ClusterView) -> ClusterCounts:

@@ -316,6 +316,10 @@ class Metrics:
         """Note how long ZooKeeper took; safe from any thread."""
         self.zookeeper.labels(operation).observe(seconds)
 
+    def notified(self, target: str, result: str) -> None:
+        """Count a notification's fate; safe from any thread."""
+        self.notifications.labels(target, result).inc()
+
     def show(self, snapshot: Snapshot) -> None:
         """Set the gauges that are counted, not incremented."""
         for label in LABELS.values():

@@ -132,7 +132,8 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
             for refusal in refusals[:MANY]:
                 yield Note("refused", Level.WARNING, flat(refusal))
             if len(refusals) > MANY:
-                yield warning("refused_more", entries=len(refusals) - MANY)
+                request = refusals[0].request
+                yield warning("refused_more", request=request, entries=len(refusals) - MANY)
         case EndingRecord(ending=ending):
             yield Note("ended_otherwise", Level.INFO, flat(ending))
         case PartRecord(request=request, part=part):
@@ -174,7 +175,7 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
 
 def _ended(summary: Summary) -> Note:
     return info(
-        "request_ended",
+        "outcome",
         request=summary.request,
         total=summary.total,
         done=summary.done,

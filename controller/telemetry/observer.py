@@ -32,6 +32,7 @@ from controller.core.records import (
 )
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, WriteError
+from controller.telemetry.announcements import Announcement, Announcements
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.blockages import BlockageNotes
 from controller.telemetry.boards import StatusBoard
@@ -92,6 +93,7 @@ class TelemetryObserver:
         clock: Clock,
         wall: Callable[[], datetime],
         arrivals: TimedInbox | None = None,
+        announce: Callable[[Announcement], None] | None = None,
     ) -> None:
         """
         Observe into these.
@@ -104,6 +106,7 @@ class TelemetryObserver:
             clock: The loop's clock.
             wall: The time of day, in UTC.
             arrivals: The inbox that knows when events arrived; without it queueing is not measured.
+            announce: Hands announcements to the outside, without waiting.
 
         """
         self._log = log
@@ -121,6 +124,9 @@ class TelemetryObserver:
         self._blockages = BlockageNotes()
         self._progress_at = clock.now()
         self._requests = RequestNotes()
+        self._announcements = Announcements()
+        self._announce = announce
+        self._leading = False
         self._last_callback = Instant(float("-inf"))
         if arrivals is not None:
             metrics.watch_queue(arrivals.__len__)
@@ -128,6 +134,7 @@ class TelemetryObserver:
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Tell, count and time an event."""
         self._timed(event)
+        self._leading = view.leading
         self._follow_copies(event, view)
         self._tell(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
@@ -223,6 +230,9 @@ class TelemetryObserver:
             if note.kind == "request_ended":
                 self._board.timelines.ended(note.fields)
         self._metrics.lost_lines(self._journal.dropped)
+        for announcement in self._announcements.due(now, self._wall()):
+            if self._announce is not None:
+                self._announce(announcement)
         is_busy = bool(view.reassignments) and view.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
@@ -231,7 +241,9 @@ class TelemetryObserver:
         return latest is not None and bool(latest.work.phases)
 
     def _tell(self, notes: Iterable[Note], *, keep: bool) -> None:
+        at = self._wall()
         for note in notes:
+            self._announcements.take(note, at, leading=self._leading)
             match note.level:
                 case Level.DEBUG:
                     self._log.debug(note.kind, **note.fields)
@@ -240,4 +252,4 @@ class TelemetryObserver:
                 case Level.WARNING:
                     self._log.warning(note.kind, **note.fields)
             if keep:
-                self._journal.append(self._wall(), note.kind, note.fields)
+                self._journal.append(at, note.kind, note.fields)

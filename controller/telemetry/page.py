@@ -166,7 +166,10 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
     cells = (
         _history_link(request["id"]),
         state,
-        f'<progress max="{most}" value="{value}"></progress> {100 * value // most} %',
+        (
+            f'<span class="bar"><progress max="{most}" value="{value}"></progress> '
+            f"{100 * value // most} %</span>"
+        ),
         f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight",
         escape(moved),
         escape(words),

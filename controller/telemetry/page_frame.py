@@ -16,7 +16,8 @@ h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #dde2ea }
 th { color: #5b6677; font-weight: 600 } .bad { color: #b3261e } .muted { color: #5b6677 }
-progress { width: 10rem; vertical-align: middle } code { font-size: 13px }
+progress { width: 10rem; vertical-align: middle } .bar { white-space: nowrap }
+code { font-size: 13px }
 svg { font: 11px system-ui, sans-serif; max-width: 100%; height: auto }
 form label { margin-right: 1rem } .key { margin-right: 1rem }
 .key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem }

@@ -16,6 +16,7 @@ from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.view import ClusterView
 from controller.core.works import Request
 from controller.telemetry.copies import CopyEvent, Received
+from controller.telemetry.counts import unjudged_entries
 from controller.telemetry.rates import Range, Rate, Samples, eta_of
 from controller.telemetry.volumes import BrokerVolume, Volume, Volumes
 
@@ -98,6 +99,7 @@ class ProgressBook:
     def note(self, view: ClusterView, volumes: Volumes, now: Instant) -> None:
         """Take what was counted at a moment."""
         self.volumes = volumes
+        unjudged = unjudged_entries(view)
         for name in [n for n in self._courses if not _is_open(view.requests.get(n))]:
             del self._courses[name]
         for name, request in view.requests.items():
@@ -106,14 +108,14 @@ class ProgressBook:
             course = self._courses.setdefault(name, _Course())
             volume = volumes.requests.get(name)
             course.moved.note(now, 0 if volume is None else volume.moved)
-            course.ended.note(now, request.total - request.open)
+            course.ended.note(now, request.total - request.open - unjudged[name])
             self._give_slot(name, view)
         for traffic in self.traffic.values():
             traffic.received_samples.note(now, traffic.received)
             traffic.served_samples.note(now, traffic.served)
 
-    def of(self, name: RequestId, request: Request) -> Progress:
-        """Return how far a request is."""
+    def of(self, name: RequestId, request: Request, unjudged: int = 0) -> Progress:
+        """Return how far a request is, so many entries of which were not judged yet."""
         slot = next((s for s, n in self._slots.items() if n == name), None)
         volume = self.volumes.requests.get(name)
         unknown = 0 if volume is None else volume.unknown
@@ -130,7 +132,7 @@ class ProgressBook:
             guess = volume.remaining / max(1, volume.known) * volume.unknown
             eta = eta_of(rate, volume.remaining + guess)
         if eta is None and (volume is None or not volume.remaining):
-            eta = eta_of(course.ended.rate(), request.open + request.unjudged)
+            eta = eta_of(course.ended.rate(), request.open + unjudged)
         return Progress(slot, volume, rate, eta, unknown)
 
     def broker(self, broker: BrokerId) -> dict[str, Any]:
@@ -173,4 +175,4 @@ class ProgressBook:
 
 
 def _is_open(request: Request | None) -> bool:
-    return request is not None and bool(request.open or request.unjudged)
+    return request is not None and bool(request.open)

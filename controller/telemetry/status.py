@@ -25,7 +25,7 @@ from controller.core.steps import steps_to
 from controller.core.view import ClusterView
 from controller.core.waits import Waits, since_of
 from controller.core.works import Reassignment, Request
-from controller.telemetry.counts import Example, WorkCounts
+from controller.telemetry.counts import Example, WorkCounts, unjudged_entries
 from controller.telemetry.plain import iso
 from controller.telemetry.progress import ProgressBook
 
@@ -188,10 +188,11 @@ def steps_between(current: Replicas, target: Replicas, step_size: int | None) ->
 def _requests(
     view: ClusterView, clocks: Clocks, work: WorkCounts, book: ProgressBook
 ) -> list[dict[str, Any]]:
+    unjudged = unjudged_entries(view)
     return [
         {
-            **_request(view, name, clocks, work.moving[name], work.waiting[name]),
-            **book.of(name, request).as_status(),
+            **_request(view, name, clocks, work, unjudged[name]),
+            **book.of(name, request, unjudged[name]).as_status(),
         }
         for name, request in _newest(view.requests.items())
     ]
@@ -206,9 +207,10 @@ def _newest(
 
 
 def _request(
-    view: ClusterView, name: RequestId, clocks: Clocks, in_flight: int, waiting: int
+    view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
 ) -> dict[str, Any]:
     request = view.requests[name]
+    in_flight, waiting = work.moving[name], work.waiting[name] + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
     throttle = throttle_of(view, name)
@@ -225,7 +227,7 @@ def _request(
         "since": clocks.at(request.since),
         "partitions": {
             "total": request.total,
-            "done": request.done,
+            "done": max(0, request.done - unjudged),
             "in_flight": in_flight,
             "waiting": waiting,
             "refused": request.refused_count,
@@ -250,7 +252,7 @@ def _reason(request: Request, held: Blocked | None) -> str | None:
 def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None) -> str:
     if in_flight:
         return "in_flight"
-    if waiting or request.unjudged:
+    if waiting:
         return "waiting" if held is None else "held"
     if request.done:
         return "done"

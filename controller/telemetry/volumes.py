@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.view import ClusterView
@@ -70,6 +71,13 @@ def volumes_of(view: ClusterView, partial: Partial) -> Volumes:
     return Volumes(counting.requests, counting.brokers, counting.routes)
 
 
+@lru_cache(maxsize=20_000)
+def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replicas]:
+    """Return who gets a replica and who loses one."""
+    coming = tuple(b for b in target if b not in original)
+    return coming, tuple(b for b in original if b not in target)
+
+
 class _Counting:
     """The counts while they are made."""
 
@@ -83,13 +91,22 @@ class _Counting:
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         goal = reassignment.goal
         volume = self.requests.setdefault(goal.request, Volume())
-        wanted, copied = self._copies(partition, reassignment)
         self._load(reassignment)
         size = self._view.sizes.get(partition)
         if size is None:
             volume.unknown += 1
             return
         volume.known += 1
+        if reassignment.step == 0 and goal.original is not None and not reassignment.in_flight:
+            # Nearly all of very many: nothing of it is done.
+            coming, going = _difference(goal.original, goal.target)
+            volume.remaining += size * len(coming)
+            for broker in coming:
+                self._of(broker).in_remaining += size
+            for broker in going:
+                self._of(broker).out_remaining += size
+            return
+        wanted, copied = self._copies(partition, reassignment)
         held = self._partial.get(partition, {})
         for broker in wanted:
             part = min(size, held.get(broker, 0))

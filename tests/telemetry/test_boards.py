@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.telemetry.boards import QUESTIONS_MAX, StatusBoard
+from controller.telemetry.listings import Filter
 from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view, partition_state
 
@@ -93,3 +94,27 @@ def test_questions_are_bounded() -> None:
     answers = [board.ask(tp(n)) for n in range(QUESTIONS_MAX + 1)]
     board.tend(view)
     assert [a.done() for a in answers] == [False] + [True] * QUESTIONS_MAX
+
+
+def test_questions_do_not_hold_the_loop_up() -> None:
+    """Those that take long are answered one at a time; each look at the board answers some."""
+    clock = FixedClock()
+    board, view = a_board(clock), a_view(1).view
+
+    def slow(_: object, __: object) -> dict[str, int]:
+        clock.go(1)
+        return {}
+
+    asked = [board._ask(slow) for _ in range(3)]
+    for answered in (1, 2, 3):
+        board.tend(view)
+        assert sum(future.done() for future in asked) == answered
+
+
+def test_page_of_partitions_is_asked_of_the_loop() -> None:
+    """Only it may look at the view."""
+    board = a_board(FixedClock())
+    asked = board.ask_partitions(Filter(topic="t"))
+    assert not asked.done()
+    board.tend(a_view(1).with_reassignment(tp(), (4,)).view)
+    assert asked.result(0)["total"] == 1

@@ -202,7 +202,7 @@ def test_every_durable_end_has_its_line() -> None:
     ) == [
         "accepted",
         "reassignment_ended",
-        "request_ended",
+        "outcome",
         "plan_ended",
         "orphan",
         "orphan_ended",
@@ -243,7 +243,7 @@ def test_refusals_are_told_one_by_one_up_to_a_number() -> None:
     notes = of(RefusalRecord((refusal,) * (MANY + 3)))
     assert kinds(notes) == ["refused"] * MANY + ["refused_more"]
     assert notes[0].fields["reason"] == "malformed"
-    assert notes[-1].fields == {"entries": 3}
+    assert notes[-1].fields == {"request": REQUEST, "entries": 3}
 
 
 def test_one_partitions_wait_is_for_developers() -> None:

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import ControllerClaimed, Deposed, Event, LeadershipGained, TimerFired
+from controller.core.events import (
+    ControllerClaimed,
+    Deposed,
+    Event,
+    LeadershipGained,
+    SizesRead,
+    StatesRead,
+    TimerFired,
+)
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -27,6 +35,7 @@ from controller.core.records import (
     StateRecord,
 )
 from controller.reactor.ports import Observer, StopReplica, WriteError
+from controller.telemetry.announcements import Announcement
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.journal import Journal
@@ -63,6 +72,7 @@ class Observed:
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.inbox = TimedInbox(Discarded(), self.clock)
+        self.announced: list[Announcement] = []
         self._path = directory / "journal.jsonl"
         self.observer = TelemetryObserver(
             log=self.log,
@@ -72,6 +82,7 @@ class Observed:
             clock=self.clock,
             wall=self.clock.wall,
             arrivals=self.inbox,
+            announce=self.announced.append,
         )
 
     def journaled(self) -> list[dict[str, Any]]:
@@ -257,3 +268,49 @@ def test_requests_are_counted(seen: Observed) -> None:
     """Every request handed to a channel counts."""
     seen.observer.on_request_sent(BrokerId(1), StopReplica(ControllerEpoch(9), ()))
     assert seen.value("rpcs_sent_total", broker="1", kind="stop_replica") == 1
+
+
+def test_copy_is_told_counted_and_shown(seen: Observed) -> None:
+    """From the begin of its step into the ISR: journal, metrics and the brokers' traffic."""
+    view = a_partition_in_flight().view
+    view.sizes[tp()] = 1000
+    begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
+    seen.observer.on_committed(Change((begin,)), view)
+    seen.clock.go(5)
+    held = SizesRead({tp(): 1000}, {}, {tp(): {BrokerId(4): 400}})
+    seen.observer.on_event(held, view)
+    assert seen.value("copied_bytes_total") == 400
+    seen.clock.go(5)
+    view.states[tp()] = partition_state(1, (1, 2, 3, 4), leader_epoch=6)
+    seen.observer.on_event(StatesRead({tp(): view.states[tp()]}), view)
+    assert seen.value("copied_bytes_total") == 1000
+    assert seen.value("replica_copy_seconds_sum") == 10
+    assert seen.value("broker_served_bytes_total", broker="1") == 1000
+    assert seen.value("broker_received_bytes_total", broker="4") == 1000
+    kinds = [line["kind"] for line in seen.journaled()]
+    assert kinds == ["phase", "size", "request_begun", "progress", "copied"]
+
+
+def test_unfinished_copies_are_given_up_with_the_tenure(seen: Observed) -> None:
+    """What another controller does meanwhile is not seen."""
+    view = a_partition_in_flight().view
+    begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
+    seen.observer.on_committed(Change((begin,)), view)
+    view.tenure = None
+    seen.observer.on_event(Deposed("moved"), view)
+    assert seen.value("copies_abandoned_total") == 1
+
+
+def test_begin_and_end_of_a_request_are_announced(seen: Observed) -> None:
+    """By the leader, once each; and the page keeps the end."""
+    view = a_partition_in_flight().view
+    seen.observer.on_event(LeadershipGained(), view)
+    seen.clock.go(60)
+    seen.observer.tend(view)
+    view.reassignments.clear()
+    view.requests[REQUEST].open = 0
+    for _ in range(3):
+        seen.clock.go(60)
+        seen.observer.tend(view)
+    assert [a.occasion for a in seen.announced] == ["started", "ended"]
+    assert [s["request"] for s in seen.board.timelines.summaries()] == [REQUEST]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.core.histories import Part
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -14,10 +15,16 @@ from controller.core.model import (
     LeaderEpoch,
     Refusal,
     RefusalReason,
+    RequestId,
+    Route,
+    ZkVersion,
+    Zxid,
 )
 from controller.core.options import Options
 from controller.core.phases import Starting, Stopping, Syncing
+from controller.core.submissions import Submission
 from controller.core.view import ClusterView
+from controller.core.works import Request
 from controller.telemetry.counts import EXAMPLES_MAX, work_counts
 from controller.telemetry.status import Clocks, progress, status_of, steps_between
 from tests.core.builders import replicas, tp
@@ -217,3 +224,24 @@ def test_a_refusal_to_be_the_controller_is_told() -> None:
     """Status says why native is not possible here."""
     view = a_view(1, options=Options(controller_id=1)).view
     assert "is the id of a broker" in status(view)["refused_because"][0]
+
+
+def test_entries_that_are_not_judged_yet_are_not_done() -> None:
+    """A large request is accepted in chunks; until then its entries wait."""
+    view = a_view(1, 2, 3).view
+    name = "request_0000000001"
+    entries = {tp(n): replicas(1, 3) for n in range(1000)}
+    view.submissions[name] = Submission(name, entries, ZkVersion(0), Zxid(1), 0)
+    request = Request(Route.REQUEST, Instant(990.0), kind="request", total=1000)
+    request.parts[name] = Part(name, 1000, 0)
+    view.requests[RequestId(name)] = request
+    (found,) = status(view)["requests"]
+    assert found["state"] == "waiting"
+    assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (0, 1000)
+    request.settled.update(tp(n) for n in range(500))
+    view.judged[name] = 400
+    (found,) = status(view)["requests"]
+    assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (500, 500)
+    del view.submissions[name]
+    (found,) = status(view)["requests"]
+    assert (found["state"], found["partitions"]["done"]) == ("done", 1000)

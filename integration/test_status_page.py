@@ -1,0 +1,200 @@
+"""
+The status page, ``/status``, the metrics and the journal during a real move, and after it.
+
+What they say of bytes is held against the brokers' disks; the page is read by a browser.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from controller.telemetry.journal_events import EVENTS, RECORDS
+from controller.telemetry.journal_kinds import LIFE
+from integration.browsers import Browser
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon
+from integration.plans import Daemons, Targets, await_end
+from integration.ports import LOCALHOST
+from integration.shown_moves import (
+    THROTTLE,
+    TOKEN,
+    ask,
+    await_told,
+    configured,
+    told,
+    write,
+)
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def moved(make_topic: MakeTopic, cluster: Cluster) -> tuple[str, Targets, int]:
+    """Give a topic, where it is to go, and the bytes of values in each partition."""
+    topic = make_topic(dict.fromkeys(range(PARTITIONS), (1, 2)))
+    written = write(cluster, topic, PARTITIONS)
+    return topic, {(topic, n): (1, 3 + n % 3) for n in range(PARTITIONS)}, written
+
+
+def metric(daemon: Daemon, name: str, **labels: str) -> float:
+    """Return a sample of ``/metrics``."""
+    wanted = {f'{k}="{v}"' for k, v in labels.items()}
+    for line in daemon.get("/metrics")[1].splitlines():
+        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if match and match[1] == name and set((match[2] or "").split(",")) - {""} == wanted:
+            return float(match[3])
+    raise AssertionError(f"there is no {name} {labels}")
+
+
+def journal(daemon: Daemon) -> list[dict[str, Any]]:
+    """Return the lines of its journal."""
+    text = (daemon.journal_directory / "journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class Counted(HTMLParser):
+    """Counts tags by name and class."""
+
+    def __init__(self, html: str) -> None:
+        """Read a page."""
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag."""
+        self.tags.append((tag, dict(attrs)))
+
+    def of(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+        """Return the tags with these attributes; ``class_`` is ``class``."""
+        wanted = {k.rstrip("_"): v for k, v in attributes.items()}
+        return [a for t, a in self.tags if t == tag and wanted.items() <= a.items()]
+
+
+def test_page_shows_a_move_and_what_became_of_it(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
+) -> None:
+    """Progress in bytes with a range for the end, brokers, phases; then history and timeline."""
+    browser = Browser.required()
+    topic, targets, written = moved
+    daemon = daemons.start("--copy-refresh", "1")
+    request = ask(cluster, targets, throttle=THROTTLE, reason="<i>drain</i>")
+    during = await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=90)
+    html = browser.dom(f"{daemon.url}/?topic={topic}&phase=in_flight&still=1")
+    page = Counted(html)
+    assert page.of("progress"), html
+    assert page.of("rect", class_="route"), html
+    assert f"{topic}-0" in html
+    assert "<i>drain" not in html
+    assert "of 24.0 MB" in html or "of 24." in html, html
+    low, high = during["eta_s"]
+    assert 0 <= low <= high
+    picture = tmp_path / "page.png"
+    browser.screenshot(daemon.url, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    await_end(cluster, targets, within_s=240)
+    await_told(daemon, request, lambda r: r["state"] == "done", within_s=20)
+    history = Counted(browser.dom(f"{daemon.url}/history?request={request}"))
+    assert len(history.of("rect", class_="span")) >= 2 * PARTITIONS
+    assert f"/history?request={request}" in browser.dom(f"{daemon.url}/?still=1")
+    assert written > 0
+
+
+def test_bytes_agree_with_the_disks(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons
+) -> None:
+    """In the status, the metrics and the journal, which holds nothing that is not documented."""
+    topic, targets, written = moved
+    daemon = daemons.start("--copy-refresh", "1")
+    request = ask(cluster, targets, throttle=4 * THROTTLE)
+    during = await_told(
+        daemon,
+        request,
+        lambda r: bool(r["bytes"] and r["bytes"]["moved"] > 0 and not r["sizes_unknown"]),
+        within_s=60,
+    )
+    total = during["bytes"]["total"]
+    on_disk = sum(_size(cluster, topic, n, 1) for n in range(PARTITIONS))
+    assert written * PARTITIONS <= total
+    assert total == on_disk
+    assert during["bytes"]["moved"] + during["bytes"]["remaining"] == total
+    await_end(cluster, targets, within_s=240)
+    after = await_told(daemon, request, lambda r: r["state"] == "done", within_s=20)
+    assert after["bytes"] == {"total": total, "moved": total, "remaining": 0}
+    assert metric(daemon, "reassigner_copied_bytes_total") == total
+    assert metric(daemon, "reassigner_broker_served_bytes_total", broker="1") == total
+    for broker in (3, 4, 5):
+        size = sum(_size(cluster, topic, n, broker) for n in range(broker - 3, PARTITIONS, 3))
+        labels = {"broker": str(broker)}
+        assert metric(daemon, "reassigner_broker_received_bytes_total", **labels) == size
+    assert metric(daemon, "reassigner_replica_copy_seconds_count") == PARTITIONS
+    assert metric(daemon, "reassigner_zookeeper_seconds_count", operation="commit") > 0
+    assert metric(daemon, "reassigner_zookeeper_seconds_count", operation="ping") > 0
+    daemon.stop(within_s=20)
+    lines = journal(daemon)
+    kinds = {**LIFE, **RECORDS, **EVENTS}
+    unknown = {line["kind"] for line in lines} - kinds.keys()
+    assert not unknown
+    copies = [line for line in lines if line["kind"] == "copied"]
+    assert {(c["partition"], c["leader"], c["replica"], c["bytes"]) for c in copies} == {
+        (n, 1, 3 + n % 3, _size(cluster, topic, n, 3 + n % 3)) for n in range(PARTITIONS)
+    }
+    (ended,) = (line for line in lines if line["kind"] == "request_ended")
+    assert (ended["request"], ended["state"], ended["bytes_moved"]) == (request, "done", total)
+
+
+def test_token_pauses_resumes_and_cancels(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
+) -> None:
+    """On the page of the leader, as the command line would."""
+    topic, targets, _ = moved
+    options = configured(tmp_path, http_token=TOKEN)
+    daemon = daemons.start(*options, "--max-partitions-in-flight", "1")
+    request = ask(cluster, targets, throttle=THROTTLE)
+    await_told(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
+    assert press(daemon, "pause", request, token="wrong" * 5) == http.HTTPStatus.FORBIDDEN
+    assert press(daemon, "pause", request) == http.HTTPStatus.SEE_OTHER
+    await_told(daemon, request, lambda r: r["reason"] is not None, within_s=20)
+    assert press(daemon, "resume", request) == http.HTTPStatus.SEE_OTHER
+    await_told(daemon, request, lambda r: r["reason"] is None, within_s=20)
+    assert press(daemon, "cancel", request) == http.HTTPStatus.SEE_OTHER
+    await_end(cluster, {(topic, n): (1, 2) for n in range(PARTITIONS)}, within_s=120)
+    await_told(daemon, request, lambda r: r["state"] == "cancelled", within_s=20)
+    assert press(daemon, "pause", "request_9999999999") == http.HTTPStatus.CONFLICT
+    steered = [(x["action"], x["result"]) for x in journal(daemon) if x["kind"] == "steered"]
+    assert steered[:4] == [
+        ("pause", "wrong token"),
+        ("pause", "done"),
+        ("resume", "done"),
+        ("cancel", "done"),
+    ]
+    assert told(daemon, request)["partitions"]["cancelled"] == PARTITIONS
+
+
+def press(daemon: Daemon, action: str, request: str, *, token: str = TOKEN) -> int:
+    """Send the form that a button of the page sends."""
+    form = urlencode({"action": action, "request": request, "token": token})
+    headers: Mapping[str, str] = {"Content-Type": "application/x-www-form-urlencoded"}
+    connection = http.client.HTTPConnection(LOCALHOST, daemon.port.number, timeout=20)
+    try:
+        connection.request("POST", "/control", form, dict(headers))
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def _size(cluster: Cluster, topic: str, partition: int, broker: int) -> int:
+    """Return the bytes of a replica's segments on disk."""
+    (log_dir,) = cluster.brokers[broker].log_dirs
+    segments = (log_dir / f"{topic}-{partition}").glob("*.log")
+    return sum(segment.stat().st_size for segment in segments)
