@@ -141,11 +141,12 @@ def work_line(status: Mapping[str, Any]) -> str:
 def request_line(request: Mapping[str, Any]) -> str:
     """Word one request."""
     counts = request["partitions"]
-    refused = f", {counts['refused']} refused ({request['reason']})" if counts["refused"] else ""
+    why = f" ({request['reason']})" if request.get("reason") else ""
+    refused = f", {counts['refused']} refused" if counts["refused"] else ""
     amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
     return (
         f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
-        f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}"
+        f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"
         f"{f'; {amounts}' if amounts else ''}"
     )
 

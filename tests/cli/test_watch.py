@@ -51,6 +51,14 @@ def test_status_of_a_busy_leader() -> None:
     ]
 
 
+def test_a_request_tells_why_it_stands_still() -> None:
+    """As the daemon gives it, beside the counts."""
+    held = {**a_request(waiting=2), "state": "waiting", "reason": "paused: disk swap"}
+    status = a_status(requests=[held], partitions={"in_flight": 0, "waiting": 2})
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "0 in flight, 2 waiting (paused: disk swap)" in printed
+
+
 def test_what_keeps_the_leader_from_its_work_is_told() -> None:
     """Refusals to be the controller, and missing readiness."""
     status = a_status(refused_because=["/feature is enabled"], unready_because="session lost")
