@@ -37,6 +37,7 @@ REGRESSIONS: Final = {
     1543: "Topics and states in doubt were believed to be as an older, overtaken read said.",
 }
 ASKED_REGRESSIONS: Final = {
+    4: "The outcome of a request that another daemon had ended was written in vain for ever.",
     5: "An entry that was done already ended another request's reassignment in the same turn.",
     11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
     15: "An atomic request was gone before the refusals of its own entries were durable.",
