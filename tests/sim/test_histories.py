@@ -42,6 +42,7 @@ ASKED_REGRESSIONS: Final = {
     11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
     15: "An atomic request was gone before the refusals of its own entries were durable.",
     38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
+    63: "(The simulator's:) what a cancellation ends before it begins is not owed any more.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
     107: "A step began in the turn in which its cancellation ended it as never begun.",
 }
