@@ -134,7 +134,17 @@ def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
     view.ended = dict(oldest_first)
     for name, history in event.open.items():
         _open_history(view, name, history, now)
+    for name in event.ended:
+        _ended_elsewhere(view, name)
     view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
+
+
+def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
+    """Take a request for ended whose summary is there: another daemon, or we before, wrote it."""
+    request = view.requests.get(name)
+    if request is not None and not request.open:
+        request.has_ended = True
+        request.settled.clear()
 
 
 def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:

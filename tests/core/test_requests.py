@@ -7,14 +7,19 @@ from dataclasses import replace
 
 from controller.core.decide import decide
 from controller.core.events import (
+    ControllerClaimed,
     Deposed,
+    GoalsRead,
+    HistoryRead,
     KillSwitchRead,
+    LeadershipGained,
     LegacyPlanRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import Summary
+from controller.core.histories import EndedHistory, Summary
 from controller.core.model import (
+    ControllerEpoch,
     Fate,
     PartitionAssignment,
     RefusalReason,
@@ -34,7 +39,7 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.submissions import RequestOptions, Submission
-from tests.core.builders import Driver, plan, replicas, tp
+from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 Entries = Mapping[TopicPartition, Sequence[int]]
 
@@ -80,6 +85,22 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
+
+
+def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
+    """Else every attempt would be refused, and the next one begin at once."""
+    driver = Driver({tp(0): (1, 2)})
+    request = RequestId("request_0000000000")
+    submit(driver, submission(request, {tp(0): (1, 3)}))
+    driver.observe(Deposed("another daemon takes over"))
+    driver.observe(
+        GoalsRead({}, {}),
+        HistoryRead({}, {request: EndedHistory(("summary",), Zxid(70))}),
+        LeadershipGained(),
+        ControllerClaimed(ControllerEpoch(EPOCH + 1)),
+    )
+    assert driver.view.requests[request].has_ended
+    assert request not in outcomes(driver)
 
 
 def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:

@@ -3,13 +3,13 @@ What was asked of the daemon, and what its records say became of it: requests, q
 
 Only znodes are read. A goal has to be what somebody asked for and start from where the partition
 was; it ends at its target, at its original, or somebody else's goal takes its place, and the rows
-of its request say which. When a cancellation is chosen nothing it selects may be left. In the end
-every request has an outcome that adds up.
+of its request say which. In the end every request has an outcome that adds up. What cancellations
+may do is ``cancel_rules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -30,12 +30,12 @@ from controller.core.model import (
 )
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.znodes import paths
-from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.goals import decode_goal
 from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcomes import decode_outcome
 from controller.znodes.requests import decode_submission
+from tests.sim.cancel_rules import CancelRules, cancellation_of
 from tests.sim.zookeeper import NOBODY, Transaction, Written, Znode
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ class Ledger:
         """When the kill switch was thrown or taken back last."""
         self.takers: list[Callable[[tuple[TopicPartition, ...]], None]] = []
         """Told of partitions that a request or a cancellation takes."""
+        self.enders: list[Callable[[TopicPartition, Replicas], None]] = []
+        """Told of what the legacy route asked for and a cancellation ended before it began."""
+        self.cancels = CancelRules(world, self.asked)
+        """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
 
     def goal(self, partition: TopicPartition) -> Goal | None:
@@ -102,15 +106,6 @@ class Ledger:
         """Whether a daemon may believe that the kill switch is thrown, its news being late."""
         since = self._world.now - self._disabled_at
         return since < KNOWN_S or self._world.zookeeper.get(paths.KILL_SWITCH) is not None
-
-    def may_be_cancelled(self, partition: TopicPartition) -> bool:
-        """Whether a cancellation stands that may mean a partition."""
-        znode = self._world.zookeeper.get(paths.CANCEL)
-        if znode is None:
-            return False
-        read = _cancellation(znode)
-        named = partition in read.partitions or partition.topic in read.topics
-        return read.unreadable is None and (named or read.is_everything or bool(read.requests))
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -142,7 +137,7 @@ class Ledger:
         for partition, written in goals:
             self._goal_written(transaction, partition, written)
         for request, version in chosen:
-            self._chosen(request, version)
+            self.cancels.chosen(request, version, self._goals)
 
     def _assigned(self, topic: str) -> None:
         for number, assignment in self._world.invariants.assignments(topic).items():
@@ -173,7 +168,7 @@ class Ledger:
         asked.targets = {partition: {target} for partition, target in plan.entries.items()}
 
     def _cancelled(self, znode: Znode) -> None:
-        read = _cancellation(znode)
+        read = cancellation_of(znode)
         asked = self._asked_as(read.request, znode)
         asked.selections[znode.version] = read
         asked.last = znode.mzxid
@@ -181,8 +176,12 @@ class Ledger:
     def _kept(self, request: RequestId, child: str, znode: Znode) -> None:
         shard = paths.parse_shard(child)
         asked = self.asked.get(request)
-        if shard is None or asked is None:
-            # Only the legacy route's are not known; what else there is, is judged in the end.
+        if shard is None:
+            # What else there is, is judged in the end.
+            return
+        if asked is None:
+            if shard.kind == "ended":
+                self._legacy_ended(request, child, znode)
             return
         if shard.kind == "accepted":
             rows = decode_accepted(znode.data)
@@ -190,11 +189,27 @@ class Ledger:
                 self._judge.fail(f"{request}/{child} cannot be read: {rows}")
             asked.accepted.update({row.partition: row for row in rows})
             return
+        refused, endings = self._rows(request, child, znode)
+        asked.refused += refused
+        asked.endings.update({ending.partition: ending for ending in endings})
+
+    def _rows(
+        self, request: RequestId, child: str, znode: Znode
+    ) -> tuple[Sequence[Refusal], Sequence[Ending]]:
         ended = decode_ended(request, znode.data)
         if isinstance(ended, str):
             self._judge.fail(f"{request}/{child} cannot be read: {ended}")
-        asked.refused += ended[0]
-        asked.endings.update({ending.partition: ending for ending in ended[1]})
+        return ended
+
+    def _legacy_ended(self, request: RequestId, child: str, znode: Znode) -> None:
+        """What the legacy route asked for and a cancellation ended before it began, is not owed."""
+        for ending in self._rows(request, child, znode)[1]:
+            if ending.fate is Fate.CANCELLED:
+                goal = self.goal(ending.partition)
+                self.cancels.ended_before_it_began(ending, goal)
+                if goal is not None:
+                    for ended in self.enders:
+                        ended(ending.partition, goal.target)
 
     # --- goals ---------------------------------------------------------------------------------
 
@@ -210,12 +225,12 @@ class Ledger:
         if isinstance(goal, str):
             self._judge.ensure(transaction.session == NOBODY, f"{written.path}: {goal}")
             return
-        standing = self._goals[partition] = Standing(goal, Zxid(written.after.czxid))
+        self._goals[partition] = Standing(goal, Zxid(written.after.czxid))
         self._from_where_it_was(partition, before, goal)
         if goal.original is not None:
             self._originals.setdefault(partition, set()).add(goal.original)
         if goal.rolls_back:
-            self._turned_round(partition, before, standing)
+            self.cancels.turned_round(partition, before, goal)
         elif goal.route is Route.REQUEST:
             self._is_asked_for(partition, goal)
         if goal.route is Route.REQUEST or goal.rolls_back:
@@ -263,35 +278,6 @@ class Ledger:
             f"{partition}: {goal.request} did not ask for {goal.target}",
         )
 
-    def _turned_round(
-        self, partition: TopicPartition, before: Standing | None, standing: Standing
-    ) -> None:
-        """A goal is turned round by a cancellation that means it, and leads to its original."""
-        goal = standing.goal
-        self._judge.ensure(
-            goal.target == goal.original,
-            f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
-        )
-        cancel = self.asked.get(goal.cancelled_by or RequestId(""))
-        if cancel is None:
-            self._judge.fail(f"{partition}: there is no cancellation {goal.cancelled_by}")
-        if before is None:
-            # Somebody else began it, there was no record.
-            self._judge.ensure(
-                any(_names(s, partition) for s in cancel.selections.values()),
-                f"{partition}: {goal.cancelled_by} does not name it",
-            )
-            return
-        self._judge.ensure(
-            any(_selects(s, partition, before.goal) for s in cancel.selections.values()),
-            f"{partition}: {goal.cancelled_by} does not mean {before.goal}",
-        )
-        asked = self.asked.get(before.goal.request)
-        self._judge.ensure(
-            asked is None or asked.first < cancel.last,
-            f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
-        )
-
     def _ended(self, partition: TopicPartition, goal: Goal) -> None:
         """A goal ends where it led, or the rows of its request say where else."""
         asked = self.asked.get(goal.request)
@@ -315,39 +301,6 @@ class Ledger:
             goal.rolls_back == (fate is Fate.ROLLED_BACK) or asked is None,
             f"{partition}: {goal} ended, the outcome says {fate or 'done'}",
         )
-
-    # --- cancellations -------------------------------------------------------------------------
-
-    def _chosen(self, name: RequestId, version: int) -> None:
-        """Nothing that a cancellation selects may be left once it says that all is chosen."""
-        cancel = self.asked[name]
-        selection = cancel.selections.get(version)
-        if selection is None:
-            self._judge.fail(f"{name} never had a version {version}")
-        written = self._changed_at(selection)
-        for partition, standing in self._goals.items():
-            goal = standing.goal
-            if standing.czxid > written or not _selects(selection, partition, goal):
-                continue
-            if goal.request != name and partition in self._world.partitions():
-                self._judge.ensure(
-                    goal.rolls_back or partition in cancel.endings or goal.route is Route.LEGACY,
-                    f"{partition}: {name} left {goal} alone and does not say why",
-                )
-        for child in self._world.zookeeper.children(paths.REQUESTS) or ():
-            znode = self._world.zookeeper.get(paths.submission_path(child))
-            if znode is None or znode.czxid > written:
-                continue
-            read = decode_submission(child, znode.data, ZkVersion(0), Zxid(znode.czxid), 0)
-            meant = selection.is_everything or read.request in selection.requests
-            self._judge.ensure(
-                not meant or read.unreadable is not None,
-                f"{name} left {child} alone",
-            )
-
-    def _changed_at(self, selection: Cancellation) -> Zxid:
-        """Return since when a cancellation selects what it does: its znode's creation at least."""
-        return selection.czxid
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -405,19 +358,3 @@ class Ledger:
         for partition, target in self.owed.items():
             if partition in known and self._world.assignment(partition).replicas != target:
                 yield partition, target
-
-
-def _cancellation(znode: Znode) -> Cancellation:
-    return decode_cancellation(znode.data, ZkVersion(znode.version), Zxid(znode.czxid), 0)
-
-
-def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
-    return partition in cancellation.partitions or partition.topic in cancellation.topics
-
-
-def _selects(cancellation: Cancellation, partition: TopicPartition, goal: Goal) -> bool:
-    return cancellation.unreadable is None and (
-        cancellation.is_everything
-        or goal.request in cancellation.requests
-        or _names(cancellation, partition)
-    )

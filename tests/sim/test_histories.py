@@ -37,10 +37,12 @@ REGRESSIONS: Final = {
     1543: "Topics and states in doubt were believed to be as an older, overtaken read said.",
 }
 ASKED_REGRESSIONS: Final = {
+    4: "The outcome of a request that another daemon had ended was written in vain for ever.",
     5: "An entry that was done already ended another request's reassignment in the same turn.",
     11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
     15: "An atomic request was gone before the refusals of its own entries were durable.",
     38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
+    63: "(The simulator's:) what a cancellation ends before it begins is not owed any more.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
     107: "A step began in the turn in which its cancellation ended it as never begun.",
 }

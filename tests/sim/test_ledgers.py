@@ -39,6 +39,7 @@ from tests.sim.judges import InvariantViolationError
 from tests.sim.ledgers import Ledger
 from tests.sim.settings import Settings
 from tests.sim.store import SimStore
+from tests.sim.wishes import Wishes
 from tests.sim.world import World
 from tests.sim.zookeeper import AnyOperation, Make, Put
 
@@ -156,6 +157,32 @@ def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: b
     back = replace(goal, target=CURRENT, cancelled_by=desk.cancellation())
     with BROKEN if other else nullcontext():
         desk.write(desk.goal(back))
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool) -> None:
+    """Of the legacy route, too, whose entry is not in its znode any more."""
+    request = RequestId("legacy-0000000000000001")
+    desk.write(desk.goal(Goal(TARGET, CURRENT, request, Route.LEGACY)))
+    desk.world.cancel(partitions=[OTHER if other else P])
+    rows = [Ending(request, P, Fate.CANCELLED, f"by {desk.cancellation()}")]
+    kept = desk.kept(request, "ended-1-0-1", encode_ended([], rows))
+    with BROKEN if other else nullcontext():
+        desk.write(desk.goal(None), kept)
+
+
+@pytest.mark.parametrize("target", [TARGET, ids([1, 4])])
+def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Replicas) -> None:
+    """A newer entry for the same partition is."""
+    wishes = Wishes(desk.ledger)
+    wishes.ask({P: target})
+    request = RequestId("legacy-0000000000000001")
+    desk.write(desk.goal(Goal(TARGET, CURRENT, request, Route.LEGACY)))
+    assert wishes.unmet(desk.world) == {P: target}
+    desk.world.cancel(partitions=[P])
+    rows = [Ending(request, P, Fate.CANCELLED, f"by {desk.cancellation()}")]
+    desk.write(desk.goal(None), desk.kept(request, "ended-1-0-1", encode_ended([], rows)))
+    assert wishes.unmet(desk.world) == ({} if target == TARGET else {P: target})
 
 
 def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:

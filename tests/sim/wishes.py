@@ -29,6 +29,7 @@ class Wishes:
         self._ledger = ledger
         self._targets: dict[TopicPartition, Replicas] = {}
         ledger.takers.append(self.take_back)
+        ledger.enders.append(self.never_begins)
 
     def ask(self, plan: Plan) -> None:
         """Owe the targets of a plan, but for those that a request moves: these are refused."""
@@ -41,6 +42,11 @@ class Wishes:
         """Owe nothing for these partitions: both what is and what was asked for would be right."""
         for partition in partitions:
             self._targets.pop(partition, None)
+
+    def never_begins(self, partition: TopicPartition, target: Replicas) -> None:
+        """Owe nothing for what was cancelled before it began; a newer order stays."""
+        if self._targets.get(partition) == target:
+            self.take_back((partition,))
 
     def moved_by_others(self, partition: TopicPartition) -> None:
         """Owe nothing for a partition, by whatever route: clients of a Kafka controller move it."""
@@ -106,7 +112,7 @@ def _had_reason(world: World, ledger: Ledger, partition: TopicPartition, target:
     goal = ledger.goal(partition)
     if goal is not None and (goal.route is Route.REQUEST or goal.rolls_back):
         return True
-    if ledger.may_be_disabled() or ledger.may_be_cancelled(partition):
+    if ledger.may_be_disabled() or ledger.cancels.may_mean(partition):
         return True
     if partition.topic in (world.zookeeper.children(paths.DELETIONS) or ()):
         return True

@@ -1,12 +1,14 @@
 """
-What the daemons of a history say of themselves: refusals, and what each reassignment waits for.
+What the daemons of a history say of themselves: refusals, what each reassignment waits for, races.
 
 ``Blocked is visible`` is a rule about the daemon's view, which no znode shows: a reassignment that
-has not moved for a while must say what it waits for.
+has not moved for a while must say what it waits for. Nor does one show how often a daemon tries in
+vain: a race is lost once, and what was read then makes the next attempt succeed or needless.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 SILENT_S: Final = 35.0
 """How long a reassignment may stand still in a tenure without a reason."""
+VAIN_MAX: Final = 40
+"""In how many turns of one second, of all daemons together, writes may be refused."""
 
 
 class HistoryObserver:
@@ -31,6 +35,10 @@ class HistoryObserver:
     def __init__(self, world: World, wishes: Wishes) -> None:
         self._world = world
         self._wishes = wishes
+        self._was_refused = False
+        """Whether a write of the turn under way was refused."""
+        self._in_vain: deque[float] = deque()
+        """When turns had a write refused, within the last second."""
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Do nothing."""
@@ -42,8 +50,9 @@ class HistoryObserver:
                 for refusal in record.refusals:
                     self._wishes.refused(refusal)
 
-    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
-        """Do nothing."""
+    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:  # noqa: ARG002
+        """Take note of a race that was lost."""
+        self._was_refused = True
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:  # noqa: ARG002
         """Judge that nothing is sent that is not durable."""
@@ -51,7 +60,9 @@ class HistoryObserver:
             self._world.invariants.told(request)
 
     def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
-        """Judge that whatever stands still says why."""
+        """Judge that whatever stands still says why, and that nothing is tried in vain for long."""
+        if self._was_refused:
+            self._tried_in_vain(decision)
         if view.tenure is None:
             return
         judge = self._world.invariants.judge
@@ -64,3 +75,14 @@ class HistoryObserver:
                 f"{partition}: stands still in {reassignment.phase} since {begin:.1f} s and does "
                 "not say why",
             )
+
+    def _tried_in_vain(self, decision: Decision) -> None:
+        self._was_refused = False
+        now = self._world.now
+        self._in_vain.append(now)
+        while self._in_vain[0] < now - 1.0:
+            self._in_vain.popleft()
+        self._world.invariants.judge.ensure(
+            len(self._in_vain) <= VAIN_MAX,
+            f"daemons try in vain, {len(self._in_vain)} times within a second: {decision.changes}",
+        )

@@ -1,0 +1,127 @@
+"""
+What a cancellation may do, and what it has to: the rules about what is turned round.
+
+It ends or turns round what it selects and what is older than it, and nothing else; when it is
+chosen nothing it selects may be left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from controller.core.model import Goal, RequestId, Route, TopicPartition, ZkVersion, Zxid
+from controller.core.submissions import Cancellation
+from controller.znodes import paths
+from controller.znodes.cancellations import decode_cancellation
+from controller.znodes.requests import decode_submission
+
+if TYPE_CHECKING:
+    from controller.core.model import Ending
+    from tests.sim.ledgers import Asked, Standing
+    from tests.sim.world import World
+    from tests.sim.zookeeper import Znode
+
+
+class CancelRules:
+    """The rules, and all that was asked for, by request."""
+
+    def __init__(self, world: World, asked: Mapping[RequestId, Asked]) -> None:
+        self._world = world
+        self._judge = world.invariants.judge
+        self._asked = asked
+
+    def may_mean(self, partition: TopicPartition) -> bool:
+        """Whether a cancellation stands that may mean a partition."""
+        znode = self._world.zookeeper.get(paths.CANCEL)
+        if znode is None:
+            return False
+        read = cancellation_of(znode)
+        named = partition in read.partitions or partition.topic in read.topics
+        return read.unreadable is None and (named or read.is_everything or bool(read.requests))
+
+    def ended_before_it_began(self, ending: Ending, goal: Goal | None) -> None:
+        """What never begins has to be meant by the cancellation that its row names."""
+        cancel = self._asked.get(RequestId(ending.detail.removeprefix("by ")))
+        self._judge.ensure(
+            cancel is not None
+            and any(
+                names(s, ending.partition) if goal is None else selects(s, ending.partition, goal)
+                for s in cancel.selections.values()
+            ),
+            f"{ending.partition}: {goal} was ended {ending.detail}, which does not mean it",
+        )
+
+    def turned_round(self, partition: TopicPartition, before: Standing | None, goal: Goal) -> None:
+        """A goal is turned round by a cancellation that means it, and leads to its original."""
+        self._judge.ensure(
+            goal.target == goal.original,
+            f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
+        )
+        cancel = self._asked.get(goal.cancelled_by or RequestId(""))
+        if cancel is None:
+            self._judge.fail(f"{partition}: there is no cancellation {goal.cancelled_by}")
+        if before is None:
+            # Somebody else began it, there was no record.
+            self._judge.ensure(
+                any(names(s, partition) for s in cancel.selections.values()),
+                f"{partition}: {goal.cancelled_by} does not name it",
+            )
+            return
+        self._judge.ensure(
+            any(selects(s, partition, before.goal) for s in cancel.selections.values()),
+            f"{partition}: {goal.cancelled_by} does not mean {before.goal}",
+        )
+        asked = self._asked.get(before.goal.request)
+        self._judge.ensure(
+            asked is None or asked.first < cancel.last,
+            f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
+        )
+
+    def chosen(
+        self, name: RequestId, version: int, goals: Mapping[TopicPartition, Standing]
+    ) -> None:
+        """Nothing that a cancellation selects may be left once it says that all is chosen."""
+        cancel = self._asked[name]
+        selection = cancel.selections.get(version)
+        if selection is None:
+            self._judge.fail(f"{name} never had a version {version}")
+        written = selection.czxid
+        for partition, standing in goals.items():
+            goal = standing.goal
+            if standing.czxid > written or not selects(selection, partition, goal):
+                continue
+            if goal.request != name and partition in self._world.partitions():
+                self._judge.ensure(
+                    goal.rolls_back or partition in cancel.endings or goal.route is Route.LEGACY,
+                    f"{partition}: {name} left {goal} alone and does not say why",
+                )
+        for child in self._world.zookeeper.children(paths.REQUESTS) or ():
+            znode = self._world.zookeeper.get(paths.submission_path(child))
+            if znode is None or znode.czxid > written:
+                continue
+            read = decode_submission(child, znode.data, ZkVersion(0), Zxid(znode.czxid), 0)
+            meant = selection.is_everything or read.request in selection.requests
+            self._judge.ensure(
+                not meant or read.unreadable is not None,
+                f"{name} left {child} alone",
+            )
+
+
+def cancellation_of(znode: Znode) -> Cancellation:
+    """Read what a cancellation selects."""
+    return decode_cancellation(znode.data, ZkVersion(znode.version), Zxid(znode.czxid), 0)
+
+
+def names(cancellation: Cancellation, partition: TopicPartition) -> bool:
+    """Whether a cancellation names a partition or its topic."""
+    return partition in cancellation.partitions or partition.topic in cancellation.topics
+
+
+def selects(cancellation: Cancellation, partition: TopicPartition, goal: Goal) -> bool:
+    """Whether a cancellation means a goal, by whatever it says."""
+    return cancellation.unreadable is None and (
+        cancellation.is_everything
+        or goal.request in cancellation.requests
+        or names(cancellation, partition)
+    )
