@@ -28,6 +28,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.watched.clear()
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
@@ -76,6 +77,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.watched.clear()
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()

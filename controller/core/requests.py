@@ -24,6 +24,7 @@ from controller.core.acceptance import (
 )
 from controller.core.cancelling import is_choosing, is_selected
 from controller.core.effects import Effect, ReadSubmissions
+from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.histories import Part
 from controller.core.model import (
     Ending,
@@ -199,11 +200,16 @@ def _judge(
     if is_unread(view, partition.topic):
         judged.waits = True
         return
-    refusal = refusal_of(view, request, partition, target) or _other_route(
-        view, request, partition, target
+    refusal = (
+        refusal_of(view, request, partition, target)
+        or _other_route(view, request, partition, target)
+        or others_have_it(view, request, partition, entry_text(partition, target))
     )
     if refusal is not None:
         judged.refused.append(refusal)
+        return
+    if waits_for_others(view, partition):
+        judged.waits = True
         return
     if partition.topic not in view.configs:
         judged.unknown_topics.add(partition.topic)

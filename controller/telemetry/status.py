@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.eligibility import native_refusals
+from controller.core.eligibility import choice_of, refusals
+from controller.core.engines import engine_of
 from controller.core.holds import request_hold
 from controller.core.limits import priority_of, throttle_of
 from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
@@ -55,14 +56,15 @@ def status_of(
         view: What is known.
         clocks: The present moment.
         work: The counts of this view.
-        engine: Which engine is at work.
+        engine: Which engine the settings want; what is at work the view says, once it is chosen.
 
     """
     waits = Waits(view, clocks.now)
     return {
         "role": "leader" if view.leading else "standby",
-        "engine": engine,
-        "refused_because": list(native_refusals(view)),
+        "engine": engine if view.engine is None else view.engine.value,
+        "engine_because": _why(view),
+        "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
@@ -98,8 +100,13 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
     }
 
 
+def _why(view: ClusterView) -> str | None:
+    choice = choice_of(view)
+    return None if choice is None else choice[1]
+
+
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
-    if view.tenure is None:
+    if view.tenure is None or not engine_of(view).holds_role:
         return {"held": False, "epoch": None, "since": None}
     return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
 

@@ -314,6 +314,13 @@ class SimStore:
         watch = session.watch("claim", lambda: session.ask(look))
         self._zookeeper.exists(paths.CONTROLLER, watch)
 
+    def begin_tenure(self) -> None:
+        """Work as the leader of the daemons, without ``/controller``."""
+        if self._leadership is None:
+            self._inbox.put(ClaimFailed("another daemon leads"))
+        else:
+            self._inbox.put(ControllerClaimed(ControllerEpoch(self._leadership)))
+
     def resign_controller(self) -> None:
         """Give ``/controller`` back."""
         claim = self._claim
