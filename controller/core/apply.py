@@ -340,6 +340,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         unload(view, reassignment)
         load(view, record.partition, reassignment)
     if isinstance(after, Ordered):
+        reassignment.ordered = after.target
         reassignment.lost |= _lost(view, record.partition, after)
     view.due.partitions[record.partition] = None
 

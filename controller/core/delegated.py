@@ -51,6 +51,8 @@ ORDER_TIMER: Final = "controller_answer"
 SEEN_TIMER: Final = "order_seen"
 REST_S: Final = 5.0
 """How long a partition rests whose order was refused."""
+UNDONE_S: Final = 60.0
+"""How long a partition rests whose step others took back: whoever does so does it again."""
 SEEN_S: Final = 10.0
 """How long an order that was accepted may take to be seen in ZooKeeper."""
 
@@ -267,6 +269,12 @@ class DelegatedTurn(OpeningTurn):
         """End the reassignment, or begin the next step."""
         if self.assignment.replicas == self.goal.target:
             return self.end("the target is in sync")
+        if self.reassignment.ordered not in (None, self.assignment.replicas):
+            until = Instant(self.now + UNDONE_S)
+            why = "others took the step back or made another one"
+            return self.change(
+                self.phase(Pending(until, why), why), effects=(SetTimer(ORDER_TIMER, until),)
+            )
         budget.give_back(self.reassignment)
         begun = self.begin(budget, "next step")
         if isinstance(begun, Change) and begun.records:

@@ -71,7 +71,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     is_idle = view.resigning and view.idle_since is not None
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     view.tenure = None
-    view.claiming = view.resigning = False
+    view.claiming = view.resigning = view.probing = False
     view.goals_read = view.orphans_read = view.history_read = False
     leases_unknown(view)
     view.fenced = None
@@ -98,6 +98,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
         reassignment.blocked = None
         reassignment.blocked_since = None
         reassignment.load = None
+        reassignment.ordered = None
         if reassignment.goal.route is Route.FOREIGN:
             drop(view, partition)
         else:

@@ -48,7 +48,7 @@ class Orders:
         """Forget everything: we do not lead any more."""
         self._orders.clear()
         self._elections.clear()
-        self._is_out = False
+        self._probes = self._is_out = False
         if self._controller is not None:
             self._controller.forget()
 
