@@ -29,6 +29,7 @@ from integration.plans import (
     is_reassigning,
     outcome,
     plan_of,
+    unconfigure,
 )
 from integration.rows import ROWS, Row
 from integration.traffic import Traffic, audit, read_everything
@@ -36,6 +37,7 @@ from integration.transactions import assignments, writes
 from integration.waiting import eventually
 
 DURABLE = {"min.insync.replicas": "2"}
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REQUESTS = "/admin/reassignment_requests"
 CANCEL = "/admin/cancel_reassignment_in_progress"
 QUEUE = "/admin/reassign_partitions_queue"
@@ -60,6 +62,8 @@ def row_cluster(row: Row) -> Iterator[Cluster]:
 def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
     """Give it with everything up: other fixtures build on it."""
     row_cluster.heal()
+    for broker in row_cluster.brokers:
+        unconfigure(row_cluster, f"brokers/{broker}", *RATES)
     yield row_cluster
     row_cluster.heal()
 
@@ -155,7 +159,7 @@ def test_everything_in_flight_is_taken_back_by_a_cancellation(
         originals: Targets = {(topic, 0): (1, 2, 3), (topic, 1): (2, 3, 1)}
         await_end(cluster, originals, within_s=30)
         eventually(lambda: cluster.zk.exists(CANCEL) is None, within_s=20)
-    assert ended(cluster, name)["otherwise"] == {"rolled_back": 2}
+    assert ended(cluster, name)["fates"] == {"rolled_back": 2}
 
 
 def test_a_later_request_takes_over_a_step_in_flight(
@@ -170,7 +174,7 @@ def test_a_later_request_takes_over_a_step_in_flight(
         second = request_moves(cluster, {(topic, 0): (2, 4)})
         eventually(lambda: holders(cluster, topic, 0) == {1, 2, 4}, within_s=20)
     await_end(cluster, {(topic, 0): (2, 4)}, within_s=60)
-    assert ended(cluster, first)["otherwise"] == {"superseded": 1}
+    assert ended(cluster, first)["fates"] == {"superseded": 1}
     assert ended(cluster, second)["done"] == 1
 
 
@@ -217,7 +221,7 @@ def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
 def test_a_killed_daemon_is_followed_by_one_that_goes_on(
     row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Kill -9 in the middle of a step, which ends by itself while nobody is there; then the rest."""
+    """Kill -9 in the middle of a step, which ends while nobody is there; then the rest."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2, 3)), DURABLE)
     targets = dict.fromkeys([(topic, n) for n in range(3)], (3, 4, 5))
     daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")

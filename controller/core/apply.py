@@ -181,8 +181,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 if partition in view.resumed:
                     del view.resumed[partition]
                     view.resumed[partition] = None
-        case EngineRecord(engine=engine):
-            view.engine = engine
+        case EngineRecord(engine=engine, why=why):
+            view.engine, view.engine_why = engine, why
             if not engine_of(view).holds_role:
                 # A broker that is the controller starts every entry at once: the topic znodes say
                 # what became of them.

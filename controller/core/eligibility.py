@@ -64,7 +64,7 @@ def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
 
 def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     """
-    Return the engine to work with and why; None where none is safe, or too little is known.
+    Return the engine to work with and why; None where none is safe, or it cannot be chosen now.
 
     Once delegated it stays delegated: a cluster whose brokers are restarted one by one looks
     different from one moment to the next.
@@ -73,7 +73,7 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     if not view.is_warm:
         return None
     if wanted is not EngineName.AUTO:
-        return wanted, "the settings say so"
+        return None
     native = native_refusals(view)
     if not native and view.engine is not EngineName.DELEGATED:
         return (

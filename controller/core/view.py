@@ -92,6 +92,7 @@ class ClusterView:
     options: Options
     engine: EngineName | None = field(init=False)
     """Who changes replicas; None: not chosen yet."""
+    engine_why: str | None = None
     delegable: bool = False
     """Whether the cluster's controller said that it can be told what to move."""
     undelegable: str | None = None
@@ -253,6 +254,7 @@ class ClusterView:
         """Take the engine that the settings name; ``auto`` is chosen when enough is known."""
         engine = self.options.engine
         self.engine = None if engine is EngineName.AUTO else engine
+        self.engine_why = None if self.engine is None else "the settings say so"
 
     # --- questions -----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.eligibility import choice_of, refusals
+from controller.core.eligibility import refusals
 from controller.core.engines import engine_of
 from controller.core.holds import request_hold
 from controller.core.limits import priority_of, throttle_of
@@ -63,7 +63,7 @@ def status_of(
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine if view.engine is None else view.engine.value,
-        "engine_because": _why(view),
+        "engine_because": view.engine_why,
         "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
         "at": iso(clocks.wall),
@@ -98,11 +98,6 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
         "request": example.request,
         "blocked_on": {"by": by, "detail": example.detail, "since": since},
     }
-
-
-def _why(view: ClusterView) -> str | None:
-    choice = choice_of(view)
-    return None if choice is None else choice[1]
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:

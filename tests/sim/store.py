@@ -119,6 +119,11 @@ class SimStore:
         self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
 
     @property
+    def inbox(self) -> Inbox:
+        """Where answers go."""
+        return self._inbox
+
+    @property
     def claim(self) -> Claim | None:
         """The claim this daemon believes it holds."""
         return self._claim
