@@ -29,6 +29,7 @@ from controller.core.model import (
     BrokerId,
     Fate,
     Goal,
+    Replicas,
     RequestId,
     Route,
     ZkVersion,
@@ -49,7 +50,7 @@ def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
     submit(driver, submission(name, {tp(): ids}))
 
 
-def at(driver: DelegatedDriver) -> tuple[int, ...]:
+def at(driver: DelegatedDriver) -> Replicas:
     """Return the replicas of the one partition of most tests."""
     return driver.assignment(tp()).replicas
 

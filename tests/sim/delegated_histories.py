@@ -13,12 +13,23 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
-from controller.core.model import PartitionAssignment, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.acceptance import entry_text
+from controller.core.model import (
+    PartitionAssignment,
+    Refusal,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import EngineName, ForeignMoves, Options
+from controller.core.phases import Ended
+from controller.core.records import Change, Decision, RefusalRecord
 from controller.core.view import ClusterView
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.loop import Reactor
@@ -27,15 +38,15 @@ from controller.znodes.topics import decode_topic
 from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
-from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, is_finished
+from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
-from tests.sim.wishes import Wishes
-from tests.sim.witnesses import HistoryObserver
 from tests.sim.world import World
 from tests.sim.zookeeper import Transaction
 
 ROUND_S: Final = 15.0
+SILENT_S: Final = 35.0
+"""How long a reassignment may stand still without a reason."""
 BROKERS: Final = 5
 PATIENCE_S: Final = 4 * GOOD_END_S
 """A partition whose step others took back rests a minute, each time."""
@@ -99,9 +110,65 @@ def plot_of(seed: int) -> DelegatedPlot:
     return replace(plot, name=", ".join(words))
 
 
+class Wishes:
+    """The last target that somebody asked for, by partition, unless it was refused."""
+
+    def __init__(self) -> None:
+        """Owe nothing."""
+        self._targets: dict[TopicPartition, Replicas] = {}
+
+    def ask(self, entries: Mapping[TopicPartition, Replicas]) -> None:
+        """Owe these targets."""
+        self._targets.update(entries)
+
+    def refused(self, refusal: Refusal) -> None:
+        """Owe nothing for an entry that was refused."""
+        partition = refusal.partition
+        if partition is not None and partition in self._targets:
+            if entry_text(partition, self._targets[partition]) == refusal.entry:
+                del self._targets[partition]
+
+    def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
+        """Return what was asked for and is not so."""
+        return {
+            p: target
+            for p, target in self._targets.items()
+            if world.assignment(p).replicas != target
+        }
+
+
+class Observer(SilentObserver):
+    """Takes note of refusals, and judges that whatever stands still says why."""
+
+    def __init__(self, world: World, wishes: Wishes) -> None:
+        """Observe every daemon of a history."""
+        self._world = world
+        self._wishes = wishes
+
+    def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
+        """Take note of refusals."""
+        for record in change.records:
+            if isinstance(record, RefusalRecord):
+                for refusal in record.refusals:
+                    self._wishes.refused(refusal)
+
+    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
+        """Judge what stands still."""
+        if view.tenure is None:
+            return
+        for partition, reassignment in view.reassignments.items():
+            begin = max(view.tenure.since, reassignment.since, reassignment.phase_since)
+            self._world.invariants.judge.ensure(
+                reassignment.blocked is not None
+                or isinstance(reassignment.phase, Ended)
+                or self._world.now - begin < SILENT_S,
+                f"{partition}: stands still in {reassignment.phase} and does not say why",
+            )
+
+
 def daemons_of(world: World, plot: DelegatedPlot, wishes: Wishes) -> Build:
     """Return what builds a daemon of the delegated engine."""
-    observer = HistoryObserver(world, wishes)
+    observer = Observer(world, wishes)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -184,7 +251,6 @@ class Operators:
         partition = self._chance.choice(world.partitions())
         if self._plot.cancels and self._chance.random() < 0.5:
             chosen = [partition] if self._chance.random() < 0.5 else []
-            self.wishes.take_back(chosen or world.partitions())
             world.fabric.tell(f"cancel {chosen or 'everything'}")
             world.cancel(partitions=chosen)
         elif self._plot.rivals:
@@ -193,7 +259,6 @@ class Operators:
                 target = self._replicas(len(world.assignment(partition).target_replicas))
                 world.fabric.tell(f"others move {partition} to {target}")
                 active.duties.alter(partition, self._chance.choice((target, target, None)))
-                self.wishes.take_back((partition,))
         else:
             entries = {partition: self._replicas(3)}
             self.wishes.ask(entries)
