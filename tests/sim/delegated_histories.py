@@ -124,9 +124,9 @@ class Wishes:
     def refused(self, refusal: Refusal) -> None:
         """Owe nothing for an entry that was refused."""
         partition = refusal.partition
-        if partition is not None and partition in self._targets:
-            if entry_text(partition, self._targets[partition]) == refusal.entry:
-                del self._targets[partition]
+        target = None if partition is None else self._targets.get(partition)
+        if partition is not None and target and entry_text(partition, target) == refusal.entry:
+            del self._targets[partition]
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""
