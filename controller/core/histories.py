@@ -17,7 +17,7 @@ from controller.core.submissions import RequestOptions
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One submitted znode of a request: ``part-<name>``."""
+    """One submitted znode of a request, or a version of a cancellation: ``part-<name>``."""
 
     name: str
     total: int

@@ -26,7 +26,7 @@ from controller.znodes.documents import (
 from controller.znodes.members import Members
 from controller.znodes.outcomes import read_refusals, write_refusal
 from controller.znodes.partition_lists import read_partition
-from controller.znodes.paths import PART, is_submission
+from controller.znodes.paths import PART, is_part
 from controller.znodes.request_options import read_options, write_options
 
 _FATES: Final = {fate.value: fate for fate in Fate}
@@ -37,7 +37,7 @@ _FATES: Final = {fate.value: fate for fate in Fate}
 def decode_part(name: str, data: bytes) -> Part | str:
     """Decode a part from the last component of its path and its content."""
     submission = name.removeprefix(PART)
-    if submission == name or not is_submission(submission):
+    if submission == name or not is_part(submission):
         return f"{excerpt(name)} is not a part"
     document = _document(data)
     if isinstance(document, str):

@@ -86,6 +86,11 @@ def is_submission(name: str) -> bool:
     return name.startswith(_SUBMISSION) and valid_request(name)
 
 
+def is_part(name: str) -> bool:
+    """Whether a part may bear the name: a submitted request's, or a cancellation's version."""
+    return is_submission(name) or parse_number(name) is not None
+
+
 def is_reserved(request: RequestId) -> bool:
     """Whether the id is one that we give ourselves: no submitted request may bear it."""
     return _RESERVED.fullmatch(request) is not None

@@ -45,6 +45,13 @@ def test_a_part_comes_back_as_it_was_written(part: Part) -> None:
     assert decode_part(f"part-{part.name}", encode_part(part)) == part
 
 
+@pytest.mark.parametrize("version", ["0", "12"])
+def test_the_part_of_a_cancellation_is_named_by_its_version(version: str) -> None:
+    """Else a restarted daemon would choose anew, and cancel what was asked for later."""
+    part = Part(version, 0, 5)
+    assert decode_part(f"part-{version}", encode_part(part)) == part
+
+
 @given(st.lists(ACCEPTED, max_size=5))
 def test_accepted_entries_come_back_in_their_order(entries: list[AcceptedEntry]) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
