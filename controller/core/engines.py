@@ -155,6 +155,11 @@ ENGINES: Final[Mapping[EngineName, Engine]] = {
 }
 
 
+def holds_role(view: ClusterView) -> bool:
+    """Whether we are the cluster's controller."""
+    return view.tenure is not None and engine_of(view).holds_role
+
+
 def engine_of(view: ClusterView) -> Engine:
     """Return the engine at work; before one is chosen, the one that is tried first."""
     return ENGINES[view.engine or EngineName.NATIVE]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from controller.core.eligibility import refusals
-from controller.core.engines import engine_of
+from controller.core.engines import holds_role
 from controller.core.holds import request_hold
 from controller.core.limits import priority_of, throttle_of
 from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
@@ -101,7 +101,7 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
-    if view.tenure is None or not engine_of(view).holds_role:
+    if view.tenure is None or not holds_role(view):
         return {"held": False, "epoch": None, "since": None}
     return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
 
