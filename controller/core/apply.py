@@ -290,7 +290,6 @@ def _want_preferred(
         view.options.preferred_election
         and state is not None
         and state.leader != target[0]
-        and engine_of(view).holds_role
         and reassignment.goal.route is not Route.FOREIGN
     ):
         view.preferred[partition] = None

@@ -20,7 +20,6 @@ from controller.core.budgets import Budget
 from controller.core.effects import (
     AlterReassignment,
     Effect,
-    ElectPreferred,
     ReadPurpose,
     ReadStates,
     ReadTopics,
@@ -286,16 +285,9 @@ class DelegatedTurn(OpeningTurn):
         )
 
     def end(self, cause: str) -> Change:
-        """End the record; a leader that is not the first of the target is to become it."""
-        effects: tuple[Effect, ...] = ()
-        first = self.goal.target[0]
-        if self.view.options.preferred_election and self.state.leader != first:
-            effects = (ElectPreferred((self.partition,)),)
+        """End the record."""
         return self.change(
-            *self.lost_copies(),
-            self.phase(Ended(), cause),
-            *ending(self.goal, self.partition),
-            effects=effects,
+            *self.lost_copies(), self.phase(Ended(), cause), *ending(self.goal, self.partition)
         )
 
     def lost_copies(self) -> tuple[Record, ...]:

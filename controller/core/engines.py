@@ -21,7 +21,12 @@ from controller.core.effects import (
     SetTimer,
 )
 from controller.core.eligibility import delegated_refusals, native_refusals
-from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
+from controller.core.housekeeping import (
+    bury_orphans,
+    follow_notifications,
+    hold_elections,
+    order_elections,
+)
 from controller.core.membership import channels, welcome
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
@@ -132,8 +137,9 @@ class DelegatedEngine:
 
     def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         """Follow what is watched, and look at the rest of the cluster from time to time."""
+        elected = order_elections(view, now) if due.elections else Decision()
         seen = Decision(effects=delegated.deadlines(view, now) if due.timer or due.answered else ())
-        return [follow_watched(view, due), look_round(view, due, now), seen]
+        return [follow_watched(view, due), look_round(view, due, now), elected, seen]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

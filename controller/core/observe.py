@@ -102,9 +102,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
         case PreferredElectionRead():
-            view.preferred_version = event.version
-            view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-            view.due.elections = True
+            _preferred_election(view, event)
         case OrphansRead():
             view.orphans = {(o.broker, o.partition): o for o in event.orphans}
             view.orphaned = {o.partition for o in event.orphans}
@@ -353,7 +351,7 @@ def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy_read = True
-    if view.engine is not None and not engine_of(view).holds_role:
+    if _leaves_to_kafka(view):
         view.due.tenure = True
         return
     plan, known = event.plan, view.legacy
@@ -372,6 +370,19 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy = None if plan is None else _node(plan)
     view.due.add(view.legacy_reassignments())
     view.due.plan = view.due.tenure = True
+
+
+def _leaves_to_kafka(view: ClusterView) -> bool:
+    """Whether what operators ask of a controller is for the cluster's own."""
+    return view.engine is not None and not engine_of(view).holds_role
+
+
+def _preferred_election(view: ClusterView, event: PreferredElectionRead) -> None:
+    if _leaves_to_kafka(view):
+        return
+    view.preferred_version = event.version
+    view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+    view.due.elections = True
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:

@@ -412,6 +412,10 @@ class Reactor:
 
     def _flush(self) -> None:
         self._check_lease(self._clock.now())
+        if self._boundaries is not None and self._orders:
+            self._boundaries.ordering()
+            self._orders.send()
+            self._boundaries.ordering()
         self._orders.send()
         for broker, request in self._outbox.take(self.view):
             if self._boundaries is not None:

@@ -29,6 +29,9 @@ class Orders:
         self._probes = False
         self._is_out = False
 
+    def __bool__(self) -> bool:
+        return bool(self._orders or self._elections or self._probes)
+
     def add(self, effect: AlterReassignment | ElectPreferred | ProbeReassignments) -> None:
         """Queue what is asked for."""
         match effect:
@@ -60,7 +63,7 @@ class Orders:
             InvariantError: there is something to tell, and nobody to be told.
 
         """
-        if not (self._orders or self._elections or self._probes):
+        if not self:
             return
         if self._controller is None:
             raise InvariantError("there is no way to tell the cluster's controller what to move")

@@ -18,10 +18,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
-from controller.core.acceptance import entry_text
 from controller.core.model import (
     PartitionAssignment,
-    Refusal,
     Replicas,
     TopicPartition,
     ZkVersion,
@@ -29,7 +27,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
-from controller.core.records import Change, Decision, RefusalRecord
+from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.loop import Reactor
@@ -111,7 +109,7 @@ def plot_of(seed: int) -> DelegatedPlot:
 
 
 class Wishes:
-    """The last target that somebody asked for, by partition, unless it was refused."""
+    """The last target that somebody asked for, by partition."""
 
     def __init__(self) -> None:
         """Owe nothing."""
@@ -120,13 +118,6 @@ class Wishes:
     def ask(self, entries: Mapping[TopicPartition, Replicas]) -> None:
         """Owe these targets."""
         self._targets.update(entries)
-
-    def refused(self, refusal: Refusal) -> None:
-        """Owe nothing for an entry that was refused."""
-        partition = refusal.partition
-        target = None if partition is None else self._targets.get(partition)
-        if partition is not None and target and entry_text(partition, target) == refusal.entry:
-            del self._targets[partition]
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""
@@ -138,19 +129,11 @@ class Wishes:
 
 
 class Observer(SilentObserver):
-    """Takes note of refusals, and judges that whatever stands still says why."""
+    """Judges that whatever stands still says why."""
 
-    def __init__(self, world: World, wishes: Wishes) -> None:
+    def __init__(self, world: World) -> None:
         """Observe every daemon of a history."""
         self._world = world
-        self._wishes = wishes
-
-    def on_committed(self, change: Change, view: ClusterView) -> None:  # noqa: ARG002 - the port's
-        """Take note of refusals."""
-        for record in change.records:
-            if isinstance(record, RefusalRecord):
-                for refusal in record.refusals:
-                    self._wishes.refused(refusal)
 
     def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
         """Judge what stands still."""
@@ -166,9 +149,9 @@ class Observer(SilentObserver):
             )
 
 
-def daemons_of(world: World, plot: DelegatedPlot, wishes: Wishes) -> Build:
+def daemons_of(world: World, plot: DelegatedPlot) -> Build:
     """Return what builds a daemon of the delegated engine."""
-    observer = Observer(world, wishes)
+    observer = Observer(world)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -288,7 +271,7 @@ def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = Non
     operators = Operators(world, plot)
     if plot.is_strict:
         Bound(world, plot.options.step_size)
-    build = daemons_of(world, plot, operators.wishes)
+    build = daemons_of(world, plot)
     faults = Faults(
         world,
         every_s=plot.fault_every_s,
