@@ -10,17 +10,20 @@ is so, or was refused aloud.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
+from controller.core.acceptance import entry_text
 from controller.core.model import (
     PartitionAssignment,
     Replicas,
+    RequestId,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -121,11 +124,20 @@ class Wishes:
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""
+        refused = set(_refused(world))
         return {
             p: target
             for p, target in self._targets.items()
-            if world.assignment(p).replicas != target
+            if world.assignment(p).replicas != target and entry_text(p, target) not in refused
         }
+
+
+def _refused(world: World) -> Iterator[str]:
+    """Yield every entry that a summary says was refused: whoever said so may be dead."""
+    for request in world.zookeeper.children(paths.OUTCOMES) or ():
+        znode = world.zookeeper.get(paths.outcome_path(RequestId(request)))
+        if znode is not None:
+            yield from (row["entry"] for row in json.loads(znode.data)["refused"])
 
 
 class Observer(SilentObserver):
