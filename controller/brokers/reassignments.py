@@ -46,6 +46,8 @@ LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)
 GIVE_UP_S: Final = 60.0
 """How long a call is repeated; then what asked for it looks at the cluster anew."""
 PAUSE_S: Final = 0.2
+VOUCHED_S: Final = 3.0
+"""How long the loop's word holds; shorter than any session's time-out."""
 
 
 @dataclass(slots=True)
@@ -85,6 +87,7 @@ class ControllerOrders:
         self._listeners = replace(listeners, control_plane_listener=None)
         self._io = IoThread("controller-orders")
         self._gate = Gate()
+        self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
         self._brokers: dict[BrokerId, LiveBroker] = {}
         self._controller: BrokerId | None = None
@@ -120,6 +123,7 @@ class ControllerOrders:
 
     def alter(self, orders: Sequence[Order]) -> None:
         """Tell the controller what to move: one ``ReassignmentsAltered`` follows."""
+        self.vouch()
         self._ask(_Call(self._gate, orders=tuple(orders)))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
@@ -129,6 +133,10 @@ class ControllerOrders:
     def probe(self) -> None:
         """Ask whether the controller understands orders: ``ReassignmentsProbed`` follows."""
         self._ask(_Call(self._gate))
+
+    def vouch(self) -> None:
+        """Go on for a little while: who stood still may not lead any more."""
+        self._vouched_at = time.monotonic()
 
     def forget(self) -> None:
         """Send nothing more of what was asked for; not even what is half written."""
@@ -199,7 +207,10 @@ class ControllerOrders:
     async def _alter(
         self, controller: LiveBroker, connection: Connection, call: _Call
     ) -> ReassignmentsAltered:
-        answer = await connection.ask(frame_of(alter_request(call.orders)))
+        frame = frame_of(alter_request(call.orders))
+        if time.monotonic() - self._vouched_at > VOUCHED_S:
+            raise BrokerUnreachableError("nobody says that we still lead")
+        answer = await connection.ask(frame)
         results = results_of(answer, call.orders)
         if results and all(r.error == NOT_CONTROLLER for r in results):
             raise _NotControllerError(f"broker {controller.id} is not the controller")

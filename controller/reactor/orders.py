@@ -63,6 +63,8 @@ class Orders:
             InvariantError: there is something to tell, and nobody to be told.
 
         """
+        if self._is_out and self._controller is not None:
+            self._controller.vouch()
         if not self:
             return
         if self._controller is None:

@@ -337,6 +337,15 @@ class Reassignments(Protocol):
         """Ask whether it understands orders: ``ReassignmentsProbed`` follows."""
         ...
 
+    def vouch(self) -> None:
+        """
+        Go on for a little while: we lead and are awake.
+
+        Said with every turn. A process that was stopped must not wake up in the middle of telling
+        what another leader may have taken back.
+        """
+        ...
+
     def forget(self) -> None:
         """Send nothing more of what was asked for: we do not lead any more."""
         ...

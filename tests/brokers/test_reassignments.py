@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
@@ -14,6 +16,7 @@ from controller.brokers.reassignments import (
     ELECT_LEADERS,
     NOT_CONTROLLER,
     UNKNOWN_SERVER_ERROR,
+    VOUCHED_S,
     ControllerOrders,
 )
 from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
@@ -175,6 +178,20 @@ def test_nothing_is_told_once_it_is_forgotten(
         led_by(orders, fake)
         assert told(inbox).results[0].target == (4,)
         assert fake.received.qsize() == 1
+
+
+def test_a_loop_that_stands_still_tells_nothing_more(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Its call goes on when it says that it still leads."""
+    with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
+        orders.alter([MOVE])
+        time.sleep(VOUCHED_S + 0.2)
+        led_by(orders, fake)
+        with pytest.raises(queue.Empty):
+            fake.received.get(timeout=0.6)
+        orders.vouch()
+        assert told(inbox).results[0].error == 0
 
 
 @pytest.mark.parametrize(

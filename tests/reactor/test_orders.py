@@ -23,6 +23,7 @@ class Kept:
         self.elected: list[TopicPartition] = []
         self.probes = 0
         self.forgotten = 0
+        self.vouched = 0
 
     def alter(self, orders: Sequence[Order]) -> None:
         """Keep a call."""
@@ -35,6 +36,10 @@ class Kept:
     def probe(self) -> None:
         """Count."""
         self.probes += 1
+
+    def vouch(self) -> None:
+        """Count."""
+        self.vouched += 1
 
     def forget(self) -> None:
         """Count."""
@@ -58,6 +63,21 @@ def test_while_a_call_is_out_the_rest_merges() -> None:
         Order(tp(0), replicas(0, 1), cancels=True),
         Order(tp(1), replicas(1, 4)),
     )
+
+
+def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
+    """A process that was stopped does not; its adapter sends nothing more then."""
+    kept = Kept()
+    orders = Orders(kept)
+    orders.send()
+    assert kept.vouched == 0
+    orders.add(AlterReassignment(tp(0), replicas(1, 2)))
+    orders.send()
+    orders.send()
+    assert kept.vouched == 1
+    orders.answered()
+    orders.send()
+    assert kept.vouched == 1
 
 
 def test_elections_and_probes_do_not_wait_for_an_answer() -> None:

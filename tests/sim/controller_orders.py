@@ -64,6 +64,9 @@ class SimControllerOrders:
         call = self._calls
         self._later(DELAY_S, lambda: self._probed(call))
 
+    def vouch(self) -> None:
+        """Do nothing: a daemon that stands still is judged when its call arrives."""
+
     def forget(self) -> None:
         """Send nothing more of what was asked for."""
         self._calls += 1
