@@ -25,18 +25,19 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.configs import DescribedTopicConfigs
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import DescribedLogDirs
+from controller.brokers.reassignments import ControllerOrders
 from controller.clocks import MonotonicClock
-from controller.core.events import BrokersRead, Event
+from controller.core.events import BrokersRead, Event, GuardsRead
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.debug_boundaries import Ambush, Trap, ambush_of
-from controller.errors import NativeRefusedError, Verdict
+from controller.errors import Verdict
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Inbox
 from controller.releases import installed_version
-from controller.settings import Engine, Settings
+from controller.settings import Settings
 from controller.steering import PageSteering
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
@@ -66,18 +67,21 @@ CONNECT_S: Final = 10 * 365 * 86_400.0
 
 
 class BrokerFollower:
-    """An inbox that shows every list of brokers to those who ask them, as it passes."""
+    """An inbox that shows the brokers, and who is the controller, to those who ask them."""
 
     def __init__(self, inner: Inbox) -> None:
         """Wrap an inbox."""
         self._inner = inner
-        self.followers: tuple[DescribedTopicConfigs | DescribedLogDirs, ...] = ()
+        self.followers: tuple[DescribedTopicConfigs | DescribedLogDirs | ControllerOrders, ...] = ()
+        self.orders: ControllerOrders | None = None
 
     def put(self, event: Event) -> None:
         """Pass the event on."""
         if isinstance(event, BrokersRead):
             for follower in self.followers:
                 follower.update_brokers(event.brokers.values())
+        elif isinstance(event, GuardsRead) and self.orders is not None:
+            self.orders.update_controller(event.controller_broker)
         self._inner.put(event)
 
 
@@ -118,18 +122,13 @@ def run(settings: Settings) -> int:
         0 after a clean stop: the role was handed back.
 
     Raises:
-        NativeRefusedError: being the controller of this cluster would not be safe.
+        NativeRefusedError: no engine that the settings allow would be safe on this cluster.
         ControllerError: the process cannot go on.
 
     """
     ambush = ambush_of(os.environ)
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
-    if settings.engine is Engine.DELEGATED:
-        raise NativeRefusedError(
-            "engine delegated is not available in this version; use native on inter-broker "
-            "protocol below 2.7"
-        )
     with ExitStack() as stack:
         host = _build(settings, stack, ambush)
         host.run()
@@ -151,8 +150,8 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
     health.watch_session(lambda: _state_of(session))
     http = str(parts.http.address)
-    log.info("starting", zookeeper=settings.zookeeper, http=http, engine="native")
-    _announce(settings, metrics, parts.journal, engine="native")
+    log.info("starting", zookeeper=settings.zookeeper, http=http, engine=settings.engine.value)
+    _announce(settings, metrics, parts.journal, engine=settings.engine.value)
 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
@@ -186,8 +185,9 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     )
     configs = DescribedTopicConfigs(inbox, security, listeners)
     sizes = DescribedLogDirs(inbox, security, listeners)
-    inbox.followers = (configs, sizes)
-    for part in (channels, configs, sizes):
+    orders = ControllerOrders(inbox, security, listeners)
+    inbox.followers, inbox.orders = (configs, sizes, orders), orders
+    for part in (channels, configs, sizes, orders):
         part.start()
         stack.callback(part.stop)
 
@@ -207,6 +207,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         channels=channels,
         configs=configs,
         sizes=sizes,
+        reassignments=orders,
         clock=clock,
         observer=observer,
         boundaries=None if ambush is None else _trapped(ambush, log),
@@ -218,6 +219,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         yield "broker channels", channels.is_alive
         yield "topic settings", configs.is_alive
         yield "sizes", sizes.is_alive
+        yield "controller orders", orders.is_alive
         yield "journal", parts.journal.is_alive
         yield "zookeeper pings", pings.is_alive
         yield "http", parts.http.is_alive
@@ -260,7 +262,10 @@ def _telemetry(
     journal.start()
     stack.callback(journal.close)
     board = StatusBoard(
-        clock=clock, wall=_utc_now, engine="native", stalled_after_s=settings.stalled_after_s
+        clock=clock,
+        wall=_utc_now,
+        engine=settings.engine.value,
+        stalled_after_s=settings.stalled_after_s,
     )
     desk = _desk(settings, clock, log, journal)
     pages = Pages(metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk)

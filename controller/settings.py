@@ -26,7 +26,14 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.core.controls import Order
-from controller.core.options import LegacyMode, Options, TenurePolicy, UnderMinIsr
+from controller.core.options import (
+    EngineName,
+    ForeignMoves,
+    LegacyMode,
+    Options,
+    TenurePolicy,
+    UnderMinIsr,
+)
 from controller.setting_values import (
     OCCASIONS,
     PORT_MAX,
@@ -39,15 +46,6 @@ from controller.setting_values import (
 )
 
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
-
-
-class Engine(StrEnum):
-    """Who changes replica state."""
-
-    AUTO = "auto"
-    """Native where it is safe, else delegated."""
-    NATIVE = "native"
-    DELEGATED = "delegated"
 
 
 class LogFormat(StrEnum):
@@ -165,10 +163,15 @@ class Settings(BaseSettings):
         default=True, description="Whether ZooKeeper's certificate must name its host."
     )
 
-    engine: Engine = Field(
-        Engine.AUTO,
+    engine: EngineName = Field(
+        EngineName.AUTO,
         description="native (the daemon is the controller), delegated (the cluster's controller "
         "moves, asked by us) or auto.",
+    )
+    foreign_moves: ForeignMoves = Field(
+        ForeignMoves.WAIT,
+        description="Under the delegated engine, while others move partitions: wait for them, run "
+        "beside them, refuse what is submitted, or adopt theirs.",
     )
     controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
         1_000_000, description="Our id as a controller; never the id of a broker."
@@ -338,6 +341,8 @@ class Settings(BaseSettings):
     def options(self) -> Options:
         """Return what the core decides by."""
         return Options(
+            engine=self.engine,
+            foreign_moves=self.foreign_moves,
             controller_id=self.controller_id,
             step_size=None if self.step_size == "all" else self.step_size,
             tenure=self.tenure,

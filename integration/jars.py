@@ -48,6 +48,11 @@ class Release:
         return self._minor >= (2, 6)
 
     @property
+    def writes_steps(self) -> bool:
+        """Whether its controllers keep and finish what a topic znode adds and removes (KIP-455)."""
+        return self._minor >= (2, 4)
+
+    @property
     def _minor(self) -> tuple[int, ...]:
         return tuple(int(part) for part in self.kafka.split(".")[:2])
 

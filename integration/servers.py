@@ -147,8 +147,9 @@ class Broker(ChildProcess):
         self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
         self._is_registered = is_registered
         self._session_s = options.zookeeper_session_timeout_ms / 1000
-        configuration = directory / "server.properties"
-        configuration.write_text(_properties(self._settings(zookeeper, options, rack)))
+        configuration = self._configuration = directory / "server.properties"
+        self._written = self._settings(zookeeper, options, rack)
+        configuration.write_text(_properties(self._written))
         command = java_command(
             "kafka.Kafka",
             str(configuration),
@@ -171,6 +172,11 @@ class Broker(ChildProcess):
             what=f"the former session of {self.name} expires",
         )
         super().spawn()
+
+    def upgrade(self) -> None:
+        """From its next start on, speak its release's own inter-broker protocol."""
+        self._written.pop("inter.broker.protocol.version", None)
+        self._configuration.write_text(_properties(self._written))
 
     def fail_disk(self, number: int) -> Path:
         """

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from controller.core.options import LegacyMode, Options, TenurePolicy
+from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.errors import PlanInvalidError
 from controller.setting_sources import load_settings
 from controller.setting_values import OCCASIONS
 from controller.settings import (
-    Engine,
     HttpAddress,
     Settings,
     flag_of,
@@ -32,11 +31,11 @@ def valid(**options: object) -> Settings:
 def test_only_zookeeper_has_to_be_given() -> None:
     """Everything else has the default that the design names."""
     settings = valid()
-    assert settings.engine is Engine.AUTO
+    assert settings.engine is EngineName.AUTO
     assert settings.http == HttpAddress("127.0.0.1", 8095)
     assert str(settings.journal_dir) == "journal"
     assert settings.zookeeper_session_timeout_s == 10
-    assert settings.options() == Options()
+    assert settings.options() == Options(engine=EngineName.AUTO)
 
 
 def test_options_of_the_core_follow_the_settings() -> None:

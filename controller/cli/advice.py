@@ -44,6 +44,10 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "back",
     BlockedBy.CONTROLLER_ROLE: "remove what the reason names if it names something; else nothing, "
     "the daemon claims the role as soon as it may",
+    BlockedBy.CONTROLLER_ANSWER: "nothing while the controller is at it; a refusal is told with "
+    "its reason and tried again every few seconds",
+    BlockedBy.FOREIGN_MOVES: "wait until they have ended, cancel them by name with "
+    "`reassigner cancel`, or set foreign_moves to beside or adopt",
 }
 
 

@@ -47,6 +47,8 @@ class Due:
     capacity: bool = False
     """A slot may have become free: look at what waits."""
     brokers_changed: bool = False
+    answered: bool = False
+    """Whether the cluster's controller answered orders."""
 
     submissions: bool = False
     """Whether a request may be acceptable, in part or as a whole."""

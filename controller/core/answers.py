@@ -7,11 +7,17 @@ the present one and is dropped.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+    StopReplicaAnswered,
+)
 from controller.core.model import BrokerId, PartitionState, TopicPartition
-from controller.core.phases import Stopping
+from controller.core.phases import Ordered, Stopping
 from controller.core.view import ClusterView
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
@@ -113,3 +119,25 @@ def _orphan_answered(
         view.due.buried.add(orphan)
         if partition in view.reassignments:
             view.due.add((partition,))
+
+
+def reassignments_altered(view: ClusterView, event: ReassignmentsAltered) -> None:
+    """Note what the cluster's controller answered to each order that still stands."""
+    if view.tenure is None:
+        return
+    for partition, target, error, why in event.results:
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None or not isinstance(reassignment.phase, Ordered):
+            continue
+        if reassignment.phase.target == target:
+            reassignment.phase = replace(reassignment.phase, error=error, why=why)
+            view.due.add((partition,))
+            view.due.answered = True
+
+
+def reassignments_probed(view: ClusterView, event: ReassignmentsProbed) -> None:
+    """Note whether the cluster's controller can be told what to move."""
+    view.probing = False
+    view.delegable = event.problem is None
+    view.undelegable = event.problem if event.is_final else None
+    view.due.tenure = True

@@ -12,10 +12,12 @@ from dataclasses import replace
 
 from controller.core.bookkeeping import keep_books, request_of
 from controller.core.effects import (
+    BeginTenure,
     ClaimController,
     DescribeTopicConfigs,
     Effect,
     MeasureSizes,
+    ProbeReassignments,
     ReadAccepted,
     ReadEntityConfigs,
     ReadPurpose,
@@ -25,6 +27,7 @@ from controller.core.effects import (
     ResignController,
     SendStopReplica,
 )
+from controller.core.engines import engine_of
 from controller.core.health import judge, note_isr
 from controller.core.lease_books import (
     lease_doubted,
@@ -34,6 +37,7 @@ from controller.core.lease_books import (
 )
 from controller.core.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.model import (
+    BrokerId,
     Instant,
     LeaderEpoch,
     PartitionState,
@@ -43,11 +47,12 @@ from controller.core.model import (
 )
 from controller.core.orders import sort_lines
 from controller.core.paces import pace_set
-from controller.core.phases import LEGAL, Expanding, Pending, Phase, Starting, label_of
+from controller.core.phases import LEGAL, Expanding, Ordered, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
     BlockedRecord,
     Change,
+    EngineRecord,
     ForeignAdoptedRecord,
     GoalEndedRecord,
     GoalRecord,
@@ -57,6 +62,7 @@ from controller.core.records import (
     LeaseRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
+    LookedRoundRecord,
     NotificationsDeletedRecord,
     OrderedRecord,
     OrphanEndedRecord,
@@ -168,12 +174,22 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.due.elections = view.due.tenure = True
         case ForeignAdoptedRecord():
             view.may_have_foreign = False
+            view.due.capacity = True
         case PassedOverRecord(partitions=partitions):
             for partition in partitions:
                 view.waiting.pass_over(partition)
                 if partition in view.resumed:
                     del view.resumed[partition]
                     view.resumed[partition] = None
+        case EngineRecord(engine=engine, why=why):
+            view.engine, view.engine_why = engine, why
+            if not engine_of(view).holds_role:
+                # A broker that is the controller starts every entry at once: the topic znodes say
+                # what became of them.
+                view.legacy = None
+            view.due.tenure = True
+        case LookedRoundRecord():
+            view.round_at, view.round_from = record.again, record.next_from
         case IdleRecord(since=since):
             view.idle_since = since
         case YieldedRecord(topics=topics):
@@ -317,16 +333,28 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         if isinstance(after, Pending):
             # What was begun goes first when there is room again.
             view.resumed[record.partition] = None
-    if isinstance(after, Starting):
+    if isinstance(after, Starting | Ordered):
         reassignment.step += 1
         unload(view, reassignment)
         load(view, record.partition, reassignment)
+    if isinstance(after, Ordered):
+        reassignment.ordered = after.target
+        reassignment.lost |= _lost(view, record.partition, after)
     view.due.partitions[record.partition] = None
+
+
+def _lost(view: ClusterView, partition: TopicPartition, order: Ordered) -> set[BrokerId]:
+    """Return the replicas that an order drops while their broker is dead."""
+    assignment = view.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    return {r for r in replicas if r not in order.target and not view.is_live(r, partition)}
 
 
 def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
     """Note that an effect was carried out, where the next decision has to know."""
     match effect:
+        case ReadStates(partitions=partitions, purpose=ReadPurpose.WATCH):
+            view.watched.update(dict.fromkeys(partitions, False))
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
             # What was to follow the rejected write was not sent: everybody is told anew.
             view.seeding.update(partitions)
@@ -344,8 +372,10 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
             view.asked_entities.update(dict.fromkeys(entities, now))
         case MeasureSizes():
             sizes_asked(view, effect, now)
-        case ClaimController():
+        case ClaimController() | BeginTenure():
             view.claiming = True
+        case ProbeReassignments():
+            view.probing = True
         case ResignController():
             view.resigning = True
         case SendStopReplica(partition=partition, broker=broker):

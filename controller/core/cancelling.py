@@ -32,6 +32,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.options import ForeignMoves
 from controller.core.records import (
     AcceptedRecord,
     CancellationEndedRecord,
@@ -101,10 +102,11 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
     """Turn round the next of what is selected; with nothing left, record that all is chosen."""
     changes: list[Change] = []
     is_complete = True
+    is_adopted = view.options.foreign_moves is ForeignMoves.ADOPT
     for partition, reassignment in view.reassignments.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
-        if not _selects(cancellation, partition, reassignment):
+        if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
             continue
         turned = _turn(view, cancellation, partition, reassignment)
         if turned is None:
@@ -151,7 +153,11 @@ def needs_the_role(view: ClusterView) -> bool:
 
 
 def _selects(
-    cancellation: Cancellation, partition: TopicPartition, reassignment: Reassignment
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    *,
+    is_adopted: bool,
 ) -> bool:
     goal = reassignment.goal
     if goal.cancelled_by is not None or goal.request == cancellation.request:
@@ -160,8 +166,8 @@ def _selects(
     if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.czxid:016x}":
         return False
     if goal.route is Route.FOREIGN:
-        # Others began it: it is not in "everything", only where it is named.
-        return named
+        # Others began it: it is not in "everything", only where it is named, or adopted.
+        return named or (cancellation.is_everything and is_adopted)
     return cancellation.is_everything or named or goal.request in cancellation.requests
 
 

@@ -20,14 +20,13 @@ from controller.core.agendas import Due
 from controller.core.budgets import Budget
 from controller.core.cancelling import follow_cancellation, needs_the_role
 from controller.core.conclusions import conclude
-from controller.core.duties import introduce, repair
+from controller.core.duties import introduce
 from controller.core.effects import Effect, SetTimer
+from controller.core.engines import engine_of
 from controller.core.health import health_gate, topics_in_question
 from controller.core.holds import request_hold
-from controller.core.housekeeping import bury_orphans, follow_notifications, hold_elections
 from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
 from controller.core.limits import priority_of
-from controller.core.membership import channels, welcome
 from controller.core.model import (
     BlockedBy,
     Instant,
@@ -36,7 +35,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.native import STOP_TIMER, advance
+from controller.core.native import STOP_TIMER
 from controller.core.orders import put_in_order
 from controller.core.paces import follow_pace
 from controller.core.phases import Stopping
@@ -52,7 +51,7 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.requests import accept_submissions, learn_submissions, refuse_disabled
-from controller.core.seeding import follow_watches, learn_topics, pass_on, seed
+from controller.core.seeding import learn_topics
 from controller.core.sizes import follow_sizes
 from controller.core.tenures import consider_tenure, hold_of
 from controller.core.throttles import follow_throttles
@@ -96,18 +95,16 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
 
 
 def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
-    """Everything a controller does; the order of effects matters: brokers before partitions."""
+    """Everything there is to do; the order of effects matters: brokers before partitions."""
+    engine = engine_of(view)
+    before = engine.duties(view, due, now)
     cancelled = _cancelled(view, due, now)
     turned = _turned(cancelled)
     partitions = _partitions(view, due, now, turned)
     parts = [
-        channels(view, due),
-        seed(view, due, now),
-        pass_on(view, due),
-        welcome(view, due),
+        *before,
         partitions,
         ask_for_unwell(view, due, now, topics_in_question(view, due)),
-        follow_watches(view, due),
     ]
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
@@ -115,11 +112,9 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     parts += [cancelled, *_asked(view, due, now)]
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         parts.append(adopt_foreign(view))
-    if due.elections:
-        parts.append(hold_elections(view, now))
-    parts += [follow_notifications(view, due), bury_orphans(view, due)]
+    parts += engine.chores(view, due, now)
     parts.append(follow_pace(view, due, now))
-    if due.timer or due.claimed:
+    if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, now))
     return parts
 
@@ -201,7 +196,7 @@ def _partitions(
         if partition.topic not in view.topics:
             gone = _without_topic(view, partition)
         else:
-            gone = repair(view, partition, due.bounced)
+            gone = engine_of(view).repair(view, partition, due.bounced)
         if gone is not None:
             changes.append(gone)
         elif partition in view.reassignments and partition not in turned:
@@ -254,7 +249,7 @@ def _step(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> list[Change]:
     """Advance one reassignment, or note what it waits for."""
-    step = advance(view, partition, now, budget)
+    step = engine_of(view).advance(view, partition, now, budget)
     if isinstance(step, Change):
         return [step]
     reassignment = view.reassignments.get(partition)

@@ -10,6 +10,7 @@ from controller.core.phases import LABELS, LEGAL, Ended, Pending
 
 MEANING = {
     "pending": "accepted; the topic znode says nothing of it, or the next step has not begun",
+    "ordered": "delegated: the cluster's controller was told to make the step",
     "A1": "a step found in the topic znode: the leader epoch has to be bumped anew in this tenure",
     "A2": "topic znode and state written, LeaderAndIsr and UpdateMetadata sent",
     "A2-syncing": "the new replicas copy; the target within the ISR is awaited",

@@ -17,6 +17,7 @@ from controller.core.model import (
     Instant,
     LeaderEpoch,
     LiveBroker,
+    Replicas,
     RequestId,
     TopicPartition,
 )
@@ -77,6 +78,8 @@ class ReadPurpose(StrEnum):
     """A leader said that the ISR changed: clients are told."""
     WATCH = "watch"
     """A reassignment waits for the ISR: the next change is told as ``StateChanged``."""
+    ROUND = "round"
+    """Others may have changed them: nobody is told, the cluster's health is judged."""
     CONFLICT = "conflict"
     """A write was rejected."""
 
@@ -139,6 +142,36 @@ class ClaimController:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginTenure:
+    """Work as the leading daemon while a broker stays the controller: ``ControllerClaimed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReassignments:
+    """Ask the cluster's controller whether it can be told: ``ReassignmentsProbed`` follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignment:
+    """
+    Tell the cluster's controller what replicas a partition is to have (KIP-455).
+
+    ``cancels``: to take back what it was told before; ``target`` is where that leads.
+    """
+
+    partition: TopicPartition
+    target: Replicas
+    cancels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElectPreferred:
+    """Have the cluster's controller elect the preferred leaders of these partitions."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ResignController:
     """Give the controller role back."""
 
@@ -173,6 +206,10 @@ Effect = (
     | ReadEntityConfigs
     | MeasureSizes
     | ClaimController
+    | BeginTenure
+    | ProbeReassignments
+    | AlterReassignment
+    | ElectPreferred
     | ResignController
     | SetTimer
     | Stop

@@ -25,6 +25,7 @@ from controller.core.model import (
     LegacyPlan,
     LiveBroker,
     PartitionState,
+    Replicas,
     RequestId,
     TopicAssignment,
     TopicConfig,
@@ -344,6 +345,34 @@ class UpdateMetadataAnswered:
     took_s: float = 0.0
 
 
+class AlterResult(NamedTuple):
+    """What the cluster's controller answered to one order."""
+
+    partition: TopicPartition
+    target: Replicas
+    error: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsAltered:
+    """The cluster's controller answered, or did not in time: one result for each order."""
+
+    results: tuple[AlterResult, ...]
+    controller: BrokerId | None
+    """Who answered; None: nobody did."""
+    took_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsProbed:
+    """Whether the cluster's controller can be told what to move; ``problem`` None: it can."""
+
+    problem: str | None
+    is_final: bool = False
+    """Whether the problem is not one of the moment: its release does not know the request."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfigsRead:
     """Effective settings of topics; a text says why one could not be learnt."""
@@ -393,6 +422,8 @@ Event = (
     | LeaderAndIsrAnswered
     | StopReplicaAnswered
     | UpdateMetadataAnswered
+    | ReassignmentsAltered
+    | ReassignmentsProbed
     | TopicConfigsRead
     | TimerFired
 )

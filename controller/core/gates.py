@@ -55,12 +55,45 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     step: Step,
 ) -> Blocked | None:
     """Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR."""
-    if partition.topic not in view.configs:
-        return config_unknown(view, partition.topic)
-    dead = tuple(r for r in step.adding if not view.is_live(r, partition))
-    if dead:
-        return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
-    for broker in step.adding:
+    return (
+        _settings_gate(view, partition)
+        or _live_gate(view, partition, step.adding)
+        or _orphan_gate(view, partition, step.adding)
+        or _isr_gate(view, partition, goal, state, current, step)
+    )
+
+
+def told_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: Goal,
+    state: PartitionState,
+    current: Replicas,
+    step: Step,
+) -> Blocked | None:
+    """Return what keeps a step from beginning that another controller makes; it fences copies."""
+    return (
+        _settings_gate(view, partition)
+        or _live_gate(view, partition, step.adding)
+        or _isr_gate(view, partition, goal, state, current, step)
+    )
+
+
+def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
+    if partition.topic in view.configs:
+        return None
+    return config_unknown(view, partition.topic)
+
+
+def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    dead = tuple(r for r in adding if not view.is_live(r, partition))
+    if not dead:
+        return None
+    return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
+
+
+def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    for broker in adding:
         orphan = view.orphans.get((broker, partition))
         if orphan is not None and view.is_undeletable(orphan):
             # A second copy on another disk would keep the broker from starting once both are there.
@@ -72,9 +105,20 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK, f"broker {broker} is still deleting its old copy"
             )
+    return None
+
+
+def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: Goal,
+    state: PartitionState,
+    current: Replicas,
+    step: Step,
+) -> Blocked | None:
+    # What goes back is judged by the ISR that results, not by whether every original lives.
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
     if lagging and not goal.rolls_back:
-        # What goes back is judged by the ISR that results, not by whether every original lives.
         return _not_in_isr(view, partition, lagging)
     return None
 

@@ -28,6 +28,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.watched.clear()
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
@@ -70,12 +71,13 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     is_idle = view.resigning and view.idle_since is not None
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     view.tenure = None
-    view.claiming = view.resigning = False
+    view.claiming = view.resigning = view.probing = False
     view.goals_read = view.orphans_read = view.history_read = False
     leases_unknown(view)
     view.fenced = None
     view.idle_since = None
     view.states.clear()
+    view.watched.clear()
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
@@ -96,6 +98,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
         reassignment.blocked = None
         reassignment.blocked_since = None
         reassignment.load = None
+        reassignment.ordered = None
         if reassignment.goal.route is Route.FOREIGN:
             drop(view, partition)
         else:

@@ -13,6 +13,7 @@ from controller.core.agendas import Due
 from controller.core.duties import elect_preferred, introduce
 from controller.core.effects import (
     Effect,
+    ElectPreferred,
     ReadPurpose,
     ReadStates,
     SendStopReplica,
@@ -51,6 +52,18 @@ def hold_elections(view: ClusterView, now: Instant) -> Decision:
         changes.append(Change((PreferredTriedRecord(tuple(tried), now),)))
     again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
     return Decision(tuple(changes), again)
+
+
+def order_elections(view: ClusterView, now: Instant) -> Decision:
+    """Have the cluster's controller elect preferred leaders where ours ended, so many a second."""
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    tried = tuple(ready[: view.options.preferred_elections_per_second])
+    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    return Decision((Change((PreferredTriedRecord(tried, now),)),), (ElectPreferred(tried), *again))
 
 
 def follow_notifications(view: ClusterView, due: Due) -> Decision:

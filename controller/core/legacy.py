@@ -14,12 +14,11 @@ from controller.core.acceptance import accept_legacy, entry_text, legacy_request
 from controller.core.agendas import Due
 from controller.core.conclusions import summary_of
 from controller.core.effects import Effect
+from controller.core.foreign import foreign_goal
 from controller.core.model import (
-    Goal,
     Instant,
     Refusal,
     RefusalReason,
-    RequestId,
     Route,
     TopicPartition,
 )
@@ -38,8 +37,6 @@ from controller.core.records import (
 from controller.core.topic_configs import ask
 from controller.core.view import ClusterView, PlanNode
 from controller.core.works import Reassignment
-
-FOREIGN = RequestId("foreign")
 
 
 def follow_plan(
@@ -149,7 +146,7 @@ def is_judged(view: ClusterView) -> bool:
 
 
 def adopt_foreign(view: ClusterView) -> Decision:
-    """Drive what others recorded in the topic znodes to their own target, unchanged."""
+    """Take up what others recorded in the topic znodes, with their own target."""
     changes: list[Change] = []
     for name, topic in view.topics.items():
         if topic.stale:
@@ -158,9 +155,8 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.reassignments:
                 continue
-            original = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
-            goal = Goal(assignment.target_replicas, original, FOREIGN, Route.FOREIGN)
-            changes.append(Change((GoalRecord(partition, goal),), partition=partition))
+            told = GoalRecord(partition, foreign_goal(assignment))
+            changes.append(Change((told,), partition=partition))
     if not any(topic.stale for topic in view.topics.values()):
         changes.append(Change((ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from controller.core.bookkeeping import request_of
 from controller.core.consequences import goal_held, goal_let_go
+from controller.core.foreign import policy_of
 from controller.core.model import BrokerId, Goal, Instant, Route, TopicPartition
+from controller.core.options import ForeignMoves
+from controller.core.phases import Ordered
 from controller.core.view import ClusterView
 from controller.core.works import Load, Reassignment
 
@@ -65,7 +68,8 @@ def hand_on(
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, for all and for its request."""
-    view.in_flight += change
+    if reassignment.goal.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
+        view.in_flight += change
     request = view.requests.get(reassignment.goal.request)
     if request is not None:
         request.in_flight += change
@@ -84,6 +88,7 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     request = view.requests.get(reassignment.goal.request)
     if request is not None:
         request.open -= 1
+    view.watched.pop(partition, None)
     goal_let_go(view, partition)
 
 
@@ -93,8 +98,13 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     state = view.states.get(partition)
     if assignment is None or state is None:
         return
-    removing = assignment.removing_replicas
-    incoming = tuple(r for r in assignment.adding_replicas if r not in removing)
+    if isinstance(reassignment.phase, Ordered):
+        target, there = reassignment.phase.target, assignment.replicas
+        added = assignment.adding_replicas
+        incoming = tuple(r for r in target if r not in there or r in added)
+    else:
+        removing = assignment.removing_replicas
+        incoming = tuple(r for r in assignment.adding_replicas if r not in removing)
     outgoing: BrokerId | None = state.leader if incoming else None
     size = view.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)

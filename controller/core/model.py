@@ -195,6 +195,8 @@ class RefusalReason(StrEnum):
     """``/admin/reassign_cancel`` exists."""
     ATOMIC = "atomic"
     """Another entry of an atomic request was refused."""
+    FOREIGN_MOVE = "foreign_move"
+    """Others move partitions, and ``foreign_moves`` says to refuse then."""
     TOO_MANY_PARTS = "too_many_parts"
     """A part more than its request said it has."""
 
@@ -272,6 +274,10 @@ class BlockedBy(StrEnum):
     INCOMPLETE = "incomplete"
     """Parts of an atomic request are still missing, or not judged."""
     CONTROLLER_ROLE = "controller_role"
+    CONTROLLER_ANSWER = "controller_answer"
+    """Delegated: the cluster's controller has not done yet what it was told, or refused it."""
+    FOREIGN_MOVES = "foreign_moves"
+    """Others move it, or partitions at all where ``foreign_moves`` says to wait for them."""
 
 
 @dataclass(frozen=True, slots=True)

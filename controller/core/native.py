@@ -24,6 +24,7 @@ from controller.core.effects import (
     SetTimer,
 )
 from controller.core.gates import begin_gate, ids
+from controller.core.lacks import leader_missing, state_unknown
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -41,6 +42,7 @@ from controller.core.openings import OpeningTurn
 from controller.core.phases import (
     Ended,
     Expanding,
+    Ordered,
     Pending,
     Shrinking,
     Starting,
@@ -59,7 +61,6 @@ from controller.core.records import (
 from controller.core.steps import Step, next_step
 from controller.core.throttles import throttle_gate
 from controller.core.view import ClusterView
-from controller.core.waits import leader_missing, state_unknown
 from controller.core.works import Reassignment
 
 STOP_TIMER = "stop_replica_deadline"
@@ -87,7 +88,7 @@ class NativeTurn(OpeningTurn):
                 return self.starting(epoch, epoch)
             case Stopping() as phase:
                 return self.stopping(phase, budget)
-            case Ended():
+            case Ended() | Ordered():
                 return None
 
     def pending(self, budget: Budget) -> Change | Blocked | None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from controller.core.answers import (
     is_refused,
     leader_and_isr_answered,
+    reassignments_altered,
+    reassignments_probed,
     stop_replica_answered,
 )
+from controller.core.engines import engine_of
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -31,6 +34,8 @@ from controller.core.events import (
     LogDirEventsRead,
     OrphansRead,
     PreferredElectionRead,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
     ShutdownRequested,
     SizesRead,
     StateChanged,
@@ -64,7 +69,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.paces import note_answer
-from controller.core.phases import Stopping
+from controller.core.phases import Ordered, Stopping
 from controller.core.sizes import sizes_read
 from controller.core.view import ClusterView, PlanNode, Topic
 from controller.core.works import START, Reassignment
@@ -81,8 +86,9 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             _topics(view, event)
         case StatesRead():
             _states(view, event, now)
-        case StateChanged():
-            view.due.changed.add(event.partition)
+        case StateChanged(partition=partition):
+            view.due.changed.add(partition)
+            view.watched.pop(partition, None)
         case LegacyPlanRead():
             _legacy_plan(view, event)
         case GoalsRead():
@@ -96,9 +102,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
         case PreferredElectionRead():
-            view.preferred_version = event.version
-            view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-            view.due.elections = True
+            _preferred_election(view, event)
         case OrphansRead():
             view.orphans = {(o.broker, o.partition): o for o in event.orphans}
             view.orphaned = {o.partition for o in event.orphans}
@@ -144,6 +148,10 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case UpdateMetadataAnswered():
             note_answer(view, event.broker, event.took_s, now)
             is_refused(view, event.error, event.broker)
+        case ReassignmentsAltered():
+            reassignments_altered(view, event)
+        case ReassignmentsProbed():
+            reassignments_probed(view, event)
         case TopicConfigsRead():
             _configs(view, event, now)
         case TimerFired():
@@ -306,12 +314,14 @@ def _is_outdated(
     return False
 
 
-def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:
+def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     if view.tenure is None:
         return
     for partition, read in event.states.items():
         if _is_outdated(view, partition, read):
             continue
+        if partition in view.watched:
+            view.watched[partition] = True
         fresh = partition in view.seeding
         view.seeding.discard(partition)
         view.unseeded.pop(partition, None)
@@ -341,6 +351,9 @@ def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy_read = True
+    if _leaves_to_kafka(view):
+        view.due.tenure = True
+        return
     plan, known = event.plan, view.legacy
     if plan is not None and plan.czxid == view.legacy_ended:
         return
@@ -357,6 +370,19 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy = None if plan is None else _node(plan)
     view.due.add(view.legacy_reassignments())
     view.due.plan = view.due.tenure = True
+
+
+def _leaves_to_kafka(view: ClusterView) -> bool:
+    """Whether what operators ask of a controller is for the cluster's own."""
+    return view.engine is not None and not engine_of(view).holds_role
+
+
+def _preferred_election(view: ClusterView, event: PreferredElectionRead) -> None:
+    if _leaves_to_kafka(view):
+        return
+    view.preferred_version = event.version
+    view.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+    view.due.elections = True
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
@@ -438,6 +464,6 @@ def _timer(view: ClusterView) -> None:
 
 def _waits_for_time(reassignment: Reassignment) -> bool:
     blocked = reassignment.blocked
-    return isinstance(reassignment.phase, Stopping) or (
-        blocked is not None and blocked.by is BlockedBy.LEADER_MOVES
+    return isinstance(reassignment.phase, Stopping | Ordered) or (
+        blocked is not None and blocked.by in {BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER}
     )

@@ -8,6 +8,31 @@ from enum import StrEnum
 from controller.core.controls import Order
 
 
+class EngineName(StrEnum):
+    """Who changes the replicas of partitions."""
+
+    AUTO = "auto"
+    """Native where it is safe, else delegated."""
+    NATIVE = "native"
+    """The daemon, being the cluster's controller while it works."""
+    DELEGATED = "delegated"
+    """The cluster's own controller, told by AlterPartitionReassignments (KIP-455)."""
+
+
+class ForeignMoves(StrEnum):
+    """What moves that others started do to ours; the native engine drives them itself."""
+
+    WAIT = "wait"
+    """No step of ours begins before they have ended."""
+    BESIDE = "beside"
+    """Ours go on beside them; only the partitions they move wait."""
+    REFUSE = "refuse"
+    """What is submitted while there are any is refused."""
+    ADOPT = "adopt"
+    """They count as ours: against the limits, in "cancel everything", and a request may take one
+    over."""
+
+
 class TenurePolicy(StrEnum):
     """When the daemon holds ``/controller``."""
 
@@ -37,6 +62,8 @@ class UnderMinIsr(StrEnum):
 class Options:
     """How reassignments are paced and when the role is held."""
 
+    engine: EngineName = EngineName.NATIVE
+    foreign_moves: ForeignMoves = ForeignMoves.WAIT
     controller_id: int = 1000000
     """Never a broker id."""
     step_size: int | None = 1

@@ -17,6 +17,10 @@ no replica was told to stop yet, a new ``Starting`` drops what is not wanted any
 ``Expanding`` is where a step stands that an earlier tenure, or another controller, left in the
 topic znode: the epoch is bumped and everything is sent anew, whatever may have been sent before.
 
+The delegated engine knows the begin and the end of a step only, as its controller does the rest:
+
+    Pending -> Ordered -> Syncing -> (next step) Ordered ... -> Ended
+
 Phases live in memory only. Fields exist where they mean something.
 """
 
@@ -26,17 +30,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch
+from controller.core.model import BrokerId, Instant, LeaderEpoch, Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """Accepted; the topic znode says nothing of it yet (or the next step is not begun)."""
 
+    not_before: Instant | None = None
+    """Until when it rests because the cluster's controller did not do what it was told."""
+    why: str = ""
+    """What that controller answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expanding:
     """A1 is due: the topic znode names the step, this tenure has not bumped the leader epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Delegated: the cluster's controller was told; what it makes of it in ZooKeeper is awaited."""
+
+    target: Replicas
+    """What it was told, or where it leads back to where the order was to cancel."""
+    since: Instant
+    error: int | None = None
+    """What it answered; None: nothing yet."""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +96,14 @@ class Ended:
     """B6..B8: the topic znode is final and the record is gone."""
 
 
-Phase = Pending | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
+Phase = Pending | Ordered | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
 
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Expanding, Starting, Ended}),
+    Pending: frozenset({Expanding, Ordered, Starting, Ended}),
+    Ordered: frozenset({Pending, Ordered, Syncing, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
     Starting: frozenset({Syncing, Stopping, Starting}),
-    Syncing: frozenset({Pending, Starting, Shrinking, Ended}),
+    Syncing: frozenset({Pending, Ordered, Starting, Shrinking, Ended}),
     Shrinking: frozenset({Stopping, Starting}),
     Stopping: frozenset({Pending, Starting, Syncing, Ended}),
     Ended: frozenset(),
@@ -94,6 +116,7 @@ What may follow a phase.
 
 LABELS: Final[Mapping[type, str]] = {
     Pending: "pending",
+    Ordered: "ordered",
     Expanding: "A1",
     Starting: "A2",
     Syncing: "A2-syncing",

@@ -12,12 +12,14 @@ from __future__ import annotations
 from itertools import islice
 
 from controller.core.acceptance import (
+    entry_text,
     is_unread,
     refusal_of,
     summary_of_unreadable,
 )
 from controller.core.cancelling import is_choosing
 from controller.core.effects import Effect
+from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.limits import in_flight_max
 from controller.core.model import (
     Instant,
@@ -91,9 +93,13 @@ def _entry(
     if is_unread(view, partition.topic):
         return None
     left = QueueEntryEndedRecord(partition)
-    refusal = refusal_of(view, request, partition, target)
+    refusal = refusal_of(view, request, partition, target) or others_have_it(
+        view, request, partition, entry_text(partition, target)
+    )
     if refusal is not None:
         return Change((left, RefusalRecord((refusal,))), partition=partition)
+    if waits_for_others(view, partition):
+        return None
     if partition.topic not in view.configs:
         unknown.add(partition.topic)
         return None

@@ -29,6 +29,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.options import EngineName
 from controller.core.phases import Phase
 
 
@@ -288,6 +289,22 @@ class PassedOverRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineRecord:
+    """Volatile: which engine works from now on, and why."""
+
+    engine: EngineName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookedRoundRecord:
+    """Volatile: some states are being read anew; when the next are, and from which on."""
+
+    again: Instant
+    next_from: int
+
+
+@dataclass(frozen=True, slots=True)
 class IdleRecord:
     """Volatile: since when there has been nothing to do; None when there is."""
 
@@ -367,6 +384,8 @@ Record = (
     | PreferredTriedRecord
     | ForeignAdoptedRecord
     | PassedOverRecord
+    | EngineRecord
+    | LookedRoundRecord
     | IdleRecord
     | YieldedRecord
 )

@@ -25,6 +25,7 @@ from controller.core.acceptance import (
 )
 from controller.core.cancelling import is_choosing, is_selected
 from controller.core.effects import Effect, ReadSubmissions
+from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.histories import Part
 from controller.core.model import (
     Ending,
@@ -42,6 +43,7 @@ from controller.core.records import (
     Decision,
     EndingRecord,
     GoalEndedRecord,
+    GoalRecord,
     JudgedRecord,
     OutcomeRecord,
     PartRecord,
@@ -108,12 +110,36 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     chunk = max(view.options.acceptance_chunk // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     unknown: set[str] = set()
+    taken: set[TopicPartition] = set()
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk)
-        changes += judged.changes
+        changes += _one_each(judged.changes, taken)
         unknown |= judged.unknown_topics
     effects: list[Effect] = ask(view, unknown, now, REQUEST_CONFIG_TIMER) if unknown else []
     return Decision(tuple(changes), tuple(effects))
+
+
+def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Change]:
+    """
+    Yield the changes but for partitions that another request takes in this turn.
+
+    They are judged by what is before the turn: the second one has to see what the first one wants,
+    or a later request for where the partition is now would be done, and an earlier one move it.
+    """
+    for change in changes:
+        partition = change.partition
+        takes = partition is not None and any(
+            isinstance(r, GoalRecord | GoalEndedRecord) for r in change.records
+        )
+        if partition is None or not takes or _is_refusal(change):
+            yield change
+        elif partition not in taken:
+            taken.add(partition)
+            yield change
+
+
+def _is_refusal(change: Change) -> bool:
+    return any(isinstance(r, RefusalRecord) for r in change.records)
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
@@ -202,11 +228,16 @@ def _judge(
     if is_unread(view, partition.topic):
         judged.waits = True
         return
-    refusal = refusal_of(view, request, partition, target) or _other_route(
-        view, request, partition, target
+    refusal = (
+        refusal_of(view, request, partition, target)
+        or _other_route(view, request, partition, target)
+        or others_have_it(view, request, partition, entry_text(partition, target))
     )
     if refusal is not None:
         judged.refused.append(refusal)
+        return
+    if waits_for_others(view, partition):
+        judged.waits = True
         return
     if partition.topic not in view.configs:
         judged.unknown_topics.add(partition.topic)

@@ -2,20 +2,29 @@
 When to claim the controller role, and when to give it back.
 
 Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
-daemon holds it only while it has work, and yields once to each pending topic deletion.
+daemon holds it only while it has work, and yields once to each pending topic deletion. The tenure
+of an engine that leaves the role with a broker lasts as long as the daemon leads.
 """
 
 from __future__ import annotations
 
 from controller.core.cancelling import needs_the_role
-from controller.core.effects import ClaimController, Effect, ResignController, SetTimer, Stop
-from controller.core.eligibility import native_refusals
+from controller.core.effects import Effect, ResignController, SetTimer, Stop
+from controller.core.eligibility import choice_of
+from controller.core.engines import engine_of
 from controller.core.holds import next_opening, request_hold
 from controller.core.legacy import has_undecided, unlisted
 from controller.core.model import Blocked, BlockedBy, Instant, Route
 from controller.core.options import TenurePolicy
 from controller.core.queues import is_standing_still
-from controller.core.records import Change, Decision, IdleRecord, Record, YieldedRecord
+from controller.core.records import (
+    Change,
+    Decision,
+    EngineRecord,
+    IdleRecord,
+    Record,
+    YieldedRecord,
+)
 from controller.core.requests import is_due
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
@@ -101,6 +110,8 @@ def hold_of(view: ClusterView) -> Blocked | None:
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
+    if not engine_of(view).holds_role:
+        return False
     if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions:
         return False
     if view.deletions <= view.yielded:
@@ -122,16 +133,20 @@ def consider_tenure(view: ClusterView, now: Instant) -> Decision:
 
 def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
     if view.tenure is None:
-        return Decision(effects=_claim(view, now))
+        chosen = _chosen(view)
+        return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if view.resigning:
         return Decision()
     if view.fenced is not None:
         return Decision(effects=(ResignController(view.fenced),))
     if view.stopping:
         return _hand_over(view, "the daemon is stopping")
-    refusals = native_refusals(view)
+    engine = engine_of(view)
+    refusals = engine.refusals(view)
     if refusals:
         return Decision(effects=(ResignController(refusals[0]),))
+    if not engine.holds_role:
+        return Decision()
     if _owes_a_yield(view):
         if view.in_flight or has_undecided(view):
             return Decision()
@@ -151,16 +166,26 @@ def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
     return Decision(changes=(Change(written, effects=(resign,)),))
 
 
+def _chosen(view: ClusterView) -> EngineRecord | None:
+    """Return the choice of an engine, where there is one to make or another to take."""
+    choice = choice_of(view)
+    if choice is None or choice[0] is view.engine:
+        return None
+    return EngineRecord(*choice)
+
+
 def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
     if view.stopping:
         return () if view.claiming else (Stop(),)
+    engine = engine_of(view)
+    if not (view.leading and view.is_warm) or view.claiming or engine.refusals(view):
+        return ()
     wanted = (
-        view.options.tenure is TenurePolicy.PERMANENT
+        not engine.holds_role
+        or view.options.tenure is TenurePolicy.PERMANENT
         or has_work(view, now)
         or has_orphans(view, now)
     )
-    if not (view.leading and view.is_warm) or view.claiming or native_refusals(view):
-        return ()
     if not wanted:
         # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
         waits = view.orphans and now < view.orphans_after
@@ -171,7 +196,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
             return (SetTimer(DELETION_TIMER, until),)
     if now < view.retry_claim_at:
         return (SetTimer(CLAIM_TIMER, view.retry_claim_at),)
-    return (ClaimController(),)
+    return engine.begin(view, now)
 
 
 def _linger(view: ClusterView, now: Instant) -> Decision:

@@ -20,7 +20,7 @@ def turned_step(turn: Turn) -> PartitionAssignment | None:
     A replica that goes though it was being added is listed as both adding and removing until its
     deletion is acknowledged: a Kafka controller that takes over removes it then.
     """
-    if not _is_off_course(turn):
+    if not is_off_course(turn):
         return None
     assignment, target = turn.assignment, turn.goal.target
     dropping = _dropping(turn)
@@ -33,7 +33,7 @@ def turned_step(turn: Turn) -> PartitionAssignment | None:
     return PartitionAssignment(replicas, adding, dropping)
 
 
-def _is_off_course(turn: Turn) -> bool:
+def is_off_course(turn: Turn) -> bool:
     """Whether the step adds what nobody wants, or removes what somebody wants again."""
     assignment, target = turn.assignment, turn.goal.target
     adding, removing = assignment.adding_replicas, assignment.removing_replicas

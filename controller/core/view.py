@@ -38,7 +38,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import EngineName, Options
 from controller.core.phases import Shrinking, Starting, Stopping
 from controller.core.stakes import Stakes
 from controller.core.submissions import Cancellation, Submission
@@ -90,6 +90,14 @@ class ClusterView:
     """The cluster, the work and the tenure, as known now."""
 
     options: Options
+    engine: EngineName | None = field(init=False)
+    """Who changes replicas; None: not chosen yet."""
+    engine_why: str | None = None
+    delegable: bool = False
+    """Whether the cluster's controller said that it can be told what to move."""
+    undelegable: str | None = None
+    """Why it never can."""
+    probing: bool = False
     leading: bool = False
     tenure: Tenure | None = None
     claiming: bool = False
@@ -110,6 +118,15 @@ class ClusterView:
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     distrusted: dict[TopicPartition, ZkVersion] = field(default_factory=dict)
     """Versions of states that a rejected write made us forget: a read that is older is no news."""
+    watched: dict[TopicPartition, bool] = field(default_factory=dict)
+    """
+    States somebody waits for: whether they were read since the watch was set.
+
+    One whose watch fired is taken out until it is read again.
+    """
+    round_at: Instant = START
+    """When states that others change are read anew."""
+    round_from: int = 0
     stateless: set[TopicPartition] = field(default_factory=set)
     """Partitions known to have no state znode yet."""
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
@@ -236,6 +253,12 @@ class ClusterView:
     wall: tuple[Instant, float] | None = None
     """An instant and what the wall clock said then, in seconds since 1970."""
     due: Due = field(default_factory=Due)
+
+    def __post_init__(self) -> None:
+        """Take the engine that the settings name; ``auto`` is chosen when enough is known."""
+        engine = self.options.engine
+        self.engine = None if engine is EngineName.AUTO else engine
+        self.engine_why = None if self.engine is None else "the settings say so"
 
     # --- questions -----------------------------------------------------------------------------
 

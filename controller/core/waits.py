@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.eligibility import native_refusals
-from controller.core.gates import config_unknown, ids
+from controller.core.eligibility import refusals
+from controller.core.engines import engine_of
+from controller.core.gates import config_unknown
 from controller.core.holds import request_hold, step_hold
+from controller.core.lacks import state_unknown
 from controller.core.limits import in_flight_max
 from controller.core.model import (
-    NO_LEADER,
     Blocked,
     BlockedBy,
     Instant,
-    PartitionState,
     RequestId,
     TopicPartition,
 )
@@ -40,25 +40,6 @@ IN_TURN = frozenset(
     }
 )
 """Reasons that mean "others first", or that an operator wants it so: that is not being stalled."""
-
-
-def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
-    """Return that what ZooKeeper says of the partition is not known, and why."""
-    why = view.unreadable_topics.get(partition.topic)
-    if why is not None:
-        return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be understood: {why}")
-    if partition in view.stateless:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "it has no state znode that can be understood")
-    return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
-
-
-def leader_missing(state: PartitionState) -> Blocked:
-    """Return that the partition has no live leader, and who could be one."""
-    if state.leader != NO_LEADER:
-        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
-    return Blocked(
-        BlockedBy.NO_LEADER, f"it has no leader: of its ISR ({ids(state.isr)}) nobody is live"
-    )
 
 
 class Waits:
@@ -143,12 +124,14 @@ def _common(view: ClusterView) -> Blocked | None:
 
 def _role(view: ClusterView) -> Blocked:
     """Return why we are not the controller."""
-    refusals = native_refusals(view)
-    if refusals:
-        return Blocked(BlockedBy.CONTROLLER_ROLE, refusals[0])
+    reasons = refusals(view)
+    if reasons:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, reasons[0])
     held = hold_of(view)
     if held is not None:
         return held
     if not view.is_warm:
         return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+    if not engine_of(view).holds_role:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster's controller is being asked")
     return Blocked(BlockedBy.CONTROLLER_ROLE, "the role is being claimed")

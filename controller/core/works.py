@@ -55,6 +55,10 @@ class Reassignment:
     load: Load | None = None
     inherited: bool = False
     """Whether an earlier tenure, or another controller, had a part in it."""
+    ordered: Replicas | None = None
+    """Delegated: what the cluster's controller was told last, as far as this process knows."""
+    lost: set[BrokerId] = field(default_factory=set)
+    """Delegated: dropped replicas whose broker was not live when its controller was told."""
     deleted: set[BrokerId] = field(default_factory=set)
     """Dropped replicas whose deletion was confirmed in this tenure."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.eligibility import native_refusals
+from controller.core.eligibility import delegated_refusals, native_refusals
 from controller.core.options import Options
 from controller.core.view import ClusterView, Topic
 from controller.doctor.findings import Finding, Severity
@@ -20,7 +20,7 @@ OPEN_ACL: Final = ("world:anyone:cdrwa",)
 
 
 def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find what forbids being the controller here."""
+    """Find what forbids being the controller here; telling it what to move may be possible."""
     view = ClusterView(Options(controller_id=snapshot.controller_id))
     view.brokers = dict(snapshot.znodes.brokers)
     view.guards = snapshot.znodes.guards
@@ -28,14 +28,19 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
         name: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id)
         for name, t in snapshot.znodes.topics.items()
     }
+    is_delegable = not delegated_refusals(view)
     for reason in native_refusals(view):
         yield Finding(
             "native_refused",
-            Severity.CRITICAL,
+            Severity.INFO if is_delegable else Severity.CRITICAL,
             "the cluster",
             reason,
-            "the daemon will not be the controller here; native needs inter-broker protocol "
-            "below 2.7",
+            "the daemon will not be the controller here; "
+            + (
+                "the delegated engine tells the cluster's own what to move"
+                if is_delegable
+                else "nor can it tell the cluster's own what to move"
+            ),
         )
 
 

@@ -154,6 +154,10 @@ class Boundaries:
         is_first = isinstance(request, UpdateMetadata) and not request.states
         self._reached({Boundary.CLAIMED} if is_first else ())
 
+    def ordering(self) -> None:
+        """The cluster's controller is about to be told, or was."""
+        self._reached(())
+
     def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """A request was handed over."""
         match request:

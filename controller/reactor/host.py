@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from controller.core.eligibility import native_refusals
+from controller.core.eligibility import refusals
+from controller.core.engines import engine_of
 from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
 from controller.core.model import Instant
 from controller.core.view import ClusterView
@@ -142,14 +143,17 @@ class Host:
             self._inbox.put(WallClockRead(self._unix_s()))
 
     def _check_eligibility(self) -> None:
-        """Refuse a cluster that must not have a controller like us, once enough is known of it."""
+        """Refuse a cluster on which no engine would be safe, once enough is known of it."""
         view = self._reactor.view
         if self._is_eligible or not view.is_warm:
             return
-        reasons = native_refusals(view)
+        reasons = refusals(view)
         if reasons:
             raise NativeRefusedError("; ".join(reasons))
-        self._is_eligible = True
+        # Whether the controller can be told is known only when it was asked.
+        self._is_eligible = view.tenure is not None or (
+            view.engine is not None and engine_of(view).holds_role
+        )
 
     def _sleep_s(self) -> float:
         timer = self._reactor.next_timer()

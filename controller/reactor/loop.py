@@ -21,12 +21,16 @@ from typing import Final, assert_never
 from controller.core.apply import apply, invalidate, issued, versions_moved
 from controller.core.decide import decide
 from controller.core.effects import (
+    AlterReassignment,
+    BeginTenure,
     ClaimController,
     CloseChannel,
     DescribeTopicConfigs,
     Effect,
+    ElectPreferred,
     MeasureSizes,
     OpenChannel,
+    ProbeReassignments,
     ReadAccepted,
     ReadEntityConfigs,
     ReadPurpose,
@@ -48,6 +52,7 @@ from controller.core.events import (
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
+    ReassignmentsAltered,
     StopReplicaAnswered,
     TimerFired,
     UpdateMetadataAnswered,
@@ -60,12 +65,14 @@ from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.batches import Batch, Batcher
 from controller.reactor.boundaries import Boundaries
+from controller.reactor.orders import Orders
 from controller.reactor.outbox import Outbox
 from controller.reactor.ports import (
     Channels,
     Clock,
     Committed,
     Observer,
+    Reassignments,
     Rejected,
     Sizes,
     Store,
@@ -101,6 +108,7 @@ class Reactor:
         clock: Clock,
         observer: Observer,
         sizes: Sizes | None = None,
+        reassignments: Reassignments | None = None,
         boundaries: Boundaries | None = None,
         lease_s: float = math.inf,
     ) -> None:
@@ -115,6 +123,7 @@ class Reactor:
             clock: Monotonic time.
             observer: Sees everything.
             sizes: How large replicas are; None where nobody can tell: they stay unknown.
+            reassignments: The cluster's own controller, for the engine that tells it what to move.
             boundaries: Told of every instant between two writes or sends, so that the proof of
                 recovery can die exactly there.
             lease_s: How long we may stand still and still believe in our claim: the ZooKeeper
@@ -129,6 +138,7 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._sizes = sizes
+        self._orders = Orders(reassignments)
         self._boundaries = boundaries
         self._lease_s = lease_s
         self._awake_at = clock.now()
@@ -205,6 +215,8 @@ class Reactor:
                 broker = self.view.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
+            case ReassignmentsAltered():
+                self._orders.answered()
             case Deposed():
                 self._silence()
                 reread_own_records(self._store)
@@ -230,6 +242,7 @@ class Reactor:
     def _silence(self) -> None:
         """Nothing may reach a broker in the name of a claim that is gone."""
         self._outbox.clear()
+        self._orders.clear()
         self._channels.close_all()
 
     def _round(self) -> None:
@@ -379,11 +392,16 @@ class Reactor:
             case MeasureSizes(partitions=partitions):
                 if self._sizes is not None:
                     self._sizes.measure(partitions)
+            case AlterReassignment() | ElectPreferred() | ProbeReassignments():
+                self._orders.add(effect)
+            case BeginTenure():
+                self._store.begin_tenure()
             case ClaimController():
                 self._store.claim_controller()
             case ResignController():
                 # Requests already handed over may end; nothing new goes out under this claim.
                 self._outbox.clear()
+                self._orders.clear()
                 self._store.resign_controller()
             case SetTimer(name=name, at=at):
                 # The earlier time counts: who is woken too early looks again and asks anew.
@@ -397,6 +415,11 @@ class Reactor:
 
     def _flush(self) -> None:
         self._check_lease(self._clock.now())
+        if self._boundaries is not None and self._orders:
+            self._boundaries.ordering()
+            self._orders.send()
+            self._boundaries.ordering()
+        self._orders.send()
         for broker, request in self._outbox.take(self.view):
             if self._boundaries is not None:
                 self._boundaries.sending(request)

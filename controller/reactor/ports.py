@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from controller.core.events import Event
 from controller.core.leases import Entity
@@ -172,6 +172,10 @@ class Store(Protocol):
         """Read dynamic settings, pipelined: one ``EntityConfigsRead`` follows."""
         ...
 
+    def begin_tenure(self) -> None:
+        """Work without the role: ``ControllerClaimed`` with our leadership's epoch follows."""
+        ...
+
     def claim_controller(self) -> None:
         """
         Try to become the controller.
@@ -302,6 +306,48 @@ class Sizes(Protocol):
 
     def measure(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask in the background: ``SizesRead`` follows, of those that were learnt."""
+        ...
+
+
+class Order(NamedTuple):
+    """What the cluster's controller is told of one partition."""
+
+    partition: TopicPartition
+    target: Replicas
+    cancels: bool = False
+    """To take back what it was told before; ``target`` is where that leads."""
+
+
+class Reassignments(Protocol):
+    """
+    The cluster's own controller, whoever that is at the moment (KIP-455).
+
+    Every order is answered, in ``ReassignmentsAltered``, unless it is forgotten.
+    """
+
+    def alter(self, orders: Sequence[Order]) -> None:
+        """Tell it in the background, again while the role changes hands or nobody answers."""
+        ...
+
+    def elect(self, partitions: Sequence[TopicPartition]) -> None:
+        """Have it elect preferred leaders; nothing follows, and what fails is not repeated."""
+        ...
+
+    def probe(self) -> None:
+        """Ask whether it understands orders: ``ReassignmentsProbed`` follows."""
+        ...
+
+    def vouch(self) -> None:
+        """
+        Go on for a little while: we lead and are awake.
+
+        Said with every turn. A process that was stopped must not wake up in the middle of telling
+        what another leader may have taken back.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Send nothing more of what was asked for: we do not lead any more."""
         ...
 
 

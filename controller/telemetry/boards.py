@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from controller.core.engines import holds_role
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
@@ -185,7 +186,7 @@ class StatusBoard:
         self._next_volumes_at = Instant(ended + max(VOLUMES_INTERVAL_S, (ended - now) / SHARE))
 
     def _count(self, view: ClusterView, now: Instant) -> None:
-        if view.tenure is None:
+        if not holds_role(view):
             self._cluster = None
             self._next_count_at = now
         elif self._cluster is None or now >= self._next_count_at:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.core.answers import NONE, STALE_CONTROLLER_EPOCH
+from controller.core.engines import holds_role
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -109,7 +110,7 @@ class Measurements:
         if had_tenure and view.tenure is None:
             metrics.resignations.inc()
             metrics.effects_in_flight.clear()
-        metrics.tenure_held.set(view.tenure is not None)
+        metrics.tenure_held.set(holds_role(view))
         self._forget_brokers(view)
 
     def _answered(self, event: Answer) -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from controller.core.controls import Controls
-from controller.core.eligibility import native_refusals
+from controller.core.eligibility import refusals
 from controller.core.events import (
     BrokersRead,
     CancellationRead,
@@ -31,6 +31,8 @@ from controller.core.events import (
     LeadershipLost,
     LegacyPlanRead,
     LogDirEventsRead,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
     ShutdownRequested,
     SizesRead,
     StatesRead,
@@ -46,6 +48,7 @@ from controller.core.records import (
     CancellationEndedRecord,
     Change,
     EndingRecord,
+    EngineRecord,
     GoalEndedRecord,
     GoalRecord,
     LeaseEndedRecord,
@@ -148,6 +151,8 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
             yield info("throttle_lifted", entity=entity, restored=values is not None)
         case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
             yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
+        case EngineRecord(engine=engine, why=why):
+            yield info("engine_chosen", engine=engine.value, why=why)
         case OutcomeRecord():
             yield _ended(record.summary)
         case LegacyPlanEndedRecord():
@@ -257,6 +262,10 @@ class EventNotes:
                 yield warning("log_directory_failed", brokers=brokers)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 yield from _of_answer(event)
+            case ReassignmentsAltered():
+                yield from _of_orders(event)
+            case ReassignmentsProbed(problem=problem) if problem is not None:
+                yield warning("orders_impossible", reason=problem)
             case TopicsRead(topics=topics):
                 yield from self._not_understood("topic", topics)
             case StatesRead(states=states):
@@ -320,7 +329,7 @@ class EventNotes:
 
     def eligibility(self, view: ClusterView) -> Iterator[Note]:
         """Tell whether being the controller here would be safe, when that changed."""
-        reasons = native_refusals(view)
+        reasons = refusals(view)
         if reasons == self._native:
             return
         self._native = reasons
@@ -348,6 +357,27 @@ def _of_answer(event: Answer) -> Iterator[Note]:
             broker=event.broker,
             error=error_name(code),
             code=code,
+            count=count,
+            sample=tuple(sample),
+        )
+
+
+def _of_orders(event: ReassignmentsAltered) -> Iterator[Note]:
+    """Tell how the cluster's controller took what it was told, one note for each answer."""
+    failed = [r for r in event.results if r.error]
+    yield info(
+        "orders_answered",
+        controller=event.controller,
+        orders=len(event.results),
+        refused=len(failed),
+        took_s=round(event.took_s, 3),
+    )
+    for why, count in Counter(r.why for r in failed).items():
+        sample = islice((str(r.partition) for r in failed if r.why == why), SAMPLE)
+        yield warning(
+            "orders_refused",
+            controller=event.controller,
+            reason=why,
             count=count,
             sample=tuple(sample),
         )

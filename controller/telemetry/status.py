@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.eligibility import native_refusals
+from controller.core.eligibility import refusals
+from controller.core.engines import holds_role
 from controller.core.holds import request_hold
 from controller.core.limits import priority_of, throttle_of
 from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
@@ -61,7 +62,7 @@ def status_of(
         view: What is known.
         clocks: The present moment.
         work: The counts of this view.
-        engine: Which engine is at work.
+        engine: Which engine the settings want; what is at work the view says, once it is chosen.
         book: Bytes, rates and estimates; nothing is known of them without.
 
     """
@@ -69,8 +70,9 @@ def status_of(
     waits = Waits(view, clocks.now)
     return {
         "role": "leader" if view.leading else "standby",
-        "engine": engine,
-        "refused_because": list(native_refusals(view)),
+        "engine": engine if view.engine is None else view.engine.value,
+        "engine_because": view.engine_why,
+        "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
         "at": iso(clocks.wall),
         "brokers": sorted(view.brokers),
@@ -109,7 +111,7 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
-    if view.tenure is None:
+    if view.tenure is None or not holds_role(view):
         return {"held": False, "epoch": None, "since": None}
     return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
 

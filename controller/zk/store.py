@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from controller.core.events import ClaimFailed, ControllerClaimed
 from controller.core.leases import Entity
-from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
 from controller.zk.claims import Claims
@@ -52,6 +53,7 @@ class ZkStore:
         self._leadership = leadership
         self._latency = latency
         self._session = session
+        self._inbox = inbox
         self._multis = Multis(session)
         self._watches = Watches(session, inbox)
         self._claims = Claims(
@@ -118,6 +120,14 @@ class ZkStore:
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         self._watches.read_entity_configs(entities)
+
+    def begin_tenure(self) -> None:
+        """Work as the leader of the daemons; what we may write then is paperwork."""
+        version = None if self._leadership is None else self._leadership.version
+        if version is None:
+            self._inbox.put(ClaimFailed("another daemon leads"))
+        else:
+            self._inbox.put(ControllerClaimed(ControllerEpoch(version)))
 
     def claim_controller(self) -> None:
         """Try to become the controller."""

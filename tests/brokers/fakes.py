@@ -15,7 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+)
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
 
@@ -48,6 +53,8 @@ REQUESTS: Final[Mapping[int, type[ApiMessage]]] = {
     6: UpdateMetadataRequest,
     32: DescribeConfigsRequest,
     35: DescribeLogDirsRequest,
+    43: ElectLeadersRequest,
+    45: AlterPartitionReassignmentsRequest,
 }
 
 

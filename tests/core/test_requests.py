@@ -333,3 +333,17 @@ def test_the_legacy_plan_may_be_changed_in_flight() -> None:
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     assert all(3 not in a.replicas or 3 in a.removing_replicas for a in driver.history[tp()][1:])
+
+
+def test_the_last_word_counts_where_requests_that_waited_are_accepted_together() -> None:
+    """A request for where the partition is now undoes an earlier one, though nothing began yet."""
+    driver = Driver({tp(): (1, 2)})
+    submit(
+        driver,
+        submission("request_0000000000", {tp(): (1, 3)}),
+        submission("request_0000000001", {tp(): (1, 2)}),
+    )
+    if tp() in driver.view.reassignments:
+        driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.SUPERSEDED: 1}

@@ -14,6 +14,7 @@ from controller.core.phases import (
     LEGAL,
     Ended,
     Expanding,
+    Ordered,
     Pending,
     Phase,
     Shrinking,
@@ -23,10 +24,11 @@ from controller.core.phases import (
 )
 from controller.core.records import PhaseRecord
 from controller.errors import InvariantError
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, replicas, tp
 
 PHASES: tuple[Phase, ...] = (
     Pending(),
+    Ordered(replicas(1, 2), Instant(0.0)),
     Expanding(),
     Starting(LeaderEpoch(1), None),
     Syncing(),

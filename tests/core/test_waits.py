@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.events import TopicConfigsRead
+from controller.core.lacks import leader_missing, state_unknown
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -19,7 +20,7 @@ from controller.core.options import Options
 from controller.core.phases import Syncing
 from controller.core.records import BlockedRecord
 from controller.core.view import ClusterView, PlanNode
-from controller.core.waits import Waits, leader_missing, since_of, state_unknown
+from controller.core.waits import Waits, since_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import a_view, partition_state
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.events import GuardsRead
 from controller.core.model import BrokerId
 from controller.doctor.findings import Severity
 from controller.doctor.surroundings import (
@@ -36,9 +37,17 @@ def test_what_forbids_being_the_controller_is_found() -> None:
     assert found(eligibility, SnapshotBuilder(1)) == []
     (finding,) = eligibility(SnapshotBuilder(1).with_znodes(brokers=modern(2)).build())
     assert "2.7 or later" in finding.evidence
-    assert finding.severity is Severity.CRITICAL
+    assert finding.severity is Severity.INFO
+    assert "delegated" in finding.advice
     (finding,) = eligibility(SnapshotBuilder(7).with_parts(controller_id=7).build())
     assert "is the id of a broker" in finding.evidence
+
+
+def test_a_migration_forbids_either_engine() -> None:
+    """Our work cannot go on."""
+    guards = GuardsRead(BrokerId(3000), False, 5, False, "a KRaft controller is in charge")  # noqa: FBT003
+    findings = list(eligibility(SnapshotBuilder(1).with_znodes(guards=guards).build()))
+    assert {f.severity for f in findings} == {Severity.CRITICAL}
 
 
 @pytest.mark.parametrize(("ids", "expected"), [((), []), ((1,), ["broker 1"]), ((1, 2), [])])

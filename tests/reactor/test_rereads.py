@@ -41,6 +41,9 @@ class _Store:
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         self.entities += entities
 
+    def begin_tenure(self) -> None:
+        raise NotImplementedError
+
     def claim_controller(self) -> None:
         raise NotImplementedError
 

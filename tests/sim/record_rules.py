@@ -44,6 +44,15 @@ class RecordRules:
         self.step_size_of: Callable[[Goal], int | None] = lambda _: self.step_size
         """The largest that may hold for a goal, where operators may say more."""
 
+    fence: str = paths.CONTROLLER_EPOCH
+    """What guards records of ours: the claim, or our leadership alone."""
+    owes_logs: bool = True
+    """Whether every log that is left has to be told: another controller tells of none."""
+
+    def goal_of(self, partition: TopicPartition) -> Goal | None:
+        """Return our record of a partition, as it stands."""
+        return self._goals.get(partition)
+
     def target_of(self, partition: TopicPartition) -> Replicas | None:
         """Return FTR of a partition with a record of ours."""
         goal = self._goals.get(partition)
@@ -54,8 +63,7 @@ class RecordRules:
     def own_written(self, transaction: Transaction, written: Written) -> None:
         """Judge that a record of ours is written under the claim."""
         fenced = any(
-            isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH
-            for op in transaction.operations
+            isinstance(op, Check) and op.path == self.fence for op in transaction.operations
         )
         self._judge.ensure(
             fenced or transaction.session == NOBODY,
@@ -130,7 +138,7 @@ class RecordRules:
 
     def nothing_is_left(self) -> None:
         """Judge that no log is left on any disk that neither a partition nor a record names."""
-        for broker in self._fabric.brokers.values():
+        for broker in self._fabric.brokers.values() if self.owes_logs else ():
             for partition in broker.logs:
                 assignment = self._znodes.assignment(partition)
                 if assignment is None or (broker.id, partition) in self._not_ours:

@@ -119,6 +119,11 @@ class SimStore:
         self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
 
     @property
+    def inbox(self) -> Inbox:
+        """Where answers go."""
+        return self._inbox
+
+    @property
     def claim(self) -> Claim | None:
         """The claim this daemon believes it holds."""
         return self._claim
@@ -313,6 +318,13 @@ class SimStore:
 
         watch = session.watch("claim", lambda: session.ask(look))
         self._zookeeper.exists(paths.CONTROLLER, watch)
+
+    def begin_tenure(self) -> None:
+        """Work as the leader of the daemons, without ``/controller``."""
+        if self._leadership is None:
+            self._inbox.put(ClaimFailed("another daemon leads"))
+        else:
+            self._inbox.put(ControllerClaimed(ControllerEpoch(self._leadership)))
 
     def resign_controller(self) -> None:
         """Give ``/controller`` back."""

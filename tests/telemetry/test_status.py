@@ -54,6 +54,7 @@ def test_an_idle_standby_says_so() -> None:
     assert status(view) == {
         "role": "standby",
         "engine": "native",
+        "engine_because": "the settings say so",
         "refused_because": [],
         "tenure": {"held": False, "epoch": None, "since": None},
         "at": "2026-01-02T03:04:05.000Z",

@@ -1,0 +1,297 @@
+"""
+The cluster's own controller as the one who moves partitions (KIP-455): orders, and elections.
+
+Whoever ``/controller`` names is asked, over a connection of its own, and asked again where the role
+changes hands, where nobody answers, or where ZooKeeper named a broker that does not know of its
+role yet. An order may be told twice: the second time it says what is the case. Decides nothing.
+
+Invariants: every order is answered, by the controller or with why it did not answer in time, unless
+it was forgotten; after ``forget`` nothing of what was asked for before it is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.api_message import ApiMessage
+
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.gates import Gate
+from controller.brokers.io_threads import IoThread
+from controller.brokers.messages import frame_of
+from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
+from controller.reactor.ports import Inbox, Order
+
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+ELECT_LEADERS: Final = 43
+"""The API keys."""
+ELECT_LEADERS_MAX: Final = 1
+"""Version 2 only changes the encoding; 1 is the first that says which kind of election."""
+
+NONE: Final = 0
+REQUEST_TIMED_OUT: Final = 7
+NOT_CONTROLLER: Final = 41
+UNKNOWN_SERVER_ERROR: Final = -1
+
+ANSWER_WITHIN_S: Final = 20.0
+LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)
+GIVE_UP_S: Final = 60.0
+"""How long a call is repeated; then what asked for it looks at the cluster anew."""
+PAUSE_S: Final = 0.2
+VOUCHED_S: Final = 3.0
+"""How long the loop's word holds; shorter than any session's time-out."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """Something to ask the controller: orders, an election, or (neither) whether it would know."""
+
+    gate: Gate
+    orders: tuple[Order, ...] = ()
+    elections: tuple[TopicPartition, ...] = ()
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_probe(self) -> bool:
+        return not (self.orders or self.elections)
+
+
+class _NotControllerError(TransientError):
+    """Who was asked is not the controller, or not yet."""
+
+
+class ControllerOrders:
+    """Implements ``reactor.ports.Reassignments``."""
+
+    def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
+        """
+        Prepare; nothing is connected before something is asked.
+
+        Args:
+            inbox: Where the answers go.
+            security: TLS and SASL settings.
+            listeners: Which listener of a broker to use; the control plane's serves no such
+                request.
+
+        """
+        self._inbox = inbox
+        self._security = security
+        self._listeners = replace(listeners, control_plane_listener=None)
+        self._io = IoThread("controller-orders")
+        self._gate = Gate()
+        self._vouched_at = time.monotonic()
+        # Touched on the IO thread only:
+        self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._controller: BrokerId | None = None
+        self._open: tuple[LiveBroker, Connection, Gate] | None = None
+        self._calls: deque[_Call] = deque()
+        self._busy = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the asking thread runs."""
+        return self._io.is_alive
+
+    def start(self) -> None:
+        """Start the asking thread."""
+        self._io.start()
+
+    def stop(self) -> None:
+        """End the asking thread; what is still to be told is left behind."""
+        self.forget()
+        self._io.post(self._close)
+        self._io.stop()
+
+    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
+        """Learn where brokers are."""
+        known = {b.id: b for b in brokers}
+        self._io.post(lambda: setattr(self, "_brokers", known))
+
+    def update_controller(self, controller: BrokerId | None) -> None:
+        """Learn which of them is the controller."""
+        self._io.post(lambda: setattr(self, "_controller", controller))
+
+    # --- Reassignments -------------------------------------------------------------------------
+
+    def alter(self, orders: Sequence[Order]) -> None:
+        """Tell the controller what to move: one ``ReassignmentsAltered`` follows."""
+        self.vouch()
+        self._ask(_Call(self._gate, orders=tuple(orders)))
+
+    def elect(self, partitions: Sequence[TopicPartition]) -> None:
+        """Have the controller elect preferred leaders; nothing follows."""
+        self._ask(_Call(self._gate, elections=tuple(partitions)))
+
+    def probe(self) -> None:
+        """Ask whether the controller understands orders: ``ReassignmentsProbed`` follows."""
+        self._ask(_Call(self._gate))
+
+    def vouch(self) -> None:
+        """Go on for a little while: who stood still may not lead any more."""
+        self._vouched_at = time.monotonic()
+
+    def forget(self) -> None:
+        """Send nothing more of what was asked for; not even what is half written."""
+        self._gate.close()
+        self._gate = Gate()
+
+    # --- on the IO thread ----------------------------------------------------------------------
+
+    def _ask(self, call: _Call) -> None:
+        self._io.post(lambda: self._enqueue(call))
+
+    def _enqueue(self, call: _Call) -> None:
+        self._calls.append(call)
+        if not self._busy:
+            self._busy = True
+            self._io.spawn(self._work)
+
+    async def _work(self) -> None:
+        while self._calls:
+            call = self._calls.popleft()
+            if call.gate.is_open:
+                await self._carry_out(call)
+        self._busy = False
+
+    async def _carry_out(self, call: _Call) -> None:
+        """Ask until there is an answer, or until it took too long."""
+        failure = "no controller is known"
+        while call.gate.is_open and time.monotonic() - call.since < GIVE_UP_S:
+            try:
+                await self._try(call)
+            except (TransientError, ProtocolError) as error:
+                failure = str(error)
+                self._close()
+                if call.is_probe:
+                    break
+            else:
+                return
+            await self._io.net.sleep(PAUSE_S)
+        if call.gate.is_open:
+            self._fail(call, failure)
+
+    async def _try(self, call: _Call) -> None:
+        named = self._controller
+        controller = None if named is None else self._brokers.get(named)
+        if controller is None:
+            raise BrokerUnreachableError("no broker is the controller just now")
+        connection = await self._connection(controller, call.gate)
+        understood = connection.understood.get(ALTER_PARTITION_REASSIGNMENTS)
+        if call.is_probe or understood is None:
+            self._probed(controller, is_understood=understood is not None)
+        if understood is None:
+            self._fail(call, "the controller does not know the request")
+        elif call.orders:
+            self._inbox.put(await self._alter(controller, connection, call))
+        elif call.elections:
+            await self._elect(connection, call)
+
+    async def _connection(self, controller: LiveBroker, gate: Gate) -> Connection:
+        known = self._open
+        if known is not None and known[0] == controller and known[1].is_open and known[2] is gate:
+            return known[1]
+        self._close()
+        endpoint = self._listeners.required_of(controller)
+        connection = await connect(self._io, endpoint, self._security, LIMITS, gate)
+        self._open = (controller, connection, gate)
+        return connection
+
+    async def _alter(
+        self, controller: LiveBroker, connection: Connection, call: _Call
+    ) -> ReassignmentsAltered:
+        frame = frame_of(alter_request(call.orders))
+        if time.monotonic() - self._vouched_at > VOUCHED_S:
+            raise BrokerUnreachableError("nobody says that we still lead")
+        answer = await connection.ask(frame)
+        results = results_of(answer, call.orders)
+        if results and all(r.error == NOT_CONTROLLER for r in results):
+            raise _NotControllerError(f"broker {controller.id} is not the controller")
+        took_s = time.monotonic() - call.since
+        return ReassignmentsAltered(results, controller.id, took_s)
+
+    async def _elect(self, connection: Connection, call: _Call) -> None:
+        _, highest = connection.understood.get(ELECT_LEADERS, (0, 0))
+        request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
+        answer = await connection.ask(frame_of(request))
+        if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:
+            raise _NotControllerError("who was asked to elect is not the controller")
+
+    def _probed(self, controller: LiveBroker, *, is_understood: bool) -> None:
+        problem = (
+            f"broker {controller.id}, the controller, does not serve AlterPartitionReassignments: "
+            "it is older than Kafka 2.4"
+        )
+        told = ReassignmentsProbed(None if is_understood else problem, is_final=not is_understood)
+        self._inbox.put(told)
+
+    def _fail(self, call: _Call, why: str) -> None:
+        """Tell what asked that there was no answer; an election is not worth it."""
+        if call.orders:
+            results = tuple(
+                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, why) for o in call.orders
+            )
+            self._inbox.put(ReassignmentsAltered(results, None, time.monotonic() - call.since))
+        elif call.is_probe and self._open is None:
+            self._inbox.put(ReassignmentsProbed(why))
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
+def alter_request(orders: Sequence[Order]) -> ApiMessage:
+    """Build the request; it is in no order's way that another one of it is refused."""
+    topics: dict[str, list[tuple[int, tuple[BrokerId, ...] | None]]] = {}
+    for (topic, number), target, cancels in orders:
+        topics.setdefault(topic, []).append((number, None if cancels else target))
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=int(ANSWER_WITHIN_S * 1000), topics=list(topics.items()), version=0
+    )
+
+
+def elect_request(partitions: Sequence[TopicPartition], version: int) -> ApiMessage:
+    """Build the request for preferred leaders."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return ElectLeadersRequest(
+        election_type=0,
+        topic_partitions=list(topics.items()),
+        timeout_ms=int(ANSWER_WITHIN_S * 1000),
+        version=version,
+    )
+
+
+def results_of(
+    answer: Any,  # noqa: ANN401 - kafka-python has no types
+    orders: Sequence[Order],
+) -> tuple[AlterResult, ...]:
+    """Return what was answered to each order; an error of the whole request is everybody's."""
+    if answer.error_code:
+        why = _words(answer.error_code, answer.error_message)
+        return tuple(AlterResult(o.partition, o.target, answer.error_code, why) for o in orders)
+    told: Mapping[TopicPartition, tuple[int, str]] = {
+        TopicPartition(topic.name, row.partition_index): (
+            row.error_code,
+            _words(row.error_code, row.error_message) if row.error_code else "",
+        )
+        for topic in answer.responses
+        for row in topic.partitions
+    }
+    missing = (UNKNOWN_SERVER_ERROR, "the controller did not say anything about it")
+    return tuple(
+        AlterResult(o.partition, o.target, *told.get(o.partition, missing)) for o in orders
+    )
+
+
+def _words(code: int, message: str | None) -> str:
+    return f"the controller refuses it: {message or 'no message'} (error {code})"

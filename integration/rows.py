@@ -1,0 +1,48 @@
+"""
+Which engines are tried on which Kafka: a row is an engine, a release and its inter-broker protocol.
+
+``docs/engines.md`` lists the same rows; a row that is not here was not tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from integration.cluster import ClusterOptions
+from integration.jars import KAFKA_2_3, KAFKA_2_4, KAFKA_3_9, Release
+from integration.servers import BrokerOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table."""
+
+    engine: str
+    release: Release
+    protocol: str | None
+    """None: the release's own, the highest."""
+    wanted: str = "auto"
+    """What ``--engine`` is told; ``auto`` has to find out by itself."""
+
+    @property
+    def name(self) -> str:
+        """How tests call it."""
+        return f"{self.engine}-{self.release.kafka}-{self.protocol or 'full'}"
+
+    @property
+    def options(self) -> ClusterOptions:
+        """The cluster it is tried on."""
+        return ClusterOptions(
+            broker=BrokerOptions(inter_broker_protocol=self.protocol, release=self.release)
+        )
+
+
+ROWS: Final = (
+    Row("delegated", KAFKA_3_9, None),
+    Row("delegated", KAFKA_3_9, "2.6", wanted="delegated"),
+    Row("delegated", KAFKA_2_4, None, wanted="delegated"),
+    Row("native", KAFKA_3_9, "2.6"),
+    Row("native", KAFKA_2_4, None),
+    Row("native", KAFKA_2_3, None),
+)

@@ -1,0 +1,263 @@
+"""
+The same product on every row: engine, Kafka release and inter-broker protocol.
+
+Everything is asked for by requests, the route that both engines have; what came of it is read from
+ZooKeeper and from the disks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import (
+    Daemons,
+    Targets,
+    await_broker_controller,
+    await_end,
+    configured,
+    copies_held,
+    fill,
+    holders,
+    is_reassigning,
+    outcome,
+    plan_of,
+    unconfigure,
+)
+from integration.rows import ROWS, Row
+from integration.traffic import Traffic, audit, read_everything
+from integration.transactions import assignments, writes
+from integration.waiting import eventually
+
+DURABLE = {"min.insync.replicas": "2"}
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+REQUESTS = "/admin/reassignment_requests"
+CANCEL = "/admin/cancel_reassignment_in_progress"
+QUEUE = "/admin/reassign_partitions_queue"
+LIMITS = "/reassigner/control/limits"
+
+
+@pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
+def row(request: pytest.FixtureRequest) -> Row:
+    """Give one row after the other."""
+    found: Row = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def row_cluster(row: Row) -> Iterator[Cluster]:
+    """Give the cluster of a row; its tests follow each other on it."""
+    with Cluster.running(row.options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
+    """Give it with everything up: other fixtures build on it."""
+    row_cluster.heal()
+    for broker in row_cluster.brokers:
+        unconfigure(row_cluster, f"brokers/{broker}", *RATES)
+    yield row_cluster
+    row_cluster.heal()
+
+
+def request_moves(cluster: Cluster, targets: Targets, **options: object) -> str:
+    """Submit a request and return its name."""
+    content: dict[str, Any] = {"version": 1, "assignments": {}, **options}
+    for (topic, partition), replicas in targets.items():
+        content["assignments"].setdefault(topic, {})[str(partition)] = list(replicas)
+    cluster.zk.ensure_path(REQUESTS)
+    made = cluster.zk.create(f"{REQUESTS}/request_", json.dumps(content).encode(), sequence=True)
+    return str(made.rpartition("/")[2])
+
+
+def ended(cluster: Cluster, request: str, *, within_s: float = 30) -> Mapping[str, Any]:
+    """Wait for the outcome of a request."""
+    eventually(
+        lambda: outcome(cluster, request) is not None,
+        within_s=within_s,
+        what=f"the outcome of {request}",
+    )
+    found = outcome(cluster, request)
+    assert found is not None
+    return found
+
+
+def await_begun(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> None:
+    """Wait until a step of each partition is under way."""
+    wanted = list(partitions)
+
+    def begun() -> bool:
+        return all(
+            str(n) in (cluster.topic(topic) or {}).get("adding_replicas", {}) for topic, n in wanted
+        )
+
+    eventually(begun, within_s=30, what="a step of each partition is in its topic znode")
+
+
+def await_controller_other_than(cluster: Cluster, broker: int | None) -> None:
+    """Wait until the role is with somebody else."""
+    eventually(lambda: cluster.controller() not in (None, broker), within_s=30)
+
+
+def passed(cluster: Cluster, topic: str, partition: int = 0) -> list[tuple[int, ...]]:
+    """Return what remained of the replicas after each step, without repeats."""
+    rows = (a.remaining for a in assignments(writes(cluster), topic, partition))
+    return [found for found, _ in groupby(rows)]
+
+
+def test_a_request_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """The engine is the one of the row, and says why; every step keeps the bound."""
+    del tmp_path
+    topics = [make_topic(dict.fromkeys(range(4), (1, 2, 3)), DURABLE) for _ in range(2)]
+    partitions = dict.fromkeys(topics, 4)
+    targets = {
+        (topic, n): [(3, 4, 5), (5, 1, 4), (2, 4, 3)][(n + shift) % 3]
+        for shift, topic in enumerate(topics)
+        for n in range(4)
+    }
+    daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with Traffic(cluster.bootstrap_servers, partitions) as traffic:
+        eventually(lambda: len(traffic.acknowledged) > 200, within_s=60)
+        name = request_moves(cluster, targets)
+        await_end(cluster, targets, within_s=120)
+        before = len(traffic.acknowledged)
+        eventually(lambda: len(traffic.acknowledged) > before + 200, within_s=60)
+        traffic.stop()
+    status = daemon.status()
+    assert status["engine"] == row.engine
+    assert status["engine_because"]
+    assert traffic.failed == {}
+    found = audit(traffic.acknowledged, read_everything(cluster.bootstrap_servers, partitions))
+    assert found.is_clean, found.missing[:3] + found.duplicates[:3]
+    assert ended(cluster, name)["done"] == len(targets)
+    for topic, number in targets:
+        rows = assignments(writes(cluster), topic, number)
+        assert max(len(a.replicas) for a in rows) <= 4 + (row.engine == "native"), rows
+
+
+def test_everything_in_flight_is_taken_back_by_a_cancellation(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """While the copies are held: the originals, in their order, are all that is left."""
+    topic = make_topic({0: (1, 2, 3), 1: (2, 3, 1)}, DURABLE)
+    targets = {(topic, 0): (4, 5, 1), (topic, 1): (4, 2, 5)}
+    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with copies_held(cluster, targets):
+        name = request_moves(cluster, targets)
+        await_begun(cluster, targets)
+        cluster.zk.create(CANCEL, b"")
+        originals: Targets = {(topic, 0): (1, 2, 3), (topic, 1): (2, 3, 1)}
+        await_end(cluster, originals, within_s=30)
+        eventually(lambda: cluster.zk.exists(CANCEL) is None, within_s=20)
+    assert ended(cluster, name)["fates"] == {"rolled_back": 2}
+
+
+def test_a_later_request_takes_over_a_step_in_flight(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """What was being added and is not wanted any more goes at once, though the rest is held."""
+    topic = make_topic({0: (1, 2)})
+    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with copies_held(cluster, [(topic, 0)]):
+        first = request_moves(cluster, {(topic, 0): (2, 3)})
+        await_begun(cluster, [(topic, 0)])
+        second = request_moves(cluster, {(topic, 0): (2, 4)})
+        eventually(lambda: holders(cluster, topic, 0) == {1, 2, 4}, within_s=20)
+    await_end(cluster, {(topic, 0): (2, 4)}, within_s=60)
+    assert ended(cluster, first)["fates"] == {"superseded": 1}
+    assert ended(cluster, second)["done"] == 1
+
+
+def test_a_queued_entry_goes_before_the_step_in_flight_of_its_partition(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """KIP-236: the step is undone as far as the new target does not want it; the queue goes."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with copies_held(cluster, [(topic, 0)]):
+        request_moves(cluster, {(topic, 0): (2, 3)})
+        await_begun(cluster, [(topic, 0)])
+        queued: Targets = {(topic, 0): (1, 4), (topic, 1): (2, 1)}
+        cluster.zk.create(QUEUE, json.dumps(plan_of(queued)).encode())
+        eventually(lambda: cluster.zk.exists(QUEUE) is None, within_s=20)
+        eventually(lambda: 3 not in holders(cluster, topic, 0), within_s=20)
+    await_end(cluster, queued, within_s=60)
+
+
+def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Slow, then turned up while it runs; at the end the settings are as they were."""
+    topic = make_topic({0: (1, 2)}, {"retention.ms": "86400000"})
+    fill(cluster, [(topic, 0)])
+    targets: Targets = {(topic, 0): (2, 3)}
+    before = configured(cluster, f"topics/{topic}")
+    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    name = request_moves(cluster, targets, throttle=1)
+    await_begun(cluster, targets)
+    rates = configured(cluster, "brokers/3")
+    assert rates["follower.replication.throttled.rate"] == "1", rates
+    listed = configured(cluster, f"topics/{topic}")["follower.replication.throttled.replicas"]
+    assert listed == "0:3"
+    cluster.zk.ensure_path("/reassigner/control")
+    limits = {"version": 1, "requests": {name: {"throttle": 500_000_000}}}
+    cluster.zk.create(LIMITS, json.dumps(limits).encode())
+    await_end(cluster, targets, within_s=60)
+    eventually(lambda: not configured(cluster, "brokers/3"), within_s=20)
+    assert configured(cluster, f"topics/{topic}") == before
+    cluster.zk.delete(LIMITS)
+
+
+def test_a_killed_daemon_is_followed_by_one_that_goes_on(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Kill -9 in the middle of a step, which ends while nobody is there; then the rest."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2, 3)), DURABLE)
+    targets = dict.fromkeys([(topic, n) for n in range(3)], (3, 4, 5))
+    daemon = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with Traffic(cluster.bootstrap_servers, {topic: 3}) as traffic:
+        with copies_held(cluster, targets):
+            name = request_moves(cluster, targets)
+            await_begun(cluster, targets)
+            daemon.kill()
+        await_broker_controller(cluster, within_s=30)
+        if row.release.writes_steps:
+            eventually(lambda: not is_reassigning(cluster, topic), within_s=60)
+        daemon.start()
+        await_end(cluster, targets, within_s=120)
+        traffic.stop()
+    assert traffic.failed == {}
+    readable = [r for r in read_everything(cluster.bootstrap_servers, {topic: 3}) if r.key >= 0]
+    assert audit(traffic.acknowledged, readable).is_clean
+    assert ended(cluster, name)["done"] == len(targets)
+
+
+def test_the_death_of_the_controller_and_of_the_leading_daemon_hold_nothing_up(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A standby takes over from the leader; under either engine some broker is controller later."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2, 3)))
+    targets = dict.fromkeys([(topic, n) for n in range(3)], (2, 4, 5))
+    leader = daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    daemons.start("--engine", row.wanted, "--tenure-linger", "1")
+    with copies_held(cluster, targets):
+        name = request_moves(cluster, targets)
+        await_begun(cluster, targets)
+        broker = cluster.controller_broker()
+        if broker is not None:
+            cluster.brokers[broker].kill()
+        leader.kill()
+        await_controller_other_than(cluster, broker)
+    cluster.heal()
+    await_end(cluster, targets, within_s=180, any_leader=True)
+    assert ended(cluster, name, within_s=60)["done"] == len(targets)

@@ -1,0 +1,248 @@
+"""Orders to the cluster's controller: found, told, told again, and every order answered."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+
+import pytest
+from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
+
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    NOT_CONTROLLER,
+    UNKNOWN_SERVER_ERROR,
+    VOUCHED_S,
+    ControllerOrders,
+)
+from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.reactor.ports import Order
+from tests.brokers.fakes import (
+    KAFKA_2_6,
+    Answer,
+    CollectingInbox,
+    Drop,
+    FakeBroker,
+    Reaction,
+    Received,
+)
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MOVE = Order(FIRST, (BrokerId(2), BrokerId(3)))
+CANCEL = Order(SECOND, (BrokerId(1), BrokerId(2)), cancels=True)
+UNDERSTOOD: Mapping[int, tuple[int, int]] = {
+    **KAFKA_2_6,
+    ELECT_LEADERS: (0, 2),
+    ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+}
+INVALID_REPLICA_ASSIGNMENT = 39
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+Errors = Mapping[int, tuple[int, str | None]]
+"""What is answered to a partition of the topic: a code and a message."""
+
+
+def answer(errors: Errors, whole: tuple[int, str | None] = (0, None)) -> Answer:
+    """Return the answer of a controller."""
+    rows = [(number, code, message) for number, (code, message) in errors.items()]
+    return Answer(
+        AlterPartitionReassignmentsResponse(
+            version=0,
+            throttle_time_ms=0,
+            error_code=whole[0],
+            error_message=whole[1],
+            responses=[("orders", rows)] if rows else [],
+        )
+    )
+
+
+@pytest.fixture
+def inbox() -> CollectingInbox:
+    """Return an empty inbox."""
+    return CollectingInbox()
+
+
+@pytest.fixture
+def orders(inbox: CollectingInbox) -> Iterator[ControllerOrders]:
+    """Return orders that know no controller yet; they are stopped when the test ends."""
+    made = ControllerOrders(inbox, Security(), ListenerChoice())
+    made.start()
+    yield made
+    made.stop()
+    assert not made.is_alive
+
+
+def registered(fake: FakeBroker, broker: int) -> LiveBroker:
+    """Return the fake's registration under this id."""
+    known = fake.registration()
+    return LiveBroker(BrokerId(broker), known.epoch, known.endpoints)
+
+
+def led_by(orders: ControllerOrders, *fakes: FakeBroker) -> None:
+    """Let these be the brokers, from id 1 on, and the first of them the controller."""
+    orders.update_brokers([registered(fake, n + 1) for n, fake in enumerate(fakes)])
+    orders.update_controller(BrokerId(1))
+
+
+def told(inbox: CollectingInbox) -> ReassignmentsAltered:
+    """Return the next answer."""
+    event = inbox.next()
+    assert isinstance(event, ReassignmentsAltered)
+    return event
+
+
+def test_orders_of_a_call_are_told_together_and_answered_one_by_one(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """A cancellation is told as Kafka's own: without replicas."""
+    refused = {0: (0, None), 1: (INVALID_REPLICA_ASSIGNMENT, "broker 9 is dead")}
+    with FakeBroker(script=lambda _: answer(refused), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.alter([MOVE, CANCEL])
+        event = told(inbox)
+        (topic,) = fake.received.get(timeout=10).message.topics
+        rows = [(p.partition_index, p.replicas) for p in topic.partitions]
+        assert rows == [(0, [2, 3]), (1, None)]
+    moved, cancelled = event.results
+    assert event.controller == 1
+    assert (moved.partition, moved.target, moved.error) == (FIRST, MOVE.target, 0)
+    assert cancelled.error == INVALID_REPLICA_ASSIGNMENT
+    assert "broker 9 is dead" in cancelled.why
+
+
+def test_an_error_of_the_whole_request_is_everybodys(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Without permission nothing is made."""
+    whole = (CLUSTER_AUTHORIZATION_FAILED, "Alter on Cluster is needed")
+    with FakeBroker(script=lambda _: answer({}, whole), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.alter([MOVE, CANCEL])
+        assert {r.error for r in told(inbox).results} == {CLUSTER_AUTHORIZATION_FAILED}
+
+
+def test_what_the_controller_says_nothing_of_is_an_error(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Every order is answered."""
+    with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.alter([MOVE, CANCEL])
+        assert [r.error for r in told(inbox).results] == [0, UNKNOWN_SERVER_ERROR]
+
+
+def test_whoever_is_the_controller_by_then_is_told(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """The role may change hands while a call is under way."""
+    with ExitStack() as stack:
+        done = FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD)
+
+        def moved(_: Received) -> Answer:
+            orders.update_controller(BrokerId(2))
+            return answer({}, (NOT_CONTROLLER, None))
+
+        former = stack.enter_context(FakeBroker(script=moved, understood=UNDERSTOOD))
+        led_by(orders, former, stack.enter_context(done))
+        orders.alter([MOVE])
+        event = told(inbox)
+    assert (event.controller, event.results[0].error) == (2, 0)
+
+
+def test_a_call_without_an_answer_is_told_again(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """An order may be told twice: the second time it says what is the case."""
+    reactions: Iterator[Reaction] = iter([Drop(), answer({0: (0, None)})])
+    with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.alter([MOVE])
+        assert [r.error for r in told(inbox).results] == [0]
+        assert fake.received.qsize() == 2
+
+
+def test_nothing_is_told_once_it_is_forgotten(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """What is asked for afterwards is."""
+    script = {0: (0, None)}
+    with FakeBroker(script=lambda _: answer(script), understood=UNDERSTOOD) as fake:
+        orders.alter([MOVE])
+        orders.forget()
+        orders.alter([MOVE._replace(target=(BrokerId(4),))])
+        led_by(orders, fake)
+        assert told(inbox).results[0].target == (4,)
+        assert fake.received.qsize() == 1
+
+
+def test_a_loop_that_stands_still_tells_nothing_more(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Its call goes on when it says that it still leads."""
+    with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
+        orders.alter([MOVE])
+        time.sleep(VOUCHED_S + 0.2)
+        led_by(orders, fake)
+        with pytest.raises(queue.Empty):
+            fake.received.get(timeout=0.6)
+        orders.vouch()
+        assert told(inbox).results[0].error == 0
+
+
+@pytest.mark.parametrize(
+    ("understood", "problem"), [(UNDERSTOOD, None), (KAFKA_2_6, "older than Kafka 2.4")]
+)
+def test_the_controller_says_whether_it_understands_orders(
+    orders: ControllerOrders,
+    inbox: CollectingInbox,
+    understood: Mapping[int, tuple[int, int]],
+    problem: str | None,
+) -> None:
+    """By its list of requests; what it will never know is said to be final."""
+    with FakeBroker(understood=understood) as fake:
+        led_by(orders, fake)
+        orders.probe()
+        event = inbox.next()
+    assert isinstance(event, ReassignmentsProbed)
+    assert event.is_final == (problem is not None)
+    assert (problem or "") in (event.problem or "")
+
+
+def test_without_a_controller_there_is_a_problem_of_the_moment(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """It is asked again later."""
+    orders.probe()
+    event = inbox.next()
+    assert isinstance(event, ReassignmentsProbed)
+    assert event.problem is not None
+    assert not event.is_final
+
+
+def test_preferred_leaders_are_elected_by_the_controller(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Nothing follows; the next call is another matter."""
+
+    def script(received: Received) -> Answer:
+        if received.api_key == ELECT_LEADERS:
+            elected = ElectLeadersResponse(
+                version=received.version, throttle_time_ms=0, error_code=0
+            )
+            return Answer(elected)
+        return answer({0: (0, None)})
+
+    with FakeBroker(script=script, understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.elect([FIRST, SECOND])
+        orders.alter([MOVE])
+        assert [r.error for r in told(inbox).results] == [0]
+        received = fake.received.get(timeout=10)
+    assert received.api_key == ELECT_LEADERS
+    (topic,) = received.message.topic_partitions
+    assert (topic.topic, list(topic.partitions)) == ("orders", [0, 1])

@@ -1,0 +1,413 @@
+"""The delegated engine: what the cluster's controller is told, when, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.effects import (
+    BeginTenure,
+    ClaimController,
+    ElectPreferred,
+    ProbeReassignments,
+    SendLeaderAndIsr,
+    SendStopReplica,
+)
+from controller.core.events import (
+    BrokersRead,
+    Deposed,
+    GuardsRead,
+    LegacyPlanRead,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+)
+from controller.core.model import (
+    BlockedBy,
+    BrokerId,
+    Fate,
+    Goal,
+    Replicas,
+    RequestId,
+    Route,
+    ZkVersion,
+)
+from controller.core.options import EngineName, Options
+from controller.core.phases import Ordered, Pending, Syncing
+from controller.core.records import OrphanRecord
+from tests.core.builders import broker, plan, replicas, tp
+from tests.core.delegated_rigs import DelegatedDriver, delegated
+from tests.core.test_cancelling import CANCEL, cancel, has_ended
+from tests.core.test_requests import outcomes, submission, submit
+
+FIRST = RequestId("request_0000000000")
+
+
+def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
+    """Submit a request for the one partition of most tests."""
+    submit(driver, submission(name, {tp(): ids}))
+
+
+def at(driver: DelegatedDriver) -> Replicas:
+    """Return the replicas of the one partition of most tests."""
+    return driver.assignment(tp()).replicas
+
+
+def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
+    """Return what the one partition of most tests waits for."""
+    blocked = driver.view.reassignments[tp()].blocked
+    return None if blocked is None else blocked.by
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
+    """KAFKA-6794: never more than one replica above the larger set, nobody waits to be dropped."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.run(tp())
+    assert driver.orders == [
+        (replicas(0, 1, 2, 3), False),
+        (replicas(0, 2, 3), False),
+        (replicas(0, 2, 3, 4), False),
+        (replicas(0, 3, 4), False),
+        (replicas(0, 3, 4, 5), False),
+        (replicas(3, 4, 5), False),
+    ]
+    assert max(len(a.replicas) for a in driver.history[tp()]) == 4
+    assert at(driver) == (3, 4, 5)
+    assert outcomes(driver)[FIRST].done == 1
+
+
+def test_the_single_jump_is_one_order() -> None:
+    """With ``step_size = all`` the controller adds all and drops all."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)}, options=delegated(step_size=None))
+    ask(driver, 3, 4, 5)
+    driver.run(tp())
+    assert driver.orders == [(replicas(3, 4, 5), False)]
+
+
+def test_where_the_drop_has_to_wait_one_order_does_both() -> None:
+    """Two of two in sync are wanted: the controller drops when the new one is in sync."""
+    driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2, options=delegated())
+    ask(driver, 2, 3)
+    driver.run(tp())
+    assert driver.orders[0] == (replicas(0, 1, 2), False)
+    assert at(driver) == (2, 3)
+    assert min(len(s.isr) for s in driver.states[tp()]) >= 2
+
+
+def test_a_dead_replica_is_replaced_without_being_waited_for() -> None:
+    """The order leaves it out: the controller would wait for it to be in sync."""
+    driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2)
+    driver.change_isr(tp(), replicas(0))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3)}))
+    ask(driver, 0, 2)
+    driver.run(tp())
+    assert driver.orders[0] == (replicas(0, 2), False)
+    assert at(driver) == (0, 2)
+    (orphan,) = (r.orphan for c in driver.changes for r in c.records if isinstance(r, OrphanRecord))
+    assert orphan.broker == 1
+
+
+def test_only_another_order_is_an_order() -> None:
+    """Nothing is copied and nothing dropped, but the preferred leader is another."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 2, 1, 0)
+    assert driver.orders == [(replicas(2, 1, 0), False)]
+    assert at(driver) == (2, 1, 0)
+    assert any(isinstance(e, ElectPreferred) for e in driver.sent)
+
+
+def test_nothing_is_written_or_sent_that_is_the_controllers() -> None:
+    """Neither topic znodes nor states, no request of a controller."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.run(tp())
+    assert driver.wrote_for_kafka() == []
+    assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr | SendStopReplica)]
+
+
+@given(
+    st.permutations(range(6)),
+    st.permutations(range(6)),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([1, 2, None]),
+    st.integers(1, 2),
+)
+def test_every_plan_ends_at_its_target_within_the_bound(  # noqa: PLR0917 - drawn
+    here: list[int], there: list[int], size: int, wanted: int, step: int | None, floor: int
+) -> None:
+    """Whatever the replicas are; the ISR never falls below what the topic wants."""
+    source, target = tuple(here[:size]), tuple(there[:wanted])
+    driver = DelegatedDriver({tp(): source}, min_isr=floor, options=delegated(step_size=step))
+    ask(driver, *target)
+    if wanted < min(floor, size):
+        return
+    driver.run(tp())
+    assert at(driver) == target
+    bound = max(size, wanted) + (step or wanted)
+    assert all(len(a.replicas) <= bound for a in driver.history[tp()])
+    lowest = min([len(s.isr) for s in driver.states[tp()]], default=floor)
+    assert lowest >= min(floor, size, wanted)
+
+
+# --- cancel and retarget -----------------------------------------------------------------------
+
+
+def test_a_cancellation_takes_the_step_in_flight_back() -> None:
+    """The API's own cancel: what was being added goes at once."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    cancel(driver)
+    assert driver.orders == [(replicas(0, 1, 2, 3), False), (replicas(0, 1, 2), True)]
+    assert at(driver) == (0, 1, 2)
+    assert has_ended(driver)
+    assert outcomes(driver)[FIRST].fates == {Fate.ROLLED_BACK: 1}
+
+
+@pytest.mark.parametrize("caught_up", range(6))
+def test_the_original_order_is_restored_from_every_step(caught_up: int) -> None:
+    """Ordinary steps lead back; the bound holds there too."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)}, min_isr=2)
+    ask(driver, 3, 4, 5)
+    for _ in range(caught_up):
+        if tp() in driver.view.reassignments:
+            driver.change_isr(tp(), at(driver))
+    moved = tp() not in driver.view.reassignments
+    cancel(driver)
+    if not moved:
+        driver.run(tp())
+        assert at(driver) == (0, 1, 2)
+    assert max(len(a.replicas) for a in driver.history[tp()]) <= 4
+
+
+def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
+    """The controller would take it, and delete the only copy that is in sync."""
+    driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
+    ask(driver, 2, 3)
+    driver.change_isr(tp(), replicas(0, 2))
+    state = driver.view.states[tp()]
+    driver.view.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (2, 3)}))
+    cancel(driver)
+    assert len(driver.orders) == 1
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+
+
+def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
+    """One order overrides the other; what neither wants goes at once."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    ask(driver, 1, 3, name="request_0000000001")
+    assert driver.orders[:2] == [(replicas(0, 1, 2), False), (replicas(0, 1), True)]
+    driver.run(tp())
+    assert at(driver) == (1, 3)
+    assert outcomes(driver)[FIRST].fates == {Fate.SUPERSEDED: 1}
+
+
+def test_what_still_is_wanted_goes_on_copying() -> None:
+    """A single jump to three, of which a later request wants two: the third is dropped."""
+    driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
+    ask(driver, 2, 3)
+    ask(driver, 2, 4, name="request_0000000001")
+    assert driver.orders[1] == (replicas(0, 1, 2), False)
+    driver.run(tp())
+    assert at(driver) == (2, 4)
+
+
+def test_a_replica_that_dies_though_nobody_wants_it_does_not_keep_a_step_from_ending() -> None:
+    """The controller waits for every replica of a step's target, the order is changed for it."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.change_isr(tp(), replicas(0, 2))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
+    assert driver.orders[-1] == (replicas(0, 2, 3), False)
+    driver.run(tp())
+    assert at(driver) == (3, 4, 5)
+
+
+# --- answers -----------------------------------------------------------------------------------
+
+
+def test_a_refused_order_is_told_and_tried_again_after_a_rest() -> None:
+    """In the controller's words; until then the partition holds no slot."""
+    driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it: dead broker"))
+    ask(driver, 1, 2)
+    assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
+    assert driver.view.in_flight == 0
+    assert len(driver.orders) == 1
+    driver.pass_time(1)
+    assert len(driver.orders) == 1
+    driver.refuses = None
+    driver.pass_time(5)
+    driver.run(tp())
+    assert at(driver) == (1, 2)
+
+
+def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
+    """The topic znode says so, whoever answers what."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    ask(driver, 1, 2)
+    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    driver.answers = True
+    driver.order(tp(), replicas(0, 1, 2))
+    driver.settle()
+    assert isinstance(driver.view.reassignments[tp()].phase, Syncing)
+    driver.run(tp())
+    assert at(driver) == (1, 2)
+
+
+def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
+    """A controller may die between its answer and its write."""
+    driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
+    ask(driver, 1, 2)
+    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    driver.pass_time(11)
+    assert isinstance(driver.view.reassignments[tp()].phase, Pending)
+    driver.refuses = None
+    driver.pass_time(6)
+    driver.run(tp())
+    assert at(driver) == (1, 2)
+
+
+def test_an_answer_to_an_older_order_means_nothing() -> None:
+    """Only the order that stands is answered."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    ask(driver, 1, 2)
+    order = driver.view.reassignments[tp()].phase
+    driver.observe(ReassignmentsAltered((), BrokerId(1)))
+    assert driver.view.reassignments[tp()].phase == order
+
+
+def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
+    """Whoever does that does it again: the partition rests, and says why."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    driver.order(tp(), None)
+    driver.settle()
+    assert len(driver.orders) == 1
+    assert "others took" in driver.view.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
+    driver.pass_time(61)
+    driver.run(tp())
+    assert at(driver) == (1, 2)
+
+
+def test_states_are_read_anew_before_an_order_depends_on_them() -> None:
+    """No compare-and-set notices that others changed them."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 1, 2)
+    assert driver.view.watched[tp()] is True
+
+
+# --- recovery ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends_step", [False, True])
+@pytest.mark.parametrize("caught_up", range(6))
+def test_another_daemon_goes_on_wherever_the_last_one_stopped(
+    caught_up: int, *, ends_step: bool
+) -> None:
+    """From the goals and the topic znodes alone; a step may have ended meanwhile."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    for _ in range(caught_up):
+        if tp() in driver.view.reassignments:
+            driver.change_isr(tp(), at(driver))
+    if tp() in driver.view.reassignments:
+        driver.replace_daemon(ends_step=ends_step)
+    if tp() in driver.view.reassignments:
+        driver.run(tp())
+    assert at(driver) == (3, 4, 5)
+
+
+def test_a_rollback_is_followed_to_its_end_by_another_daemon() -> None:
+    """The goal says where it came from and what it was to have."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.answers = False
+    goal = Goal(
+        replicas(0, 1, 2),
+        replicas(0, 1, 2),
+        FIRST,
+        Route.REQUEST,
+        ZkVersion(1),
+        cancelled_by=CANCEL,
+        abandoned=frozenset(replicas(3, 4, 5)),
+    )
+    driver.answers = True
+    driver.adopt({tp(): goal})
+    driver.run(tp())
+    assert at(driver) == (0, 1, 2)
+    assert (replicas(0, 1, 2), True) in driver.orders
+
+
+# --- which engine ------------------------------------------------------------------------------
+
+
+def auto(*, features: bool) -> DelegatedDriver:
+    """Return a daemon that chooses, on a cluster with or without signs of protocol 2.7."""
+    driver = DelegatedDriver({tp(): (0, 1)}, options=Options(engine=EngineName.AUTO))
+    driver.observe(Deposed("another daemon"))
+    if features:
+        brokers = {b: replace(r, has_features=True) for b, r in driver.view.brokers.items()}
+        driver.observe(BrokersRead(brokers))
+    driver.observe(*driver.own_records())
+    driver.pass_time(driver.options.claim_retry_s)
+    return driver
+
+
+def test_auto_is_native_where_leaders_write_their_isr() -> None:
+    """Nothing shows a protocol of 2.7 or later."""
+    driver = auto(features=False)
+    assert driver.view.engine is EngineName.NATIVE
+
+
+def test_auto_is_delegated_as_soon_as_one_broker_is_at_protocol_2_7() -> None:
+    """In a rolling upgrade too; the controller is asked before anything is told."""
+    driver = auto(features=True)
+    assert driver.view.engine is EngineName.DELEGATED
+    assert any(isinstance(e, ProbeReassignments) for e in driver.sent)
+    assert not any(isinstance(e, BeginTenure) for e in driver.sent)
+    driver.observe(ReassignmentsProbed(None))
+    assert any(isinstance(e, BeginTenure) for e in driver.sent)
+
+
+def test_a_controller_that_cannot_be_told_is_a_refusal() -> None:
+    """It is older than 2.4."""
+    driver = auto(features=True)
+    driver.observe(ReassignmentsProbed("broker 1 is older than Kafka 2.4", is_final=True))
+    assert not any(isinstance(e, BeginTenure | ClaimController) for e in driver.sent)
+
+
+def test_no_engine_works_during_a_migration_to_kraft() -> None:
+    """Neither being the controller nor telling it what to do would be safe."""
+    driver = auto(features=True)
+    driver.observe(ReassignmentsProbed(None))
+    driver.observe(GuardsRead(BrokerId(3000), False, 5, True, "a KRaft controller leads"))  # noqa: FBT003
+    driver.observe(Deposed("resigned"), *driver.own_records())
+    sent = len(driver.sent)
+    driver.pass_time(60)
+    assert not any(isinstance(e, BeginTenure | ClaimController) for e in driver.sent[sent:])
+
+
+def test_the_legacy_znode_is_left_to_the_controller() -> None:
+    """It starts every entry at once: nothing of it is accepted, refused or tidied by us."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2)})))
+    assert driver.view.legacy is None
+    assert driver.orders == []
+    assert not driver.view.reassignments
+
+
+def test_goals_of_either_engine_are_the_same() -> None:
+    """A daemon of one engine goes on with what one of the other began."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    goal = Goal(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
+    driver.adopt({tp(): goal})
+    driver.run(tp())
+    assert at(driver) == (1, 2)

@@ -1,0 +1,346 @@
+"""
+Seeded histories of the delegated engine: the real loop and core beside Kafka's own controllers.
+
+``python -m tests.sim.delegated_histories [--seed N] [--count N]`` plays many. Operators submit
+requests for everything, change their mind and cancel; others move partitions by the API; brokers,
+controllers, daemons and connections fail. In the end all is healed, and everything asked for last
+is so, or was refused aloud.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, cast
+
+from controller.core.acceptance import entry_text
+from controller.core.model import (
+    PartitionAssignment,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import EngineName, ForeignMoves, Options
+from controller.core.phases import Ended
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
+from controller.reactor.loop import Reactor
+from controller.znodes import paths
+from controller.znodes.topics import decode_topic
+from tests.sim.controller_orders import SimControllerOrders
+from tests.sim.daemons import Build, Ports
+from tests.sim.faults import Faults, Weights
+from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
+from tests.sim.plots import FORTUNES
+from tests.sim.store import SimStore
+from tests.sim.world import World
+from tests.sim.zookeeper import Transaction
+
+ROUND_S: Final = 15.0
+SILENT_S: Final = 35.0
+"""How long a reassignment may stand still without a reason."""
+BROKERS: Final = 5
+PATIENCE_S: Final = 4 * GOOD_END_S
+"""A partition whose step others took back rests a minute, each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelegatedPlot:
+    """What a history is made of."""
+
+    name: str
+    options: Options
+    daemons: int
+    weights: Weights
+    fault_every_s: float
+    rounds: int
+    loss: float
+    cancels: bool
+    rivals: bool
+    """Whether others move partitions by the API."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether nobody but one author asks for anything: then every last word is kept."""
+        return not (self.cancels or self.rivals)
+
+
+def plot_of(seed: int) -> DelegatedPlot:
+    """Return the plot of a seed."""
+    chance = Random(f"delegated {seed}")
+    options = Options(
+        engine=EngineName.DELEGATED,
+        step_size=chance.choice((1, 1, 2, None)),
+        max_partitions_in_flight=chance.choice((100, 100, 2)),
+        foreign_moves=chance.choice(list(ForeignMoves)),
+    )
+    fortune = chance.choice(("nothing", "anything", "anything", *list(FORTUNES)[2:]))
+    # Who claims no role is not disturbed in a claim.
+    weights = replace(FORTUNES[fortune], role_taken_in_commit=0, directory_failed=0)
+    cancels, rivals = chance.random() < 0.5, chance.random() < 0.3
+    plot = DelegatedPlot(
+        "",
+        options,
+        chance.choice((1, 2, 2)),
+        weights,
+        chance.choice((0.7, 1.5, 4.0)),
+        chance.choice((2, 4)),
+        chance.choice((0.0, 0.1, 0.4)),
+        cancels,
+        rivals,
+    )
+    words = [
+        f"{plot.daemons} daemon(s)",
+        f"step {options.step_size or 'all'}",
+        f"{options.max_partitions_in_flight} in flight",
+        f"foreign moves: {options.foreign_moves}",
+        f"{fortune} every {plot.fault_every_s} s",
+        f"{plot.loss:.0%} of calls lost",
+        "cancellations" if cancels else "no cancellations",
+        "rivals" if rivals else "no rivals",
+    ]
+    return replace(plot, name=", ".join(words))
+
+
+class Wishes:
+    """The last target that somebody asked for, by partition."""
+
+    def __init__(self) -> None:
+        """Owe nothing."""
+        self._targets: dict[TopicPartition, Replicas] = {}
+
+    def ask(self, entries: Mapping[TopicPartition, Replicas]) -> None:
+        """Owe these targets."""
+        self._targets.update(entries)
+
+    def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
+        """Return what was asked for and is not so."""
+        refused = set(_refused(world))
+        return {
+            p: target
+            for p, target in self._targets.items()
+            if world.assignment(p).replicas != target and entry_text(p, target) not in refused
+        }
+
+
+def _refused(world: World) -> Iterator[str]:
+    """Yield every entry that a summary says was refused: whoever said so may be dead."""
+    for request in world.zookeeper.children(paths.OUTCOMES) or ():
+        znode = world.zookeeper.get(paths.outcome_path(RequestId(request)))
+        if znode is not None:
+            yield from (row["entry"] for row in json.loads(znode.data)["refused"])
+
+
+class Observer(SilentObserver):
+    """Judges that whatever stands still says why."""
+
+    def __init__(self, world: World) -> None:
+        """Observe every daemon of a history."""
+        self._world = world
+
+    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
+        """Judge what stands still."""
+        if view.tenure is None:
+            return
+        for partition, reassignment in view.reassignments.items():
+            begin = max(view.tenure.since, reassignment.since, reassignment.phase_since)
+            self._world.invariants.judge.ensure(
+                reassignment.blocked is not None
+                or isinstance(reassignment.phase, Ended)
+                or self._world.now - begin < SILENT_S,
+                f"{partition}: stands still in {reassignment.phase} and does not say why",
+            )
+
+
+def daemons_of(world: World, plot: DelegatedPlot) -> Build:
+    """Return what builds a daemon of the delegated engine."""
+    observer = Observer(world)
+
+    def build(ports: Ports) -> Reactor:
+        inbox = cast("SimStore", ports.store).inbox
+        return Reactor(
+            view=ClusterView(options=plot.options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            clock=ports.clock,
+            observer=observer,
+            reassignments=SimControllerOrders(world, inbox, loss=plot.loss),
+            boundaries=Boundaries(ports.reached),
+            lease_s=ports.lease_s,
+        )
+
+    return build
+
+
+class Bound:
+    """Judges that steps of ours keep a partition below max(|ORS|, |FTR|) + step_size replicas."""
+
+    def __init__(self, world: World, step_size: int | None) -> None:
+        """Watch every topic znode."""
+        self._world = world
+        self._step_size = step_size
+        self._before: dict[TopicPartition, PartitionAssignment] = {}
+        world.zookeeper.listeners.append(self._transacted)
+
+    def _transacted(self, transaction: Transaction) -> None:
+        for written in transaction.written:
+            parent, _, topic = written.path.rpartition("/")
+            if parent != paths.TOPICS or written.after is None:
+                continue
+            read = decode_topic(written.after.data, ZkVersion(0), Zxid(0))
+            if not isinstance(read, str):
+                for number, assignment in read.partitions.items():
+                    self._judge(TopicPartition(topic, number), assignment)
+
+    def _judge(self, partition: TopicPartition, now: PartitionAssignment) -> None:
+        before = self._before.get(partition)
+        self._before[partition] = now
+        records = self._world.invariants.records
+        goal = records.goal_of(partition)
+        if before is None or before == now or goal is None or self._step_size is None:
+            return
+        limit = max(len(goal.original or goal.target), len(goal.target)) + self._step_size
+        if len(before.replicas) <= limit:
+            self._world.invariants.judge.ensure(
+                len(now.replicas) <= limit, f"{partition}: {now} exceeds {limit} replicas"
+            )
+
+
+class Operators:
+    """Ask for new replicas of everything in rounds, and change their mind in between."""
+
+    def __init__(self, world: World, plot: DelegatedPlot) -> None:
+        """Prepare."""
+        self._world = world
+        self._plot = plot
+        self._chance = Random(f"operators {world.seed}")
+        self.wishes = Wishes()
+
+    def _replicas(self, size: int) -> Replicas:
+        return tuple(self._chance.sample(sorted(self._world.brokers), size))
+
+    def ask(self) -> None:
+        """Submit a request for most partitions."""
+        world = self._world
+        entries = {
+            p: self._replicas(self._chance.choice((2, 3, len(world.assignment(p).replicas))))
+            for p in world.partitions()
+            if self._chance.random() < 0.8
+        }
+        self.wishes.ask(entries)
+        world.fabric.tell(f"request {world.submit_request(entries)}: {entries}")
+
+    def change(self) -> None:
+        """Cancel something, ask for something else, or let others move something."""
+        world = self._world
+        partition = self._chance.choice(world.partitions())
+        if self._plot.cancels and self._chance.random() < 0.5:
+            chosen = [partition] if self._chance.random() < 0.5 else []
+            world.fabric.tell(f"cancel {chosen or 'everything'}")
+            world.cancel(partitions=chosen)
+        elif self._plot.rivals:
+            active = world.active_kafka_controller()
+            if active is not None and active.duties is not None:
+                target = self._replicas(len(world.assignment(partition).target_replicas))
+                world.fabric.tell(f"others move {partition} to {target}")
+                active.duties.alter(partition, self._chance.choice((target, target, None)))
+        else:
+            entries = {partition: self._replicas(3)}
+            self.wishes.ask(entries)
+            world.fabric.tell(f"request {world.submit_request(entries)}: {entries}")
+
+
+def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = None) -> World:
+    """
+    Run one history to its good end.
+
+    Raises:
+        InvariantViolationError: A rule was broken on the way.
+        NotReachedError: The healed cluster did not finish what was asked for.
+
+    """
+    plot = plot or plot_of(seed)
+    world = world or World(seed)
+    world.invariants.records.fence = paths.EPOCH
+    world.invariants.records.owes_logs = False
+    world.create_topic(
+        "three",
+        {n: [1 + (n + k) % BROKERS for k in range(3)] for n in range(4)},
+        min_insync_replicas=2,
+    )
+    world.create_topic("two", {n: [1 + (n + k) % BROKERS for k in range(2)] for n in range(3)})
+    world.producer.start()
+    operators = Operators(world, plot)
+    if plot.is_strict:
+        Bound(world, plot.options.step_size)
+    build = daemons_of(world, plot)
+    faults = Faults(
+        world,
+        every_s=plot.fault_every_s,
+        weights=plot.weights,
+        daemon=build,
+        daemons=plot.daemons,
+    )
+    world.settle()
+    for _ in range(plot.daemons):
+        world.add_daemon(build)
+    world.run_for(3.0)
+    faults.start()
+    for _ in range(plot.rounds):
+        operators.ask()
+        for _ in range(3):
+            world.run_for(ROUND_S / 3)
+            operators.change()
+    faults.heal()
+
+    def is_over() -> bool:
+        left = world.zookeeper.children(paths.REQUESTS) or world.zookeeper.get(paths.CANCEL)
+        return not left and is_finished(world)
+
+    world.run_until(is_over, within_s=PATIENCE_S, look_every_s=LOOK_EVERY_S)
+    world.producer.stop()
+    world.run_for(5.0)
+    unmet = operators.wishes.unmet(world) if plot.is_strict else {}
+    world.invariants.judge_end(unmet)
+    return world
+
+
+def main(arguments: list[str]) -> int:
+    """Play histories, tell of the failed ones, return how many failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.delegated_histories")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds")
+    chosen = parser.parse_args(arguments)
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        parser.error("PYTHONHASHSEED=0 is needed: a seed would not be the same history again")
+    began, failed = time.monotonic(), 0
+    for seed in range(chosen.seed, chosen.seed + chosen.count):
+        world = World(seed)
+        try:
+            play(seed, world=world)
+        except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
+            failed += 1
+            done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
+            sys.stdout.write(
+                f"seed {seed}: {plot_of(seed).name}\n{type(error).__name__}: {error}\n"
+                f"what was done:\n{done}\n\n"
+            )
+            sys.stdout.flush()
+    sys.stdout.write(
+        f"{chosen.count} histories, {failed} failed, {time.monotonic() - began:.0f} s\n"
+    )
+    return min(failed, 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
