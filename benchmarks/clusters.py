@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-
-from controller.pipeline.tables import BROKERS, Manifest, Tables, write_tables
 
 GIB: Final = 1 << 30
 LARGEST_TOPIC: Final = 8.0
@@ -124,46 +121,3 @@ def _placed(rng: np.random.Generator, shape: Shape, keys: Any, topic: Any, racks
             taken = same & ~broken[rows][:, None] if spread else same & False
             score[taken] = -np.inf
     return placed
-
-
-def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:  # noqa: ANN401 - see pipeline.sessions
-    """Write a made-up cluster as a snapshot."""
-    rows = zip(
-        made.topic.tolist(),
-        made.partition.tolist(),
-        made.size.tolist(),
-        made.replicas.tolist(),
-        strict=True,
-    )
-    packed = spark.createDataFrame(
-        list(rows), "t INT, partition INT, size_bytes BIGINT, replicas ARRAY<INT>"
-    )
-    names = spark.createDataFrame(list(enumerate(made.topics)), "t INT, topic STRING")
-    replicas = (
-        packed.select("t", "partition", "size_bytes", F.posexplode("replicas"))
-        .join(F.broadcast(names), "t")
-        .select(
-            "topic",
-            "partition",
-            F.col("col").alias("broker"),
-            F.col("pos").alias("position"),
-            "size_bytes",
-            F.lit("/data").alias("log_dir"),
-            (F.col("pos") == 0).alias("is_leader"),
-            F.expr("true").alias("in_isr"),
-        )
-    )
-    topics = (
-        packed.join(names, "t")
-        .groupBy("topic")
-        .agg(F.max(F.size("replicas")).alias("replication_factor"))
-        .select(
-            "topic", "replication_factor", F.lit(2).alias("min_insync_replicas"),
-            F.create_map().cast("map<string,string>").alias("configs"),
-        )
-    )
-    brokers = [(n, rack, f"host-{n}", None, True) for n, rack in enumerate(made.racks, start=1)]
-    manifest = Manifest(f"made-{len(made.racks)}", "2026-01-01T00:00:00Z", "generator")
-    write_tables(
-        Tables(spark.createDataFrame(brokers, BROKERS), replicas, topics, manifest), directory
-    )

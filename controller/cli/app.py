@@ -22,6 +22,7 @@ from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
 from controller.cli.facts import named_partition
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
+from controller.cli.pipeline_verbs import pipeline_app
 from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
@@ -99,6 +100,7 @@ def build_app(around: Surroundings) -> typer.Typer:
     command("disable", short_help="Refuse new reassignments.")(controls.disable)
     command("enable", short_help="Take new reassignments again.")(controls.enable)
     app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
+    app.add_typer(pipeline_app(around), name="pipeline", short_help="Plan whole clusters on Spark.")
     return app
 
 

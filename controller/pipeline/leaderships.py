@@ -1,13 +1,14 @@
 """
 Who leads what: how many partitions have to swap their leader with which follower.
 
-Flows of whole numbers between brokers, found by augmenting paths; which partitions follow is decided
-where the rows are. Costs no bytes: only the order of replicas changes.
+Flows of whole numbers between brokers, found by augmenting paths; which partitions follow is
+decided where the rows are. Costs no bytes: only the order of replicas changes.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from controller.planning.shares import Band, flows
 
 
-def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> Any:  # noqa: ANN401 - arrays
+def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> Any:
     """
     Return how many partitions each broker hands over to each other one.
 
@@ -46,13 +47,13 @@ def leader_flows(leaders: Any, offered: Any, within: Band, group: list[int]) -> 
     return flow - np.minimum(flow, flow.T)
 
 
-def _augment(flow: Any, room: Any, gives: Any, takes: Any) -> None:  # noqa: ANN401 - arrays
+def _augment(flow: Any, room: Any, gives: Any, takes: Any) -> None:
     """Add flow from givers to takers along shortest paths, until there is none."""
     while True:
         path = _path(room, gives, takes)
         if path is None:
             return
-        steps = list(zip(path, path[1:], strict=False))
+        steps = list(pairwise(path))
         amount = min(gives[path[0]], takes[path[-1]], *(room[step] for step in steps))
         for giver, taker in steps:
             flow[giver, taker] += amount
@@ -62,7 +63,7 @@ def _augment(flow: Any, room: Any, gives: Any, takes: Any) -> None:  # noqa: ANN
         takes[path[-1]] -= amount
 
 
-def _path(room: Any, gives: Any, takes: Any) -> list[int] | None:  # noqa: ANN401 - arrays
+def _path(room: Any, gives: Any, takes: Any) -> list[int] | None:
     came_from = np.full(len(gives), -1, dtype=np.int64)
     starts = np.flatnonzero(gives > 0)
     came_from[starts] = starts

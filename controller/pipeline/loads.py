@@ -2,7 +2,7 @@
 A snapshot as the planner works on it: one row per partition, and what brokers and topics hold.
 
 Brokers and topics become indices in the order of ids and names, so that nothing depends on the
-order in which rows were read. A partition's size is its leader's: that is what a new replica copies.
+order in which rows were read. A partition's size is its leader's: a new replica copies that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Cluster:
 
 
 def load(
-    spark: Any,  # noqa: ANN401 - see sessions
+    spark: Any,
     tables: Tables,
     *,
     drained: Collection[int] = (),
@@ -90,12 +90,16 @@ def load(
     return Cluster(parts, names, topics, brokers, racks, min_insync)
 
 
-def _brokers(tables: Tables, drained: Collection[int], fill: float) -> tuple[Brokers, tuple[str, ...]]:
+def _brokers(
+    tables: Tables, drained: Collection[int], fill: float
+) -> tuple[Brokers, tuple[str, ...]]:
     rows = tables.brokers.orderBy("broker").collect()
     ids = tuple(int(row.broker) for row in rows)
     strangers = sorted(set(drained) - set(ids))
     if strangers:
-        raise PlanInvalidError(f"broker {strangers[0]} is to be drained, but is not in the snapshot")
+        raise PlanInvalidError(
+            f"broker {strangers[0]} is to be drained, but is not in the snapshot"
+        )
     dead = [row.broker for row in rows if row.is_alive is False and row.broker not in drained]
     if dead:
         raise PlanInvalidError(
@@ -114,7 +118,7 @@ def _brokers(tables: Tables, drained: Collection[int], fill: float) -> tuple[Bro
     return Brokers(ids, rack, keeps, np.array(room)), texts
 
 
-def _check_parts(parts: Any) -> None:  # noqa: ANN401 - see sessions
+def _check_parts(parts: Any) -> None:
     twice = F.size("replicas") != F.size(F.array_distinct("replicas"))
     found = parts.where(twice).orderBy("name", "partition").limit(5).collect()
     if found:
@@ -124,7 +128,7 @@ def _check_parts(parts: Any) -> None:  # noqa: ANN401 - see sessions
         )
 
 
-def ledger_of(cluster: Cluster, parts: Any) -> Ledger:  # noqa: ANN401 - see sessions
+def ledger_of(cluster: Cluster, parts: Any) -> Ledger:
     """Sum up what brokers hold, by topic."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
     single = parts.select("topic", "size", F.explode("replicas").alias("b"))
@@ -140,7 +144,7 @@ def ledger_of(cluster: Cluster, parts: Any) -> Ledger:  # noqa: ANN401 - see ses
     return Ledger(cluster.brokers, held, bytes_by_broker(cluster, parts), _factors(parts))
 
 
-def bytes_by_broker(cluster: Cluster, parts: Any) -> Any:  # noqa: ANN401 - see sessions
+def bytes_by_broker(cluster: Cluster, parts: Any) -> Any:
     """Return the bytes that each broker holds."""
     size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
     single = parts.select("size", F.explode("replicas").alias("b"))
@@ -149,14 +153,14 @@ def bytes_by_broker(cluster: Cluster, parts: Any) -> Any:  # noqa: ANN401 - see 
     return size
 
 
-def _factors(parts: Any) -> Sequence[Factors]:  # noqa: ANN401 - see sessions
+def _factors(parts: Any) -> Sequence[Factors]:
     found = parts.groupBy(F.size("replicas").alias("factor")).agg(
         F.count("*").alias("n"), F.sum("size").alias("held")
     )
     return [Factors(row.factor, row.n, row.held) for row in found.orderBy("factor").collect()]
 
 
-def dice(seed: int, *columns: Any) -> Any:  # noqa: ANN401 - columns
+def dice(seed: int, *columns: Any) -> Any:
     """Return a number from 0 to 1 that depends on nothing but the seed and these columns."""
     bits = F.xxhash64(F.lit(seed), *columns)
     return F.shiftrightunsigned(bits, 64 - HASH_BITS).cast("double") * F.lit(2.0**-HASH_BITS)

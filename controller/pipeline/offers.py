@@ -1,4 +1,4 @@
-"""What the cluster offers the planner: single replicas to move, in an order that is always the same."""
+"""What the cluster offers the planner: single replicas that may move, and what becomes of them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CHUNK: Final = 50_000
 class Cutter:
     """Cuts a plan into waves."""
 
-    def __init__(self, spark: Any, planned: Planned, limits: WaveLimits, tell: Progress) -> None:  # noqa: ANN401 - see sessions
+    def __init__(self, spark: Any, planned: Planned, limits: WaveLimits, tell: Progress) -> None:
         """Prepare."""
         self._spark: Final = spark
         self._planned: Final = planned
@@ -63,9 +63,13 @@ class Cutter:
         relief = F.coalesce(
             F.array_max(F.transform("removing", lambda b: F.get(fullness, b))), F.lit(-1.0)
         )
-        changed = changed.withColumn("relief", relief).withColumn(
-            "drawn", dice(self._planned.wishes.seed + 3, F.col("topic"), F.col("partition"))
-        ).persist()
+        changed = (
+            changed.withColumn("relief", relief)
+            .withColumn(
+                "drawn", dice(self._planned.wishes.seed + 3, F.col("topic"), F.col("partition"))
+            )
+            .persist()
+        )
         left = changed
         for attempt in range(1, PASSES_MAX + 1):
             self._tell("cutting waves" if attempt == 1 else f"cutting waves, pass {attempt}")
@@ -79,7 +83,7 @@ class Cutter:
             self._refuse(left)
         return self._assigned(), self._waves.result()
 
-    def _pass(self, left: Any) -> tuple[int, int]:  # noqa: ANN401 - see sessions
+    def _pass(self, left: Any) -> tuple[int, int]:
         placed = deferred = 0
         ordered = left.orderBy(F.col("relief").desc(), "drawn", "topic", "partition")
         for row in ordered.toLocalIterator(prefetchPartitions=True):
@@ -102,13 +106,13 @@ class Cutter:
             self._chunks.append(chunk)
             self._buffer = []
 
-    def _assigned(self) -> Any:  # noqa: ANN401 - see sessions
+    def _assigned(self) -> Any:
         assigned = self._spark.createDataFrame([], ASSIGNED)
         for chunk in self._chunks:
             assigned = assigned.union(chunk)
         return assigned
 
-    def _refuse(self, left: Any) -> None:  # noqa: ANN401 - see sessions
+    def _refuse(self, left: Any) -> None:
         planned, waves = self._planned, self._waves.result()
         missing = wanting(
             waves,
@@ -117,15 +121,17 @@ class Cutter:
             ((row.size, row.adding) for row in left.toLocalIterator()),
         )
         ids = planned.cluster.brokers.ids
-        needs = ", ".join(f"broker {ids[n]}: {size} bytes" for n, size in sorted(missing.items())[:10])
+        needs = ", ".join(
+            f"broker {ids[n]}: {size} bytes" for n, size in sorted(missing.items())[:10]
+        )
         raise PlanInvalidError(
-            f"the disks have no room for this plan in any order: {left.count()} partitions find no "
-            f"moment to be copied. It would do to free, or to add, on {needs}; or to allow a higher "
-            f"fill, or to move less"
+            f"the disks have no room for this plan in any order: {left.count()} partitions find "
+            f"no moment to be copied. It would do to free, or to add, on {needs}; or to allow a "
+            f"higher fill, or to move less"
         )
 
 
-def write_plan(
+def write_plan(  # noqa: PLR0913, PLR0917 - the parts of a plan
     planned: Planned,
     summary: Summary,
     loads: Loads,
@@ -144,7 +150,7 @@ def write_plan(
     ids = planned.cluster.brokers.ids
     brokers = F.array(*(F.lit(broker) for broker in ids))
 
-    def named(column: str) -> Any:  # noqa: ANN401 - column
+    def named(column: str) -> Any:
         return F.transform(column, lambda b: F.get(brokers, b))
 
     changes = (
@@ -170,12 +176,16 @@ def write_plan(
         raise PlanInvalidError(f"{directory}: {error.strerror or error}") from error
 
 
-def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> None:  # noqa: ANN401 - see sessions
+def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> None:
     rows = [
         (
             broker,
             planned.cluster.racks[n],
-            *(int(load[which][n]) for load in (loads.sizes, loads.counts, loads.leaders) for which in (0, 1)),
+            *(
+                int(load[which][n])
+                for load in (loads.sizes, loads.counts, loads.leaders)
+                for which in (0, 1)
+            ),
         )
         for n, broker in enumerate(planned.cluster.brokers.ids)
     ]
@@ -183,21 +193,25 @@ def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> 
         "broker INT, rack STRING, bytes_before BIGINT, bytes_after BIGINT, replicas_before BIGINT, "
         "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT"
     )
-    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
+    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
+        f"{directory}/brokers"
+    )
 
 
-def _write_waves(spark: Any, ids: Sequence[int], waves: Sequence[Wave], directory: str) -> None:  # noqa: ANN401 - see sessions
+def _write_waves(spark: Any, ids: Sequence[int], waves: Sequence[Wave], directory: str) -> None:
     rows = [
         (n, ids[b], int(wave.size_in[b]), int(wave.size_out[b]), int(wave.peak[b]))
         for n, wave in enumerate(waves, start=1)
         for b in range(len(ids))
     ]
     kind = "wave INT, broker INT, bytes_in BIGINT, bytes_out BIGINT, peak_bytes BIGINT"
-    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(f"{directory}/waves")
+    spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
+        f"{directory}/waves"
+    )
 
 
-def _write_files(
-    changes: Any,  # noqa: ANN401 - see sessions
+def _write_files(  # noqa: PLR0913, PLR0917 - as above
+    changes: Any,
     summary: Summary,
     waves: Sequence[Wave],
     manifest: Manifest,
@@ -220,7 +234,9 @@ def _write_files(
     if entries:
         _write_json(paths[current - 1], {"version": 1, "partitions": entries})
     stock = changes.orderBy("topic", "partition")
-    _write_stock(directory / "plan.json", (_entry(row, row.after) for row in stock.toLocalIterator()))
+    _write_stock(
+        directory / "plan.json", (_entry(row, row.after) for row in stock.toLocalIterator())
+    )
     _write_stock(
         directory / "rollback.json", (_entry(row, row.before) for row in stock.toLocalIterator())
     )
@@ -236,7 +252,7 @@ def _write_files(
     return paths
 
 
-def _entry(row: Any, replicas: Sequence[int]) -> dict[str, Any]:  # noqa: ANN401 - row
+def _entry(row: Any, replicas: Sequence[int]) -> dict[str, Any]:
     return {"topic": row.topic, "partition": row.partition, "replicas": list(replicas)}
 
 

@@ -1,6 +1,8 @@
 """
-What has to change whatever the loads are: drained brokers, replaced ones, other replication factors,
-and partitions that use fewer racks than they could.
+What has to change whatever the loads are.
+
+Drained brokers, replaced ones, other replication factors, and partitions that use fewer racks than
+they could.
 
 One partition after the other; new replicas go where bytes and replicas are lacking most.
 """

@@ -69,7 +69,7 @@ class Planned:
 class Planner:
     """Makes one plan."""
 
-    def __init__(self, spark: Any, cluster: Cluster, wishes: PlanWishes, tell: Progress) -> None:  # noqa: ANN401 - see sessions
+    def __init__(self, spark: Any, cluster: Cluster, wishes: PlanWishes, tell: Progress) -> None:
         """Prepare to plan a cluster that was loaded."""
         self._spark: Final = spark
         self._cluster: Final = cluster
@@ -155,7 +155,7 @@ class Planner:
         )
         return ledger.with_factors(factors)
 
-    def _factors(self, parts: Any) -> Any:  # noqa: ANN401 - see sessions
+    def _factors(self, parts: Any) -> Any:
         return (
             parts.groupBy(F.size("replicas").alias("factor"))
             .agg(F.count("*").alias("n"), F.sum("size").alias("held"))
@@ -198,7 +198,7 @@ class Planner:
 
     def _sample(self, ledger: Ledger, sizes: Band, counts: Band) -> None:
         sample = Sample(ledger, sizes, counts)
-        if sample.is_done:
+        if sample.is_done():
             return
         self._tell("moving the bulk")
         offers = offers_over(
@@ -210,7 +210,7 @@ class Planner:
             seed=self._wishes.seed,
         )
         for offer in offers:
-            if sample.is_done or self._is_capped:
+            if sample.is_done() or self._is_capped:
                 break
             change = sample.judge(offer)
             if change is not None:
@@ -266,18 +266,18 @@ class Planner:
             self._chunks.append(chunk)
             self._buffer = []
 
-    def _changes(self) -> Any:  # noqa: ANN401 - see sessions
+    def _changes(self) -> Any:
         changes = self._spark.createDataFrame([], CHANGES)
         for chunk in self._chunks:
             changes = changes.union(chunk)
         return changes
 
-    def _untouched(self) -> Any:  # noqa: ANN401 - see sessions
+    def _untouched(self) -> Any:
         if not self._chunks:
             return self._movable
         return self._movable.join(self._changes(), ["topic", "partition"], "left_anti")
 
-    def _rows(self) -> Any:  # noqa: ANN401 - see sessions
+    def _rows(self) -> Any:
         joined = self._cluster.parts.join(self._changes(), ["topic", "partition"], "left")
         after = F.coalesce("after", "replicas").alias("after")
         return joined.select("topic", "partition", "size", "replicas", after).persist(
@@ -286,13 +286,15 @@ class Planner:
 
     # --- leaders -------------------------------------------------------------------------------
 
-    def _lead(self, rows: Any) -> tuple[Any, Band, Any]:  # noqa: ANN401 - see sessions
+    def _lead(self, rows: Any) -> tuple[Any, Band, Any]:
         """Even out who leads; return leaders before, their band, and the rows."""
         self._tell("choosing leaders")
         brokers = self._cluster.brokers
         size = len(brokers.ids)
         before, led = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        pairs = rows.groupBy(F.get("replicas", F.lit(0)), F.get("after", F.lit(0))).count().collect()
+        pairs = (
+            rows.groupBy(F.get("replicas", F.lit(0)), F.get("after", F.lit(0))).count().collect()
+        )
         for old, new, count in pairs:
             before[old] += count
             led[new] += count
@@ -302,9 +304,11 @@ class Planner:
         if not within.outside(led.tolist()) or (self._wishes.only_needed and not self._chunks):
             return before, within, rows
         offered = np.zeros((size, size), dtype=np.int64)
-        fullness = F.array(*(F.lit(max(0.05, n / max(1.0, target[b] or 1.0))) for b, n in enumerate(led.tolist())))
+        fullness = F.array(
+            *(F.lit(max(0.05, n / max(1.0, target[b]))) for b, n in enumerate(led.tolist()))
+        )
 
-        def cost(b: Any, n: Any) -> Any:  # noqa: ANN401 - columns
+        def cost(b: Any, n: Any) -> Any:
             drawn = dice(self._wishes.seed + 1, F.col("topic"), F.col("partition"), n)
             return F.struct((drawn * F.get(fullness, b)).alias("cost"), n.alias("n"))
 
@@ -329,19 +333,21 @@ class Planner:
         joined = rows.join(chosen, ["topic", "partition"], "left")
         moved = F.transform(
             "after",
-            lambda b, n: F.when(n == 0, F.get("after", F.col("n")))
-            .when(n == F.col("n"), F.get("after", F.lit(0)))
-            .otherwise(b),
+            lambda b, n: (
+                F.when(n == 0, F.get("after", F.col("n")))
+                .when(n == F.col("n"), F.get("after", F.lit(0)))
+                .otherwise(b)
+            ),
         )
         after = F.when(F.col("n").isNull(), F.col("after")).otherwise(moved).alias("after")
         final = joined.select("topic", "partition", "size", "replicas", after)
         return before, within, final.persist(StorageLevel.MEMORY_AND_DISK)
 
-    def _only_movable(self, rows: Any) -> Any:  # noqa: ANN401 - see sessions
+    def _only_movable(self, rows: Any) -> Any:
         movable = self._movable.select("topic").distinct()
         return rows.join(F.broadcast(movable), "topic", "left_semi")
 
-    def _swapped(self, offers: Any, flow: Any) -> Any:  # noqa: ANN401 - see sessions
+    def _swapped(self, offers: Any, flow: Any) -> Any:
         """Return as many offers of each pair as were asked for, those with the lowest dice."""
         wanted = self._spark.createDataFrame(
             [(int(a), int(b), int(flow[a, b])) for a, b in np.argwhere(flow > 0)],
@@ -352,8 +358,12 @@ class Planner:
         lined = (
             offers.join(F.broadcast(wanted), ["leader", "follower"])
             .groupBy("leader", "follower", "wanted")
-            .agg(F.sort_array(F.collect_list(F.struct(drawn.alias("d"), "topic", "partition", "n"))).alias("all"))
+            .agg(
+                F.sort_array(
+                    F.collect_list(F.struct(drawn.alias("d"), "topic", "partition", "n"))
+                ).alias("all")
+            )
         )
-        return lined.select(F.explode(F.slice("all", F.lit(1), F.col("wanted"))).alias("one")).select(
-            "one.topic", "one.partition", "one.n"
-        )
+        return lined.select(
+            F.explode(F.slice("all", F.lit(1), F.col("wanted"))).alias("one")
+        ).select("one.topic", "one.partition", "one.n")

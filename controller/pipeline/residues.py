@@ -20,6 +20,8 @@ MARGIN: Final = 0.006
 """Of the width of the band."""
 PEERS_MAX: Final = 12
 """Brokers that are looked at as the other side of a replica in bytes."""
+FITS_MAX: Final = 6
+"""Replicas that fit best between two brokers: one may not be allowed where it would go."""
 TRIED_MAX: Final = 100
 """Small replicas of one broker that are tried."""
 
@@ -29,9 +31,7 @@ NOTHING: Final = np.zeros(0, dtype=bool)
 class Residue:
     """A pool of offers and the bands to come into."""
 
-    def __init__(
-        self, ledger: Ledger, sizes: Band, counts: Band, offers: Iterable[Offer]
-    ) -> None:
+    def __init__(self, ledger: Ledger, sizes: Band, counts: Band, offers: Iterable[Offer]) -> None:
         """Take up the pool."""
         self._ledger: Final = ledger
         self._size_low, self._size_high = np.array(sizes.low), np.array(sizes.high)
@@ -159,12 +159,16 @@ class Residue:
                 if taker == giver:
                     continue
                 score = self._gain(giver, taker, sizes, mended)
-                for n in np.argsort(-score, kind="stable")[:6].tolist():
-                    if score[n] > 0:
-                        ranked.append((-float(score[n]), giver, int(left[n]), taker))
+                ranked += [
+                    (-float(score[n]), giver, int(left[n]), taker)
+                    for n in np.argsort(-score, kind="stable")[:FITS_MAX].tolist()
+                    if score[n] > 0
+                ]
         for _, giver, n, taker in sorted(ranked):
             offer = self._offers[giver][n]
-            if self._ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[taker]:
+            if self._ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[
+                taker
+            ]:
                 return self._book(giver, n, taker)
         return None
 

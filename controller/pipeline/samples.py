@@ -39,7 +39,6 @@ class Sample:
         total = ledger.by_topic.sum(axis=1)
         self.fair: Final = total / max(1, int(np.count_nonzero(ledger.brokers.keeps)))
 
-    @property
     def is_done(self) -> bool:
         """Whether nobody has anything to give or to take any more."""
         return not (self.give_count >= 1).any() or not (self.take_count >= 1).any()

@@ -23,13 +23,13 @@ SMALLEST: Final = 150
 CLASSES_PER_DOUBLING: Final = 2
 
 
-def offers_over(
-    spark: Any,  # noqa: ANN401 - see sessions
-    parts: Any,  # noqa: ANN401 - as above
+def offers_over(  # noqa: PLR0913 - what there is to say
+    spark: Any,
+    parts: Any,
     *,
-    held: Any,  # noqa: ANN401 - array
-    fair: Any,  # noqa: ANN401 - array
-    levels: Any,  # noqa: ANN401 - array
+    held: Any,
+    fair: Any,
+    levels: Any,
     seed: int,
 ) -> Iterator[Offer]:
     """
@@ -49,12 +49,14 @@ def offers_over(
     for topic in range(len(held)):
         brokers = np.flatnonzero((held[topic] > 0) & (chances[topic] > 0))
         if len(brokers):
-            rows.append((topic, dict(zip(brokers.tolist(), chances[topic, brokers].tolist(), strict=True))))
+            rows.append(
+                (topic, dict(zip(brokers.tolist(), chances[topic, brokers].tolist(), strict=True)))
+            )
     if not rows:
         return iter(())
     chance = spark.createDataFrame(rows, "topic INT, chance MAP<INT, DOUBLE>")
 
-    def rank(broker: Any, position: Any) -> Any:  # noqa: ANN401 - columns
+    def rank(broker: Any, position: Any) -> Any:
         drawn = dice(seed, F.col("topic"), F.col("partition"), position)
         return drawn / F.try_element_at(F.col("chance"), broker)
 
@@ -62,8 +64,8 @@ def offers_over(
 
 
 def offers_by_size(
-    spark: Any,  # noqa: ANN401 - see sessions
-    parts: Any,  # noqa: ANN401 - as above
+    spark: Any,
+    parts: Any,
     *,
     seed: int,
     per_class: int = PER_CLASS,
@@ -74,7 +76,10 @@ def offers_by_size(
         "class", F.floor(F.log2(F.col("size") + 1.0) * CLASSES_PER_DOUBLING).cast("int")
     )
     counted = (
-        sized.select("class", F.explode("replicas").alias("b")).groupBy("b", "class").count().collect()
+        sized.select("class", F.explode("replicas").alias("b"))
+        .groupBy("b", "class")
+        .count()
+        .collect()
     )
     chances: dict[int, dict[int, float]] = {}
     left: dict[int, int] = {}
@@ -87,14 +92,14 @@ def offers_by_size(
         return iter(())
     chance = spark.createDataFrame(list(chances.items()), "class INT, chance MAP<INT, DOUBLE>")
 
-    def rank(broker: Any, position: Any) -> Any:  # noqa: ANN401 - columns
+    def rank(broker: Any, position: Any) -> Any:
         drawn = dice(seed, F.col("topic"), F.col("partition"), position)
         return drawn / F.try_element_at(F.col("chance"), broker)
 
     return _offers(sized.join(F.broadcast(chance), "class"), rank)
 
 
-def _offers(parts: Any, rank: Any) -> Iterator[Offer]:  # noqa: ANN401 - see sessions
+def _offers(parts: Any, rank: Any) -> Iterator[Offer]:
     """Offer of each partition the replica with the lowest rank below 1, in the order of ranks."""
     ranked = F.transform("replicas", lambda b, n: F.struct(rank(b, n).alias("rank"), n.alias("n")))
     best = F.array_min(F.filter(ranked, lambda x: x["rank"] < 1.0))

@@ -12,7 +12,7 @@ DEFAULT_MEMORY: Final = "4g"
 
 def open_session(
     master: str | None, *, memory: str = DEFAULT_MEMORY, shuffles: int | None = None
-) -> Any:  # noqa: ANN401 - one type for Spark's session, classic or remote
+) -> Any:
     """
     Open a Spark session, or join the one that ``spark-submit`` made.
 

@@ -89,7 +89,10 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
     loads, concentration = _loads(planned)
     racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
     keeps = F.array(*(F.lit(bool(k)) for k in brokers.keeps))
-    used = {c: F.size(F.array_distinct(F.transform(c, lambda b: F.get(racks, b)))) for c in ("replicas", "after")}
+    used = {
+        c: F.size(F.array_distinct(F.transform(c, lambda b: F.get(racks, b))))
+        for c in ("replicas", "after")
+    }
     copied = F.size(F.array_except("after", "replicas"))
     staying = F.size(F.filter("replicas", lambda b: F.get(keeps, b)))
     needed = F.greatest(F.lit(0), F.size("after") - staying)
@@ -101,14 +104,18 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
         F.sum(copied).alias("moves"),
         F.sum(F.col("size") * needed).alias("needed_bytes"),
         F.sum(needed).alias("needed_moves"),
-        F.count(
-            F.when(F.get("after", F.lit(0)) != F.get("replicas", F.lit(0)), 1)
-        ).alias("leaders"),
-        F.count(F.when(used["replicas"] < F.least(F.size("replicas"), F.lit(len(ids))), 1)).alias("bad"),
-        F.count(F.when(used["after"] < F.least(F.size("after"), F.lit(len(ids))), 1)).alias("still_bad"),
-        F.count(
-            F.when(used["after"] < F.least(used["replicas"], F.size("after")), 1)
-        ).alias("racks_lost"),
+        F.count(F.when(F.get("after", F.lit(0)) != F.get("replicas", F.lit(0)), 1)).alias(
+            "leaders"
+        ),
+        F.count(F.when(used["replicas"] < F.least(F.size("replicas"), F.lit(len(ids))), 1)).alias(
+            "bad"
+        ),
+        F.count(F.when(used["after"] < F.least(F.size("after"), F.lit(len(ids))), 1)).alias(
+            "still_bad"
+        ),
+        F.count(F.when(used["after"] < F.least(used["replicas"], F.size("after")), 1)).alias(
+            "racks_lost"
+        ),
         F.count(F.when(F.size("after") != F.size(F.array_distinct("after")), 1)).alias("twice"),
         F.count(F.when(F.size("after") < 1, 1)).alias("empty"),
     ).first()
@@ -181,7 +188,7 @@ def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> Load:
     target = np.array(within.target)
     kept = brokers.keeps & (target > 0)
 
-    def spread(held: Any) -> tuple[float, float]:  # noqa: ANN401 - array
+    def spread(held: Any) -> tuple[float, float]:
         if not kept.any():
             return 0.0, 0.0
         share = held[kept] / target[kept] - 1
@@ -202,9 +209,9 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
             racks[rack] = racks.get(rack, 0) + 1
         found.append(
             "racks of unequal size, and no rack may hold two replicas of a partition where another "
-            f"has none: with {sorted(racks.values())} brokers per rack their brokers cannot hold "
-            f"the same; from {even.min():.0f} to {even.max():.0f} replicas per broker is as even as "
-            f"it gets, and the bands are around that"
+            f"has none: with {sorted(racks.values())} brokers per rack not all can hold the same; "
+            f"from {even.min():.0f} to {even.max():.0f} replicas per broker is as even as it "
+            f"gets, and the bands are around that"
         )
     limited = [
         f"broker {brokers.ids[n]} has room for {brokers.room[n]:.0f} bytes only"
@@ -213,9 +220,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     ]
     found += limited[:LISTED]
     full = [
-        brokers.ids[n]
-        for n in np.flatnonzero(brokers.keeps)
-        if loads.sizes[1][n] > brokers.room[n]
+        brokers.ids[n] for n in np.flatnonzero(brokers.keeps) if loads.sizes[1][n] > brokers.room[n]
     ]
     if full:
         found.append(f"no room: brokers {_listed(full)} would hold more than they can")

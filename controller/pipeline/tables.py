@@ -42,7 +42,12 @@ _NEEDED: Final = {
     "topics": {"topic": frozenset({"string"}), "replication_factor": _NUMBERS},
 }
 _OPTIONAL: Final = {
-    "brokers": {"rack": "string", "host": "string", "capacity_bytes": "bigint", "is_alive": "boolean"},
+    "brokers": {
+        "rack": "string",
+        "host": "string",
+        "capacity_bytes": "bigint",
+        "is_alive": "boolean",
+    },
     "replicas": {"log_dir": "string", "is_leader": "boolean", "in_isr": "boolean"},
     "topics": {"min_insync_replicas": "int", "configs": "map<string,string>"},
 }
@@ -68,7 +73,7 @@ class Tables:
     manifest: Manifest
 
 
-def read_tables(spark: Any, directory: str) -> Tables:  # noqa: ANN401 - see sessions
+def read_tables(spark: Any, directory: str) -> Tables:
     """
     Read a snapshot.
 
@@ -81,7 +86,10 @@ def read_tables(spark: Any, directory: str) -> Tables:  # noqa: ANN401 - see ses
     for name, table in found.items():
         _check_columns(f"{directory}/{name}", name, table)
     return Tables(
-        *(_with_optional(name, found[name]) for name in ("brokers", "replicas", "topics")), manifest
+        _with_optional("brokers", found["brokers"]),
+        _with_optional("replicas", found["replicas"]),
+        _with_optional("topics", found["topics"]),
+        manifest,
     )
 
 
@@ -99,7 +107,7 @@ def write_tables(tables: Tables, directory: str) -> None:
     )
 
 
-def _manifest(spark: Any, directory: str) -> Manifest:  # noqa: ANN401 - see sessions
+def _manifest(spark: Any, directory: str) -> Manifest:
     table = _table(spark, f"{directory}/manifest", how="json")
     rows = table.collect()
     if len(rows) != 1 or "schema_version" not in table.columns:
@@ -110,11 +118,13 @@ def _manifest(spark: Any, directory: str) -> Manifest:  # noqa: ANN401 - see ses
             f"{directory}/manifest: column schema_version is {row['schema_version']}, this version "
             f"reads {SCHEMA_VERSION}"
         )
-    texts = {key: str(row.get(key) or "") for key in ("cluster_id", "taken_at", "source")}
-    return Manifest(**texts)
+    cluster_id, taken_at, source = (
+        str(row.get(key) or "") for key in ("cluster_id", "taken_at", "source")
+    )
+    return Manifest(cluster_id, taken_at, source)
 
 
-def _table(spark: Any, path: str, how: str = "parquet") -> Any:  # noqa: ANN401 - see sessions
+def _table(spark: Any, path: str, how: str = "parquet") -> Any:
     try:
         if how == "json":
             return spark.read.schema(MANIFEST).json(path)
@@ -124,7 +134,7 @@ def _table(spark: Any, path: str, how: str = "parquet") -> Any:  # noqa: ANN401 
         raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
 
 
-def _check_columns(path: str, name: str, table: Any) -> None:  # noqa: ANN401 - see sessions
+def _check_columns(path: str, name: str, table: Any) -> None:
     types = dict(table.dtypes)
     for column, allowed in _NEEDED[name].items():
         if column not in types:
@@ -138,7 +148,7 @@ def _check_columns(path: str, name: str, table: Any) -> None:  # noqa: ANN401 - 
             )
 
 
-def _with_optional(name: str, table: Any) -> Any:  # noqa: ANN401 - see sessions
+def _with_optional(name: str, table: Any) -> Any:
     for column, kind in _OPTIONAL[name].items():
         if column not in table.columns:
             table = table.withColumn(column, F.lit(None).cast(kind))
@@ -179,16 +189,24 @@ def check_tables(tables: Tables, directory: str) -> None:
         replicas.join(known, "broker", "left").join(named, "topic", "left"),
         [
             ("topic", "is not in the table topics", F.col("is_named").isNull()),
-            ("partition", "is missing or negative", ~F.coalesce(F.col("partition") >= 0, F.expr("false"))),
+            (
+                "partition",
+                "is missing or negative",
+                ~F.coalesce(F.col("partition") >= 0, F.expr("false")),
+            ),
             ("broker", "is not in the table brokers", F.col("is_known").isNull()),
-            ("position", "is missing or negative", ~F.coalesce(F.col("position") >= 0, F.expr("false"))),
+            (
+                "position",
+                "is missing or negative",
+                ~F.coalesce(F.col("position") >= 0, F.expr("false")),
+            ),
             ("size_bytes", "is missing", F.col("size_bytes").isNull()),
             ("size_bytes", "is negative", F.col("size_bytes") < 0),
         ],
     )
 
 
-def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:  # noqa: ANN401 - see sessions
+def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:
     """Refuse rows for which a rule's condition holds."""
     counted = table.agg(
         *(F.count(F.when(bad, 1)).alias(f"rule_{n}") for n, (_, _, bad) in enumerate(rules))
@@ -196,12 +214,14 @@ def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> Non
     problems = []
     for n, (column, problem, bad) in enumerate(rules):
         if counted[n]:
-            problems.append(_problem(path, f"column {column} {problem}", counted[n], table.where(bad)))
+            problems.append(
+                _problem(path, f"column {column} {problem}", counted[n], table.where(bad))
+            )
     if problems:
         raise PlanInvalidError("\n".join(problems))
 
 
-def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:  # noqa: ANN401 - see sessions
+def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:
     twice = table.groupBy(*keys).count().where("count > 1")
     found = twice.count()
     if found:
@@ -209,10 +229,11 @@ def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:  # noqa: ANN4
         raise PlanInvalidError(_problem(path, what, found, twice))
 
 
-def _problem(path: str, what: str, count: int, rows: Any) -> str:  # noqa: ANN401 - see sessions
+def _problem(path: str, what: str, count: int, rows: Any) -> str:
     shown = rows.drop("is_known", "is_named", "configs")
     lines = [
-        "  " + ", ".join(f"{key}={value}" for key, value in row.asDict().items() if value is not None)
+        "  "
+        + ", ".join(f"{key}={value}" for key, value in row.asDict().items() if value is not None)
         for row in shown.orderBy(*shown.columns).limit(ROWS_SHOWN).collect()
     ]
     more = f"\n  and {count - ROWS_SHOWN} more" if count > ROWS_SHOWN else ""

@@ -46,7 +46,7 @@ class Wave:
 class Waves:
     """Waves being filled; the first that has room for a change takes it."""
 
-    def __init__(self, size: Any, room: Any, limits: WaveLimits) -> None:  # noqa: ANN401 - arrays
+    def __init__(self, size: Any, room: Any, limits: WaveLimits) -> None:
         """
         Begin without a wave.
 
@@ -72,7 +72,9 @@ class Waves:
         """How many waves there are."""
         return self._used
 
-    def add(self, size: int, adding: Sequence[int], removing: Sequence[int], text: int) -> int | None:
+    def add(
+        self, size: int, adding: Sequence[int], removing: Sequence[int], text: int
+    ) -> int | None:
         """
         Put a change into a wave.
 
@@ -114,8 +116,8 @@ class Waves:
         self._used = max(self._used, wave + 1)
         return wave
 
-    def _below(self, held: Any, size: int, limit: int | None) -> Any:  # noqa: ANN401 - arrays
-        """Whether a limit allows one more; a replica larger than the limit has a wave for itself."""
+    def _below(self, held: Any, size: int, limit: int | None) -> Any:
+        """Whether a limit allows one more; a larger replica has a wave for itself."""
         if limit is None:
             return np.ones(len(held), dtype=bool)
         return (held + size <= limit) | (held == 0)
@@ -137,7 +139,10 @@ class Waves:
 
 
 def wanting(
-    waves: Sequence[Wave], first: Any, room: Any, left: Iterable[tuple[int, Sequence[int]]]  # noqa: ANN401 - arrays
+    waves: Sequence[Wave],
+    first: Any,
+    room: Any,
+    left: Iterable[tuple[int, Sequence[int]]],
 ) -> dict[int, int]:
     """
     Return how many more bytes brokers would need to have for what found no wave.
