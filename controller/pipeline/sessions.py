@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_MEMORY: Final = "4g"
+QUIET: Final = Path(__file__).with_name("log4j2.properties")
+"""Only errors: what Spark has to say besides would hide what we tell."""
 
 
 def open_session(
@@ -24,7 +26,9 @@ def open_session(
     """
     builder = SparkSession.builder.appName("reassigner-pipeline")
     if SparkSession.getActiveSession() is None:
-        builder = builder.config("spark.driver.memory", memory)
+        builder = builder.config("spark.driver.memory", memory).config(
+            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={QUIET.as_uri()}"
+        )
     if master is not None:
         builder = builder.master(master)
     session = (

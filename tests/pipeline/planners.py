@@ -90,12 +90,16 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
         if not sizes.outside(ledger.size.tolist()) and not counts.outside(ledger.count.tolist()):
             break
         free = [n for n in range(len(replicas)) if n not in touched]
-        pool = list(_pool(rng, free, topics, weights, replicas))
-        residue = Residue(ledger, sizes, counts, pool)
-        for stage in (residue.shed_counts, residue.even_sizes, residue.even_counts):
-            for change in stage():
-                take(change)
+        pool = _pool(rng, free, topics, weights, replicas)
+        for change in _rest(Residue(ledger, sizes, counts, pool)):
+            take(change)
     return Planning(made, ledger, sizes, counts, before, changes, dict(placer.problems))
+
+
+def _rest(residue: Residue) -> Iterator[Change]:
+    yield from residue.shed_counts()
+    yield from residue.even_sizes()
+    yield from residue.even_counts()
 
 
 def _pool(

@@ -68,9 +68,9 @@ def test_no_disk_overflows_in_any_order_within_a_wave(
     taken: dict[int, list[tuple[int, int, int]]] = {}
     for size, taker, giver in wanted:
         if taker != giver:
-            wave = waves.add(size, [taker], [giver], 10)
-            if wave is not None:
-                taken.setdefault(wave, []).append((size, taker, giver))
+            into = waves.add(size, [taker], [giver], 10)
+            if into is not None:
+                taken.setdefault(into, []).append((size, taker, giver))
     held = first.copy()
     result = waves.result()
     assert len(result) == waves.count
