@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 EXTRA: Final = "kafka-reassigner[pipeline]"
 
+HELP: Final = """
+Plan whole clusters on Spark, from a snapshot to a report; docs/pipeline.md has the sequence.
+
+Example: reassigner pipeline plan snapshot --drain 3 --out plan
+
+Exit code: that of the verb.
+"""
+
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -47,7 +55,7 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it 
 
 def pipeline_app(around: Surroundings) -> typer.Typer:
     """Return the verb with its sub-verbs."""
-    app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+    app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help=HELP)
     verbs = PipelineVerbs(around)
     app.command("snapshot", short_help="Write down what a cluster holds.")(verbs.snapshot)
     app.command("plan", short_help="Plan from a snapshot.")(verbs.plan)

@@ -46,7 +46,7 @@ class Placer:
         self, topic: int, partition: int, size: int, replicas: tuple[int, ...]
     ) -> Change | None:
         """Return what becomes of a partition, None if it stays as it is."""
-        placed = self._replaced(topic, partition, size, list(replicas))
+        placed = self._replaced(topic, size, list(replicas))
         wanted = self._duty.replication_factor or len(replicas)
         while len(placed) > wanted:
             self._drop(topic, size, placed)
@@ -61,8 +61,8 @@ class Placer:
             return None
         return Change(topic, partition, size, replicas, tuple(placed))
 
-    def _replaced(self, topic: int, partition: int, size: int, placed: list[int]) -> list[int]:
-        del partition
+    def _replaced(self, topic: int, size: int, placed: list[int]) -> list[int]:
+        ledger = self._ledger
         for position, broker in enumerate(tuple(placed)):
             other = self._duty.replaced.get(broker)
             if other is None or other in placed:
@@ -71,7 +71,10 @@ class Placer:
             if self._racks(after) < self._racks(placed):
                 self.problems["replacing would lose a rack: placed elsewhere"] += 1
                 continue
-            self._ledger.shift(topic, size, placed, after)
+            if ledger.size[other] + size > ledger.brokers.room[other]:
+                self.problems["the broker that replaces has no room: placed elsewhere"] += 1
+                continue
+            ledger.shift(topic, size, placed, after)
             placed = after
         return placed
 

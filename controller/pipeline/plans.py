@@ -301,7 +301,7 @@ class Planner:
         group = np.flatnonzero(brokers.keeps).tolist()
         target = [led.sum() / len(group) if brokers.keeps[b] else 0.0 for b in range(size)]
         within = band(target, [float(led.sum()) + 1.0] * size, self._wishes.tolerance)
-        if not within.outside(led.tolist()) or (self._wishes.only_needed and not self._chunks):
+        if self._wishes.only_needed or not within.outside(led.tolist()):
             return before, within, rows
         offered = np.zeros((size, size), dtype=np.int64)
         fullness = F.array(

@@ -22,5 +22,8 @@ def spark() -> Iterator[Any]:
     from controller.pipeline.sessions import open_session  # noqa: PLC0415 - may not be installed
 
     session = open_session("local[2]", memory="1g", shuffles=2)
+    # For a few hundred rows, compiling every query costs more than running it.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
