@@ -7,7 +7,7 @@ order in which rows were read. A partition's size is its leader's: a new replica
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ class Cluster:
     """A snapshot, loaded."""
 
     parts: Any
-    """topic (index), partition, size, replicas (indices, the preferred leader first), leader."""
+    """topic (index), partition, size, replicas (indices, the preferred leader first)."""
     names: Any
     """topic (index), name."""
     topics: tuple[str, ...]
@@ -59,7 +59,8 @@ def load(
 
     """
     brokers, racks = _brokers(tables, drained, fill)
-    topics = tuple(sorted(row.topic for row in tables.topics.select("topic").collect()))
+    known = {r[0]: r[1] for r in tables.topics.select("topic", "min_insync_replicas").collect()}
+    topics = tuple(sorted(known))
     names = spark.createDataFrame(list(enumerate(topics)), "topic INT, name STRING").persist()
     index = spark.createDataFrame(
         [(broker, n) for n, broker in enumerate(brokers.ids)], "broker INT, b INT"
@@ -73,19 +74,16 @@ def load(
             F.sort_array(F.collect_list(F.struct("position", "b"))).alias("placed"),
             F.max(F.when(F.col("is_leader"), F.col("size_bytes"))).alias("of_leader"),
             F.max("size_bytes").alias("largest"),
-            F.max(F.when(F.col("is_leader"), F.col("b"))).alias("leader"),
         )
         .select(
             "topic",
             F.col("partition").cast("int").alias("partition"),
             F.coalesce("of_leader", "largest").cast("bigint").alias("size"),
             F.transform("placed", lambda x: x["b"]).alias("replicas"),
-            "leader",
         )
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     _check_parts(parts.join(F.broadcast(names), "topic"))
-    known = {r.topic: r.min_insync_replicas for r in tables.topics.collect()}
     min_insync = np.array([known[name] or 0 for name in topics], dtype=np.int64)
     return Cluster(parts, names, topics, brokers, racks, min_insync)
 
@@ -131,26 +129,19 @@ def _check_parts(parts: Any) -> None:
 def ledger_of(cluster: Cluster, parts: Any) -> Ledger:
     """Sum up what brokers hold, by topic."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
+    size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
     single = parts.select("topic", "size", F.explode("replicas").alias("b"))
     by_topic = (
         single.groupBy("topic", "b")
-        .agg(F.count("*").cast("int").alias("n"))
+        .agg(F.count("*").cast("int").alias("n"), F.sum("size").alias("held"))
         .groupBy("topic")
-        .agg(F.collect_list(F.struct("b", "n")).alias("held"))
-        .select("topic", "held.b", "held.n")
+        .agg(F.collect_list(F.struct("b", "n", "held")).alias("all"))
+        .select("topic", "all.b", "all.n", "all.held")
     )
     for row in by_topic.collect():
         held[row[0], row[1]] = row[2]
-    return Ledger(cluster.brokers, held, bytes_by_broker(cluster, parts), _factors(parts))
-
-
-def bytes_by_broker(cluster: Cluster, parts: Any) -> Any:
-    """Return the bytes that each broker holds."""
-    size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
-    single = parts.select("size", F.explode("replicas").alias("b"))
-    for row in single.groupBy("b").agg(F.sum("size").alias("held")).collect():
-        size[row.b] = row.held
-    return size
+        size[row[1]] += row[3]
+    return Ledger(cluster.brokers, held, size, _factors(parts))
 
 
 def _factors(parts: Any) -> Sequence[Factors]:
@@ -164,3 +155,13 @@ def dice(seed: int, *columns: Any) -> Any:
     """Return a number from 0 to 1 that depends on nothing but the seed and these columns."""
     bits = F.xxhash64(F.lit(seed), *columns)
     return F.shiftrightunsigned(bits, 64 - HASH_BITS).cast("double") * F.lit(2.0**-HASH_BITS)
+
+
+def in_order(table: Any, *keys: Any) -> Iterator[Any]:
+    """
+    Yield rows in the order of keys, one after the other.
+
+    Selected and prepared in parallel, sorted in one place: what comes this way grows with what has
+    to change, and passes through the driver anyhow.
+    """
+    return iter(table.repartition(1).sortWithinPartitions(*keys).toLocalIterator())

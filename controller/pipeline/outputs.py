@@ -8,7 +8,7 @@ the replicas it was planned from, so that a cluster that changed meanwhile is no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from controller.errors import PlanInvalidError
-from controller.pipeline.loads import dice
+from controller.pipeline.loads import dice, in_order
 from controller.pipeline.plans import Planned, Progress
 from controller.pipeline.summaries import Loads, Summary
 from controller.pipeline.tables import Manifest
@@ -24,6 +24,8 @@ from controller.pipeline.waves import Wave, WaveLimits, Waves, wanting
 
 ASSIGNED: Final = "topic INT, partition INT, wave INT"
 PASSES_MAX: Final = 50
+_HEAD: Final = '{"version":1,"partitions":['
+_TAIL: Final = "]}\n"
 CHUNK: Final = 50_000
 
 
@@ -85,8 +87,7 @@ class Cutter:
 
     def _pass(self, left: Any) -> tuple[int, int]:
         placed = deferred = 0
-        ordered = left.orderBy(F.col("relief").desc(), "drawn", "topic", "partition")
-        for row in ordered.toLocalIterator(prefetchPartitions=True):
+        for row in in_order(left, F.col("relief").desc(), "drawn", "topic", "partition"):
             text = self._lengths[row.topic] + 14 * row.replicas
             wave = self._waves.add(row.size, row.adding, row.removing, text)
             if wave is None:
@@ -223,23 +224,23 @@ def _write_files(  # noqa: PLR0913, PLR0917 - as above
     for old in requests.glob("wave-*.json"):
         old.unlink()
     paths = [requests / f"wave-{n:04d}.json" for n in range(1, len(waves) + 1)]
-    ordered = changes.orderBy("wave", "topic", "partition")
-    current, entries = 0, list[dict[str, Any]]()
-    for row in ordered.toLocalIterator(prefetchPartitions=True):
-        if row.wave != current and entries:
-            _write_json(paths[current - 1], {"version": 1, "partitions": entries})
-            entries = []
-        current = row.wave
-        entries.append(_entry(row, row.after) | {"original_replicas": list(row.before)})
-    if entries:
-        _write_json(paths[current - 1], {"version": 1, "partitions": entries})
-    stock = changes.orderBy("topic", "partition")
-    _write_stock(
-        directory / "plan.json", (_entry(row, row.after) for row in stock.toLocalIterator())
-    )
-    _write_stock(
-        directory / "rollback.json", (_entry(row, row.before) for row in stock.toLocalIterator())
-    )
+    by_wave: list[list[str]] = [[] for _ in waves]
+    with (
+        (directory / "plan.json").open("w", encoding="utf-8") as there,
+        (directory / "rollback.json").open("w", encoding="utf-8") as back,
+    ):
+        between = _HEAD
+        for row in in_order(changes, "topic", "partition"):
+            there.write(between + _text(_entry(row, row.after)))
+            back.write(between + _text(_entry(row, row.before)))
+            known = _entry(row, row.after) | {"original_replicas": list(row.before)}
+            by_wave[row.wave - 1].append(_text(known))
+            between = ","
+        end = _TAIL if between == "," else _HEAD + _TAIL
+        there.write(end)
+        back.write(end)
+    for path, entries in zip(paths, by_wave, strict=True):
+        path.write_text(_HEAD + ",".join(entries) + _TAIL, encoding="utf-8")
     _write_json(
         directory / "summary.json",
         {
@@ -269,14 +270,9 @@ def _wave_document(number: int, wave: Wave, ids: Sequence[int]) -> Mapping[str, 
     }
 
 
+def _text(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
 def _write_json(path: Path, document: object) -> None:
-    path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
-def _write_stock(path: Path, entries: Iterator[dict[str, Any]]) -> None:
-    """Write Kafka's own format entry by entry: it may be large."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write('{"version":1,"partitions":[')
-        for n, entry in enumerate(entries):
-            file.write(("," if n else "") + json.dumps(entry, separators=(",", ":")))
-        file.write("]}\n")
+    path.write_text(_text(document) + "\n", encoding="utf-8")

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from controller.errors import PlanInvalidError
 from controller.pipeline.leaderships import leader_flows
 from controller.pipeline.ledgers import Ledger
-from controller.pipeline.loads import Cluster, dice, ledger_of
+from controller.pipeline.loads import Cluster, dice, in_order, ledger_of
 from controller.pipeline.offers import Change
 from controller.pipeline.placings import Duty, Placer
 from controller.pipeline.residues import Residue
@@ -180,7 +180,7 @@ class Planner:
             "replicas",
         )
         placer = Placer(ledger, sizes, counts, duty)
-        for row in rows.orderBy("rank", "topic", "partition").toLocalIterator():
+        for row in in_order(rows, "rank", "topic", "partition"):
             if self._is_capped:
                 self._notes.append("a cap ended the plan before everything that was asked for")
                 break

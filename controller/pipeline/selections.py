@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from controller.pipeline.loads import dice
+from controller.pipeline.loads import dice, in_order
 from controller.pipeline.offers import Offer
 
 PER_CLASS: Final = 12
@@ -106,10 +106,6 @@ def _offers(parts: Any, rank: Any) -> Iterator[Offer]:
     pool = parts.select("topic", "partition", "size", "replicas", best.alias("best")).where(
         "best IS NOT NULL"
     )
-    pool = pool.select("best.rank", "topic", "partition", "size", "replicas", "best.n").persist()
-    try:
-        ordered = pool.orderBy("rank", "topic", "partition")
-        for row in ordered.toLocalIterator(prefetchPartitions=True):
-            yield Offer(row[1], row[2], row[3], tuple(row[4]), row[5])
-    finally:
-        pool.unpersist()
+    pool = pool.select("best.rank", "topic", "partition", "size", "replicas", "best.n")
+    for row in in_order(pool, "rank", "topic", "partition"):
+        yield Offer(row[1], row[2], row[3], tuple(row[4]), row[5])
