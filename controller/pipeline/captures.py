@@ -18,7 +18,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from controller.errors import PlanInvalidError
-from controller.pipeline.tables import BROKERS, Manifest, Tables, check_tables, write_tables
+from controller.pipeline.tables import (
+    BROKERS,
+    Manifest,
+    Tables,
+    check_tables,
+    read_tables,
+    write_tables,
+)
 
 _HELD: Final = "topic STRING, partition INT, broker INT, size_bytes BIGINT, log_dir STRING"
 _LED: Final = "topic STRING, partition INT, leader INT, isr ARRAY<INT>"
@@ -72,7 +79,8 @@ def capture(
         write_tables(tables, str(directory))
     finally:
         shutil.rmtree(spool, ignore_errors=True)
-    return tables
+    # Those above would read the spool.
+    return read_tables(spark, str(directory))
 
 
 def _spool(path: Path, keys: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
