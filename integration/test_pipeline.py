@@ -103,7 +103,7 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
 
     pipeline(
         "plan", before, "--drain", str(LEAVING), "--include", "orders|clicks",
-        "--wave-partitions", "3", "--out", plan,
+        "--wave-partitions", "3", "--out", plan, codes=(0, NOT_ALL),
     )  # fmt: skip
     requests = sorted((plan / "requests").iterdir())
     assert len(requests) > 1

@@ -203,7 +203,8 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     brokers, bands = planned.cluster.brokers, planned.bands
     found = []
     even = np.array(bands.counts.target)[brokers.keeps]
-    if len(even) and even.max() - even.min() > 1:
+    balances = not (planned.wishes.only_needed or planned.wishes.only_leaders)
+    if balances and len(even) and even.max() - even.min() > 1:
         racks: dict[int, int] = {}
         for rack in brokers.rack[brokers.keeps].tolist():
             racks[rack] = racks.get(rack, 0) + 1
