@@ -133,7 +133,10 @@ class FleetSurvey:
                 io.post(
                     lambda b=broker: io.spawn(lambda: self._lead(io, b, with_topics, answers))  # type: ignore[misc] # bound
                 )
-                answer = answers.get(timeout=WITHIN_S)
+                try:
+                    answer = answers.get(timeout=WITHIN_S)
+                except queue.Empty:
+                    continue
                 if isinstance(answer, Leading):
                     return answer
                 problem = answer
@@ -202,11 +205,16 @@ def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - ka
     volumes = {
         (directory.total_bytes, directory.usable_bytes)
         for directory in answer.results
-        if not directory.error_code and (getattr(directory, "usable_bytes", None) or -1) >= 0
+        if not directory.error_code and _tells_volume(directory)
     }
     held = sum(replica.size for replica in replicas)
     capacity = held + sum(usable for _, usable in volumes) if volumes else None
     return Holdings(broker, replicas, capacity)
+
+
+def _tells_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
+    usable = getattr(directory, "usable_bytes", None)
+    return usable is not None and usable >= 0
 
 
 def leading_of(answer: Any) -> Leading:  # noqa: ANN401 - kafka-python has no types
