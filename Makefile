@@ -21,17 +21,17 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench demo clean
+.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench bench-pipeline demo clean
 
 help: ## what there is to make
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## a virtual environment with the package and everything to check it
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: PYTHON=/path/to/python3 make setup" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline]'
 	@touch $@
 
 check: $(READY) ## style, format, types, and who may import whom
@@ -65,6 +65,9 @@ chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=
 
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks
+
+bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SM, SEEDS=1,2
+	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))
 
 diagram: $(READY) ## docs/phases.md, drawn from the transition table
 	$(BIN)/python -m controller.core.diagrams > docs/phases.md

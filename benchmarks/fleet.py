@@ -111,7 +111,7 @@ class Replication:
             for state in some:
                 self.changed.setdefault(state.leader, []).append((state.topic, state.partition))
 
-    def _write(self, states: list[State]) -> Any:  # noqa: ANN401 - kazoo has no types
+    def _write(self, states: list[State]) -> Any:
         multi = self.zookeeper.transaction()
         for state in states:
             content = {

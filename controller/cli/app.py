@@ -23,6 +23,7 @@ from controller.cli.explain import explain
 from controller.cli.facts import named_partition
 from controller.cli.generate_verbs import GenerateVerbs
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
+from controller.cli.pipeline_verbs import pipeline_app
 from controller.cli.queue_verbs import queue_app
 from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
@@ -106,6 +107,7 @@ def build_app(around: Surroundings) -> typer.Typer:
     )
     command("completion", short_help="Print a script that completes in a shell.")(completion)
     app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
+    app.add_typer(pipeline_app(around), name="pipeline", short_help="Plan whole clusters on Spark.")
     return app
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.bases import check_basis
 from controller.cli.cancel import Cancelling
 from controller.cli.execute import Execution
 from controller.cli.legacy_executions import LegacyExecution
@@ -113,6 +114,7 @@ class RequestVerbs(Verbs):
         )
         display = self._display_or_nothing(as_json=as_json)
         with self._connected(zookeeper, config) as operator:
+            check_basis(operator, plan, entries)
             kind = LegacyExecution if legacy else Execution
             execution = kind(self._around, operator, entries, wishes, display)
             raise typer.Exit(execution.run())

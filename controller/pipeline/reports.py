@@ -1,0 +1,273 @@
+"""
+What really happened, from the journals: tables for people's own analysis.
+
+One function for each table; none looks at another's result. Times are seconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+PERCENTILES: Final = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The tables of a report."""
+
+    requests: Any
+    topics: Any
+    brokers: Any
+    pairs: Any
+    phases: Any
+    isr_shrinks: Any
+    stalls: Any
+    etas: Any
+
+    def tables(self) -> dict[str, Any]:
+        """Return them by name."""
+        names = (
+            "requests",
+            "topics",
+            "brokers",
+            "pairs",
+            "phases",
+            "isr_shrinks",
+            "stalls",
+            "etas",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def build_report(journal: Any, changes: Any | None) -> Report:
+    """
+    Build the tables.
+
+    Args:
+        journal: See ``journals.read_journals``.
+        changes: The table ``changes`` of the plan, where there is one.
+
+    """
+    copied = _copied(journal)
+    planned = None if changes is None else _planned(changes)
+    return Report(
+        _requests(journal, copied, planned),
+        _topics(journal, copied, planned),
+        _brokers(journal, copied, planned),
+        _pairs(copied),
+        _phases(journal),
+        _isr_shrinks(journal),
+        _stalls(journal),
+        _etas(journal),
+    )
+
+
+def _copied(journal: Any) -> Any:
+    """Return every copy, whole or abandoned; one that two daemons saw end counts once."""
+    copies = journal.where(F.col("kind").isin("copied", "copy_abandoned"))
+    once = Window.partitionBy("request", "topic", "partition", "replica", "begun").orderBy(
+        F.col("kind").desc(), "at"
+    )
+    return (
+        copies.withColumn("nth", F.row_number().over(once))
+        .where("nth = 1")
+        .select(
+            "request",
+            "topic",
+            "partition",
+            "leader",
+            "replica",
+            F.to_timestamp("begun").alias("begun"),
+            F.col("moment").alias("ended"),
+            "seconds",
+            "bytes",
+            (F.col("kind") == "copied").alias("is_whole"),
+        )
+    )
+
+
+def _planned(changes: Any) -> Any:
+    """Return what was to be copied: a row for each new replica."""
+    return changes.select(
+        "topic",
+        "partition",
+        "wave",
+        "size_bytes",
+        F.explode(F.array_except("after", "before")).alias("replica"),
+    )
+
+
+def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
+    seen = journal.where(
+        F.col("request").isNotNull()
+        & F.col("kind").isin("request_begun", "progress", "request_ended")
+    )
+    ended = F.col("kind") == "request_ended"
+    found = seen.groupBy("request").agg(
+        F.min("moment").alias("begun"),
+        F.max(F.when(ended, F.col("moment"))).alias("ended"),
+        F.max(F.when(ended, F.col("state"))).alias("state"),
+        F.max("entries").alias("entries"),
+        F.max("done").alias("done"),
+        F.max("refused").alias("refused"),
+        F.max("cancelled").alias("cancelled"),
+    )
+    moved = copied.groupBy("request").agg(
+        F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
+        # Work that was called off: what was copied and thrown away.
+        F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
+        F.count(F.when(F.col("is_whole"), 1)).alias("copies"),
+        F.count(F.when(F.col("bytes").isNull(), 1)).alias("copies_of_unknown_size"),
+    )
+    rows = found.join(moved, "request", "left").withColumn(
+        "seconds", F.col("ended").cast("double") - F.col("begun").cast("double")
+    )
+    if planned is None:
+        return rows.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("begun")
+    touched = (
+        journal.where(F.col("topic").isNotNull() & F.col("request").isNotNull())
+        .select("request", "topic", "partition")
+        .distinct()
+    )
+    asked = (
+        planned.join(touched, ["topic", "partition"])
+        .groupBy("request")
+        .agg(F.sum("size_bytes").alias("planned_bytes"))
+    )
+    return rows.join(asked, "request", "left").orderBy("begun")
+
+
+def _topics(journal: Any, copied: Any, planned: Any | None) -> Any:
+    moved = copied.groupBy("topic").agg(
+        F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
+        F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
+        F.count(F.when(F.col("is_whole"), 1)).alias("copies"),
+        F.percentile("seconds", F.lit(0.5)).alias("copy_seconds_p50"),
+        F.max("seconds").alias("copy_seconds_max"),
+    )
+    del journal
+    if planned is None:
+        return moved.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("topic")
+    asked = planned.groupBy("topic").agg(
+        F.sum("size_bytes").alias("planned_bytes"), F.count("*").alias("planned_copies")
+    )
+    return moved.join(asked, "topic", "full").orderBy("topic")
+
+
+def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
+    whole = copied.where("is_whole")
+    taken = whole.groupBy(F.col("replica").alias("broker")).agg(
+        F.sum("bytes").alias("in_bytes"),
+        F.count("*").alias("copies_in"),
+        F.sum("seconds").alias("copy_seconds"),
+    )
+    served = whole.groupBy(F.col("leader").alias("broker")).agg(
+        F.sum("bytes").alias("served_bytes"), F.count("*").alias("copies_served")
+    )
+    shrunk = (
+        journal.where("kind = 'isr_shrunk'")
+        .select(F.explode("lost").alias("broker"))
+        .groupBy("broker")
+        .agg(F.count("*").alias("isr_losses"))
+    )
+    rows = taken.join(served, "broker", "full").join(shrunk, "broker", "full")
+    if planned is None:
+        return rows.withColumn("planned_in_bytes", F.lit(None).cast("bigint")).orderBy("broker")
+    asked = planned.groupBy(F.col("replica").alias("broker")).agg(
+        F.sum("size_bytes").alias("planned_in_bytes")
+    )
+    return rows.join(asked, "broker", "full").orderBy("broker")
+
+
+def _pairs(copied: Any) -> Any:
+    return (
+        copied.where("is_whole")
+        .groupBy(F.col("leader").alias("served_by"), F.col("replica").alias("copied_by"))
+        .agg(
+            F.count("*").alias("copies"),
+            F.sum("bytes").alias("bytes"),
+            F.sum("seconds").alias("seconds"),
+            (F.sum("bytes") / F.sum(F.when(F.col("bytes").isNotNull(), F.col("seconds")))).alias(
+                "bytes_per_second_of_a_copy"
+            ),
+        )
+        .orderBy("served_by", "copied_by")
+    )
+
+
+def _phases(journal: Any) -> Any:
+    left = journal.where("kind = 'phase' AND seconds IS NOT NULL")
+    return (
+        left.groupBy(F.col("before").alias("phase"))
+        .agg(
+            F.count("*").alias("count"),
+            *(
+                F.percentile("seconds", F.lit(p)).alias(f"p{round(p * 100)}_seconds")
+                for p in PERCENTILES
+            ),
+            F.max("seconds").alias("max_seconds"),
+            F.sum("seconds").alias("sum_seconds"),
+        )
+        .orderBy("phase")
+    )
+
+
+def _isr_shrinks(journal: Any) -> Any:
+    return (
+        journal.where("kind = 'isr_shrunk'")
+        .select("moment", "request", "topic", "partition", "leader", "lost")
+        .orderBy("moment", "topic", "partition")
+    )
+
+
+def _stalls(journal: Any) -> Any:
+    """Return the stalls by reason, with how long those lasted whose end was seen."""
+    told = journal.where(F.col("kind").isin("stalled", "goes_on"))
+    after = Window.partitionBy("topic", "partition").orderBy("moment")
+    spans = told.withColumn("next_kind", F.lead("kind").over(after)).withColumn(
+        "next_moment", F.lead("moment").over(after)
+    )
+    lasted = F.when(
+        F.col("next_kind") == "goes_on",
+        F.col("next_moment").cast("double") - F.col("moment").cast("double"),
+    )
+    return (
+        spans.where("kind = 'stalled'")
+        .withColumn("lasted", lasted)
+        .groupBy("by")
+        .agg(
+            F.count("*").alias("stalls"),
+            F.count(F.when(F.col("lasted").isNull(), 1)).alias("not_seen_to_end"),
+            F.percentile("lasted", F.lit(0.5)).alias("p50_seconds"),
+            F.max("lasted").alias("max_seconds"),
+        )
+        .orderBy("by")
+    )
+
+
+def _etas(journal: Any) -> Any:
+    """Return each estimate beside what remained in truth."""
+    ends = (
+        journal.where("kind = 'request_ended'").groupBy("request").agg(F.max("moment").alias("end"))
+    )
+    told = journal.where("kind = 'progress' AND eta_low_s IS NOT NULL")
+    left = F.col("end").cast("double") - F.col("moment").cast("double")
+    middle = (F.col("eta_low_s") + F.col("eta_high_s")) / 2
+    return (
+        told.join(ends, "request")
+        .where(left > 0)
+        .select(
+            "request",
+            "moment",
+            "eta_low_s",
+            "eta_high_s",
+            left.alias("remained_s"),
+            (middle - left).alias("error_s"),
+            left.between(F.col("eta_low_s"), F.col("eta_high_s")).alias("was_within"),
+        )
+        .orderBy("request", "moment")
+    )

@@ -1,0 +1,111 @@
+"""
+Which replicas are offered to the planner, chosen where the rows are.
+
+Each partition offers one replica at most. The order is that of a stable hash: it does not depend on
+how the rows lie in files or on machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.pipeline.loads import dice, in_order
+from controller.pipeline.offers import Offer
+
+PER_CLASS: Final = 12
+"""Offers of each broker and order of magnitude, for what the sample leaves over."""
+SMALLEST: Final = 150
+"""And of the smallest of each broker."""
+CLASSES_PER_DOUBLING: Final = 2
+
+
+def offers_over(  # noqa: PLR0913 - what there is to say
+    spark: Any,
+    parts: Any,
+    *,
+    held: Any,
+    fair: Any,
+    levels: Any,
+    seed: int,
+) -> Iterator[Offer]:
+    """
+    Offer a sample of what lies above a level on each broker, topic by topic.
+
+    Args:
+        spark: The session.
+        parts: The partitions that may be offered.
+        held: Replicas by topic and broker.
+        fair: A topic's fair share on a broker, by topic.
+        levels: See ``samples.Sample.levels``.
+        seed: Of the order.
+
+    """
+    chances = 1.0 - levels[None, :] * fair[:, None] / np.maximum(held, 1)
+    rows = []
+    for topic in range(len(held)):
+        brokers = np.flatnonzero((held[topic] > 0) & (chances[topic] > 0))
+        if len(brokers):
+            rows.append(
+                (topic, dict(zip(brokers.tolist(), chances[topic, brokers].tolist(), strict=True)))
+            )
+    if not rows:
+        return iter(())
+    chance = spark.createDataFrame(rows, "topic INT, chance MAP<INT, DOUBLE>")
+
+    def rank(broker: Any, position: Any) -> Any:
+        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
+        return drawn / F.try_element_at(F.col("chance"), broker)
+
+    return _offers(parts.join(F.broadcast(chance), "topic"), rank)
+
+
+def offers_by_size(
+    spark: Any,
+    parts: Any,
+    *,
+    seed: int,
+    per_class: int = PER_CLASS,
+    smallest: int = SMALLEST,
+) -> Iterator[Offer]:
+    """Offer some replicas of each order of magnitude from every broker, and more small ones."""
+    sized = parts.withColumn(
+        "class", F.floor(F.log2(F.col("size") + 1.0) * CLASSES_PER_DOUBLING).cast("int")
+    )
+    counted = (
+        sized.select("class", F.explode("replicas").alias("b"))
+        .groupBy("b", "class")
+        .count()
+        .collect()
+    )
+    chances: dict[int, dict[int, float]] = {}
+    left: dict[int, int] = {}
+    for row in sorted(counted, key=lambda r: (r["b"], r["class"])):
+        room = left.get(row["b"], smallest)
+        wanted = max(per_class, room)
+        left[row["b"]] = max(0, room - row["count"])
+        chances.setdefault(row["class"], {})[row["b"]] = min(1.0, wanted / row["count"])
+    if not chances:
+        return iter(())
+    chance = spark.createDataFrame(list(chances.items()), "class INT, chance MAP<INT, DOUBLE>")
+
+    def rank(broker: Any, position: Any) -> Any:
+        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
+        return drawn / F.try_element_at(F.col("chance"), broker)
+
+    return _offers(sized.join(F.broadcast(chance), "class"), rank)
+
+
+def _offers(parts: Any, rank: Any) -> Iterator[Offer]:
+    """Offer of each partition the replica with the lowest rank below 1, in the order of ranks."""
+    ranked = F.transform("replicas", lambda b, n: F.struct(rank(b, n).alias("rank"), n.alias("n")))
+    best = F.array_min(F.filter(ranked, lambda x: x["rank"] < 1.0))
+    pool = parts.select("topic", "partition", "size", "replicas", best.alias("best")).where(
+        "best IS NOT NULL"
+    )
+    pool = pool.select("best.rank", "topic", "partition", "size", "replicas", "best.n")
+    for row in in_order(pool, "rank", "topic", "partition"):
+        yield Offer(row[1], row[2], row[3], tuple(row[4]), row[5])

@@ -1,0 +1,240 @@
+"""
+The tables of a snapshot: their columns, reading them, and saying exactly what is wrong with them.
+
+A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``) and a manifest.
+Whatever is wrong is named by table, column and the first rows; nothing is guessed or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.errors import PlanInvalidError
+
+SCHEMA_VERSION: Final = 1
+ROWS_SHOWN: Final = 5
+
+BROKERS: Final = "broker INT, rack STRING, host STRING, capacity_bytes BIGINT, is_alive BOOLEAN"
+REPLICAS: Final = (
+    "topic STRING, partition INT, broker INT, position INT, size_bytes BIGINT, log_dir STRING, "
+    "is_leader BOOLEAN, in_isr BOOLEAN"
+)
+TOPICS: Final = (
+    "topic STRING, replication_factor INT, min_insync_replicas INT, configs MAP<STRING, STRING>"
+)
+MANIFEST: Final = "schema_version INT, cluster_id STRING, taken_at STRING, source STRING"
+
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_NEEDED: Final = {
+    "brokers": {"broker": _NUMBERS},
+    "replicas": {
+        "topic": frozenset({"string"}),
+        "partition": _NUMBERS,
+        "broker": _NUMBERS,
+        "position": _NUMBERS,
+        "size_bytes": _NUMBERS,
+    },
+    "topics": {"topic": frozenset({"string"}), "replication_factor": _NUMBERS},
+}
+_OPTIONAL: Final = {
+    "brokers": {
+        "rack": "string",
+        "host": "string",
+        "capacity_bytes": "bigint",
+        "is_alive": "boolean",
+    },
+    "replicas": {"log_dir": "string", "is_leader": "boolean", "in_isr": "boolean"},
+    "topics": {"min_insync_replicas": "int", "configs": "map<string,string>"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a snapshot is of, and when it was taken."""
+
+    cluster_id: str
+    taken_at: str
+    source: str
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a snapshot, as DataFrames."""
+
+    brokers: Any
+    replicas: Any
+    topics: Any
+    manifest: Manifest
+
+
+def read_tables(spark: Any, directory: str) -> Tables:
+    """
+    Read a snapshot.
+
+    Raises:
+        PlanInvalidError: it is not one, or not one of this schema.
+
+    """
+    manifest = _manifest(spark, directory)
+    found = {name: _table(spark, f"{directory}/{name}") for name in _NEEDED}
+    for name, table in found.items():
+        _check_columns(f"{directory}/{name}", name, table)
+    return Tables(
+        _with_optional("brokers", found["brokers"]),
+        _with_optional("replicas", found["replicas"]),
+        _with_optional("topics", found["topics"]),
+        manifest,
+    )
+
+
+def write_tables(tables: Tables, directory: str) -> None:
+    """Write a snapshot; one that is there already is replaced."""
+    spark = tables.brokers.sparkSession
+    tables.brokers.coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
+    tables.replicas.write.mode("overwrite").parquet(f"{directory}/replicas")
+    tables.topics.coalesce(1).write.mode("overwrite").parquet(f"{directory}/topics")
+    about = tables.manifest
+    row = (about.schema_version, about.cluster_id, about.taken_at, about.source)
+    # Last: a directory without a manifest is a snapshot that was not finished.
+    spark.createDataFrame([row], MANIFEST).coalesce(1).write.mode("overwrite").json(
+        f"{directory}/manifest"
+    )
+
+
+def _manifest(spark: Any, directory: str) -> Manifest:
+    table = _table(spark, f"{directory}/manifest", how="json")
+    rows = table.collect()
+    if len(rows) != 1 or "schema_version" not in table.columns:
+        raise PlanInvalidError(f"{directory}/manifest: not the manifest of a snapshot")
+    row = rows[0].asDict()
+    if row["schema_version"] != SCHEMA_VERSION:
+        raise PlanInvalidError(
+            f"{directory}/manifest: column schema_version is {row['schema_version']}, this version "
+            f"reads {SCHEMA_VERSION}"
+        )
+    cluster_id, taken_at, source = (
+        str(row.get(key) or "") for key in ("cluster_id", "taken_at", "source")
+    )
+    return Manifest(cluster_id, taken_at, source)
+
+
+def _table(spark: Any, path: str, how: str = "parquet") -> Any:
+    try:
+        if how == "json":
+            return spark.read.schema(MANIFEST).json(path)
+        return spark.read.parquet(path)
+    except AnalysisException as error:
+        reason = str(error).splitlines()[0]
+        raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
+
+
+def _check_columns(path: str, name: str, table: Any) -> None:
+    types = dict(table.dtypes)
+    for column, allowed in _NEEDED[name].items():
+        if column not in types:
+            raise PlanInvalidError(
+                f"{path}: column {column} is missing; there are {', '.join(table.columns)}"
+            )
+        if types[column] not in allowed:
+            raise PlanInvalidError(
+                f"{path}: column {column} is {types[column]}, it has to be "
+                f"{' or '.join(sorted(allowed))}"
+            )
+
+
+def _with_optional(name: str, table: Any) -> Any:
+    for column, kind in _OPTIONAL[name].items():
+        if column not in table.columns:
+            table = table.withColumn(column, F.lit(None).cast(kind))
+    return table
+
+
+def check_tables(tables: Tables, directory: str) -> None:
+    """
+    Check the content of a snapshot, row by row.
+
+    Raises:
+        PlanInvalidError: something is wrong; all of one table's problems are named at once.
+
+    """
+    brokers, replicas, topics = tables.brokers, tables.replicas, tables.topics
+    known = F.broadcast(brokers.select("broker").distinct().withColumn("is_known", F.expr("true")))
+    named = F.broadcast(topics.select("topic").distinct().withColumn("is_named", F.expr("true")))
+    _refuse(
+        f"{directory}/brokers",
+        brokers,
+        [
+            ("broker", "is missing or negative", F.col("broker").isNull() | (F.col("broker") < 0)),
+            ("capacity_bytes", "is negative", F.col("capacity_bytes") < 0),
+        ],
+    )
+    _refuse_twice(f"{directory}/brokers", brokers, ["broker"])
+    _refuse(
+        f"{directory}/topics",
+        topics,
+        [
+            ("topic", "is missing", F.col("topic").isNull()),
+            ("replication_factor", "is not positive", ~(F.col("replication_factor") > 0)),
+        ],
+    )
+    _refuse_twice(f"{directory}/topics", topics, ["topic"])
+    _refuse(
+        f"{directory}/replicas",
+        replicas.join(known, "broker", "left").join(named, "topic", "left"),
+        [
+            ("topic", "is not in the table topics", F.col("is_named").isNull()),
+            (
+                "partition",
+                "is missing or negative",
+                ~F.coalesce(F.col("partition") >= 0, F.expr("false")),
+            ),
+            ("broker", "is not in the table brokers", F.col("is_known").isNull()),
+            (
+                "position",
+                "is missing or negative",
+                ~F.coalesce(F.col("position") >= 0, F.expr("false")),
+            ),
+            ("size_bytes", "is missing", F.col("size_bytes").isNull()),
+            ("size_bytes", "is negative", F.col("size_bytes") < 0),
+        ],
+    )
+
+
+def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:
+    """Refuse rows for which a rule's condition holds."""
+    counted = table.agg(
+        *(F.count(F.when(bad, 1)).alias(f"rule_{n}") for n, (_, _, bad) in enumerate(rules))
+    ).first()
+    problems = []
+    for n, (column, problem, bad) in enumerate(rules):
+        if counted[n]:
+            problems.append(
+                _problem(path, f"column {column} {problem}", counted[n], table.where(bad))
+            )
+    if problems:
+        raise PlanInvalidError("\n".join(problems))
+
+
+def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:
+    twice = table.groupBy(*keys).count().where("count > 1")
+    found = twice.count()
+    if found:
+        what = f"column {', '.join(keys)} names the same more than once"
+        raise PlanInvalidError(_problem(path, what, found, twice))
+
+
+def _problem(path: str, what: str, count: int, rows: Any) -> str:
+    shown = rows.drop("is_known", "is_named", "configs")
+    lines = [
+        "  "
+        + ", ".join(f"{key}={value}" for key, value in row.asDict().items() if value is not None)
+        for row in shown.orderBy(*shown.columns).limit(ROWS_SHOWN).collect()
+    ]
+    more = f"\n  and {count - ROWS_SHOWN} more" if count > ROWS_SHOWN else ""
+    return f"{path}: {what} in {count} row{'s' if count != 1 else ''}:\n" + "\n".join(lines) + more

@@ -1,0 +1,82 @@
+"""What brokers' answers say of a whole cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from controller.brokers.fleets import (
+    HeldReplica,
+    LedPartition,
+    holdings_of,
+    leading_of,
+)
+from controller.core.model import BrokerId
+from tests.core.builders import tp
+
+BROKER = BrokerId(1)
+
+
+def a_directory(name: str, *rows: tuple[int, int, bool], error: int = 0, **volume: int) -> Any:  # noqa: ANN401 - as kafka-python has it
+    """Return a log directory with replicas of the topic t: partition, bytes, whether future."""
+    partitions = [
+        SimpleNamespace(partition_index=n, partition_size=size, is_future_key=future)
+        for n, size, future in rows
+    ]
+    topics = [SimpleNamespace(name="t", partitions=partitions)]
+    return SimpleNamespace(log_dir=name, error_code=error, topics=topics, **volume)
+
+
+def test_every_replica_is_told_with_its_directory() -> None:
+    """A copy being made on another disk is none, and an offline directory tells nothing."""
+    answer = SimpleNamespace(
+        results=[
+            a_directory("/a", (0, 10, False), (1, 99, True)),
+            a_directory("/b", (1, 20, False)),
+            a_directory("/c", (2, 30, False), error=56),
+        ]
+    )
+    found = holdings_of(BROKER, answer)
+    assert found.replicas == (HeldReplica(tp(0), "/a", 10), HeldReplica(tp(1), "/b", 20))
+    assert found.capacity is None
+
+
+def test_capacity_is_what_is_held_and_what_is_free_on_each_volume_once() -> None:
+    """Two directories of one volume tell the same free space; it is not there twice."""
+    answer = SimpleNamespace(
+        results=[
+            a_directory("/a", (0, 10, False), total_bytes=500, usable_bytes=300),
+            a_directory("/b", (1, 20, False), total_bytes=500, usable_bytes=300),
+            a_directory("/c", total_bytes=900, usable_bytes=70),
+        ]
+    )
+    assert holdings_of(BROKER, answer).capacity == 10 + 20 + 300 + 70
+
+
+def test_a_broker_that_does_not_tell_its_volumes_has_no_known_capacity() -> None:
+    """Brokers before Kafka 3.3 answer -1."""
+    answer = SimpleNamespace(results=[a_directory("/a", total_bytes=-1, usable_bytes=-1)])
+    assert holdings_of(BROKER, answer).capacity is None
+
+
+def test_a_volume_without_free_space_is_full_and_not_unknown() -> None:
+    """Its capacity is what it holds."""
+    answer = SimpleNamespace(
+        results=[a_directory("/a", (0, 10, False), total_bytes=10, usable_bytes=0)]
+    )
+    assert holdings_of(BROKER, answer).capacity == 10
+
+
+def test_leaders_and_isrs_are_those_of_metadata() -> None:
+    """Topics with an error are left out."""
+    row = SimpleNamespace(partition_index=0, leader_id=2, isr_nodes=[2, 3])
+    answer = SimpleNamespace(
+        cluster_id="c",
+        topics=[
+            SimpleNamespace(name="t", error_code=0, partitions=[row]),
+            SimpleNamespace(name="gone", error_code=3, partitions=[row]),
+        ],
+    )
+    found = leading_of(answer)
+    assert found.cluster_id == "c"
+    assert found.partitions == (LedPartition(tp(0), 2, (2, 3)),)

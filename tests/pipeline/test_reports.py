@@ -1,0 +1,129 @@
+"""The report, from a journal that was written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.errors import PlanInvalidError
+from controller.pipeline import runs
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+GIB = 1 << 30
+
+
+def at(second: int) -> str:
+    """Return a moment."""
+    return f"2026-01-02T03:04:{second:02}.000Z"
+
+
+def line(second: int, kind: str, **fields: object) -> str:
+    """Return a line of a journal."""
+    return json.dumps({"v": 1, "at": at(second), "kind": kind, **fields})
+
+
+def copied(second: int, partition: int, replica: int, size: int, kind: str = "copied") -> str:
+    """Return the line about a copy that took four seconds."""
+    return line(
+        second,
+        kind,
+        topic="t",
+        partition=partition,
+        request="r",
+        leader=1,
+        replica=replica,
+        begun=at(second - 4),
+        seconds=4.0,
+        bytes=size,
+    )
+
+
+LINES = [
+    line(1, "request_begun", request="r", request_kind="request", entries=2),
+    line(2, "progress", request="r", entries=2, done=0, eta_low_s=5.0, eta_high_s=20.0),
+    line(
+        3,
+        "phase",
+        topic="t",
+        partition=0,
+        phase="A2-syncing",
+        before="A2",
+        seconds=2.0,
+        request="r",
+    ),
+    line(4, "stalled", topic="t", partition=0, by="isr"),
+    line(7, "goes_on", topic="t", partition=0, by="isr"),
+    line(8, "isr_shrunk", topic="t", partition=0, request="r", lost=[2], isr=[1], leader=1),
+    copied(9, 0, 3, GIB),
+    copied(10, 1, 3, 2 * GIB),
+    copied(10, 1, 4, GIB // 2, kind="copy_abandoned"),
+    line(12, "request_ended", request="r", state="done", seconds=11.0, entries=2, done=2),
+    '{"v":1,"at":"2026-01-0',
+]
+
+
+@pytest.fixture(scope="module")
+def report(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a report on two journals that saw the same copy."""
+    base = tmp_path_factory.mktemp("report")
+    for name, lines in (("first", LINES), ("second", [copied(9, 0, 3, GIB)])):
+        (base / name).mkdir()
+        (base / name / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    out = base / "out"
+    runs.make_report(spark, [base / "first", base / "second"], None, None, out, lambda _: None)
+    return out
+
+
+def rows(spark: Any, report: Path, table: str) -> list[dict[str, Any]]:
+    """Return a table of the report."""
+    return [row.asDict() for row in spark.read.parquet(str(report / table)).collect()]
+
+
+def test_a_request_is_told_with_what_was_copied_and_what_was_in_vain(
+    spark: Any, report: Path
+) -> None:
+    """Whole copies are moved, abandoned ones the price; what two daemons tell counts once."""
+    (request,) = rows(spark, report, "requests")
+    assert (request["state"], request["seconds"], request["done"]) == ("done", 11.0, 2)
+    assert (request["moved_bytes"], request["abandoned_bytes"]) == (3 * GIB, GIB // 2)
+    assert request["copies"] == 2
+
+
+def test_rates_are_told_by_pair_of_brokers(spark: Any, report: Path) -> None:
+    """Three GiB in eight seconds of copying."""
+    (pair,) = rows(spark, report, "pairs")
+    assert (pair["served_by"], pair["copied_by"], pair["bytes"]) == (1, 3, 3 * GIB)
+    assert pair["bytes_per_second_of_a_copy"] == pytest.approx(3 * GIB / 8)
+
+
+def test_phases_stalls_and_estimates_are_told(spark: Any, report: Path) -> None:
+    """Durations are those of the phase that was left; a stall lasts until the partition goes on."""
+    (phase,) = rows(spark, report, "phases")
+    assert (phase["phase"], phase["p50_seconds"]) == ("A2", 2.0)
+    (stall,) = rows(spark, report, "stalls")
+    assert (stall["by"], stall["stalls"], stall["max_seconds"]) == ("isr", 1, 3.0)
+    (eta,) = rows(spark, report, "etas")
+    assert (eta["remained_s"], eta["error_s"], eta["was_within"]) == (10.0, 2.5, True)
+    (shrink,) = rows(spark, report, "isr_shrinks")
+    assert shrink["lost"] == [2]
+
+
+def test_the_page_needs_nothing_from_outside(report: Path) -> None:
+    """One file, with its pictures inside, that says how many lines were cut off."""
+    text = (report / "report.html").read_text(encoding="utf-8")
+    assert text.count("<svg") >= 3
+    assert "1 lines of the journals could not be read" in text
+    assert not re.search(r"(src|href)=[\"']?https?:", text)
+    assert "<script" not in text
+
+
+def test_a_journal_of_another_version_is_refused(spark: Any, tmp_path: Path) -> None:
+    """The message names the file and the column."""
+    (tmp_path / "journal.jsonl").write_text('{"v":2,"at":"x","kind":"phase"}\n')
+    with pytest.raises(PlanInvalidError, match=r"journal.jsonl: column v is 2"):
+        runs.make_report(spark, [tmp_path], None, None, tmp_path / "out", lambda _: None)
