@@ -201,6 +201,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "evidence": (TEXT, "why"),
         },
     ),
+    "engine": Kind(
+        "Which engine works from now on.",
+        {"engine": (TEXT, "native or delegated"), "why": (TEXT, "why that one")},
+    ),
     "yielded": Kind(
         "The role is given back so that these topics can be deleted.",
         {"topics": (TEXTS, "which")},
