@@ -13,11 +13,13 @@ from controller.core.events import (
     HistoryRead,
     KillSwitchRead,
     LeadershipGained,
+    LeasesRead,
     LegacyPlanRead,
+    OrphansRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import EndedHistory, Summary
+from controller.core.histories import EndedHistory, OpenHistory, Part, Summary
 from controller.core.model import (
     ControllerEpoch,
     Fate,
@@ -347,3 +349,22 @@ def test_the_last_word_counts_where_requests_that_waited_are_accepted_together()
         driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.SUPERSEDED: 1}
+
+
+def test_a_request_of_which_nothing_was_accepted_is_not_over_before_it_is_read_again() -> None:
+    """A daemon died between the note of the part and the first entry; the next one reads both."""
+    driver = Driver({tp(): (1, 2)})
+    name = RequestId("request_0000000000")
+    request = submission(name, {tp(): (1, 3)})
+    part = Part(name, 1, request.created_ms, RequestOptions())
+    driver.observe(Deposed("killed"))
+    driver.observe(SubmissionsListed(frozenset({name})))
+    driver.observe(
+        GoalsRead({}, {}),
+        OrphansRead(frozenset()),
+        LeasesRead({}),
+        HistoryRead({name: OpenHistory({name: part}, 0, (), ())}, {}),
+    )
+    assert outcomes(driver) == {}
+    driver.observe(SubmissionsRead({name: request}))
+    assert outcomes(driver) == {}
