@@ -52,8 +52,8 @@ def build_report(journal: Any, changes: Any | None) -> Report:
         changes: The table ``changes`` of the plan, where there is one.
 
     """
-    copied = _copied(journal)
     planned = None if changes is None else _planned(changes)
+    copied = _copied(journal, planned)
     return Report(
         _requests(journal, copied, planned),
         _topics(journal, copied, planned),
@@ -66,13 +66,18 @@ def build_report(journal: Any, changes: Any | None) -> Report:
     )
 
 
-def _copied(journal: Any) -> Any:
-    """Return every copy, whole or abandoned; one that two daemons saw end counts once."""
+def _copied(journal: Any, planned: Any | None) -> Any:
+    """
+    Return every copy, whole or abandoned; one that two daemons saw end counts once.
+
+    A copy may be whole before a broker has told its size: then its size is what was told of the
+    partition later, or what was planned.
+    """
     copies = journal.where(F.col("kind").isin("copied", "copy_abandoned"))
     once = Window.partitionBy("request", "topic", "partition", "replica", "begun").orderBy(
         F.col("kind").desc(), "at"
     )
-    return (
+    rows = (
         copies.withColumn("nth", F.row_number().over(once))
         .where("nth = 1")
         .select(
@@ -88,6 +93,18 @@ def _copied(journal: Any) -> Any:
             (F.col("kind") == "copied").alias("is_whole"),
         )
     )
+    told = (
+        journal.where("kind = 'size'")
+        .groupBy("request", "topic", "partition")
+        .agg(F.max("bytes").alias("told"))
+    )
+    rows = rows.join(told, ["request", "topic", "partition"], "left")
+    known = [F.col("bytes"), F.when(F.col("is_whole"), F.col("told"))]
+    if planned is not None:
+        sizes = planned.select("topic", "partition", "replica", F.col("size_bytes").alias("meant"))
+        rows = rows.join(sizes, ["topic", "partition", "replica"], "left")
+        known.append(F.when(F.col("is_whole"), F.col("meant")))
+    return rows.withColumn("bytes", F.coalesce(*known)).drop("told", "meant")
 
 
 def _planned(changes: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 DEFAULT_MEMORY: Final = "4g"
+LOCALHOST: Final = "127.0.0.1"
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 QUIET: Final = Path(__file__).with_name("log4j2.properties")
 """Only errors: what Spark has to say besides would hide what we tell."""
 
@@ -31,13 +34,17 @@ def open_session(
         )
     if master is not None:
         builder = builder.master(master)
+    if _is_local(master):
+        # Results that are large go by way of this address, also within one machine.
+        builder = builder.config("spark.driver.host", LOCALHOST).config(
+            "spark.driver.bindAddress", LOCALHOST
+        )
     session = (
         builder.config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "false")
         .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1" if _is_local(master) else "0.0.0.0")  # noqa: S104 - executors elsewhere call back
         .getOrCreate()
     )
     parts = shuffles or max(4, 2 * session.sparkContext.defaultParallelism)
@@ -47,4 +54,7 @@ def open_session(
 
 
 def _is_local(master: str | None) -> bool:
-    return master is None or master.startswith("local")
+    if master is None:
+        # `spark-submit` says in its environment where its own JVM listens.
+        return SUBMITTED not in os.environ
+    return master.startswith("local")

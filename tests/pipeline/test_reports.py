@@ -27,7 +27,9 @@ def line(second: int, kind: str, **fields: object) -> str:
     return json.dumps({"v": 1, "at": at(second), "kind": kind, **fields})
 
 
-def copied(second: int, partition: int, replica: int, size: int, kind: str = "copied") -> str:
+def copied(
+    second: int, partition: int, replica: int, size: int | None, kind: str = "copied"
+) -> str:
     """Return the line about a copy that took four seconds."""
     return line(
         second,
@@ -60,7 +62,8 @@ LINES = [
     line(7, "goes_on", topic="t", partition=0, by="isr"),
     line(8, "isr_shrunk", topic="t", partition=0, request="r", lost=[2], isr=[1], leader=1),
     copied(9, 0, 3, GIB),
-    copied(10, 1, 3, 2 * GIB),
+    line(9, "size", topic="t", partition=1, request="r", bytes=2 * GIB, copies=1),
+    copied(10, 1, 3, None),
     copied(10, 1, 4, GIB // 2, kind="copy_abandoned"),
     line(12, "request_ended", request="r", state="done", seconds=11.0, entries=2, done=2),
     '{"v":1,"at":"2026-01-0',
@@ -87,7 +90,7 @@ def rows(spark: Any, report: Path, table: str) -> list[dict[str, Any]]:
 def test_a_request_is_told_with_what_was_copied_and_what_was_in_vain(
     spark: Any, report: Path
 ) -> None:
-    """Whole copies are moved, abandoned ones the price; what two daemons tell counts once."""
+    """Whole copies are moved, abandoned ones the price; a size may be told apart from its copy."""
     (request,) = rows(spark, report, "requests")
     assert (request["state"], request["seconds"], request["done"]) == ("done", 11.0, 2)
     assert (request["moved_bytes"], request["abandoned_bytes"]) == (3 * GIB, GIB // 2)
