@@ -220,7 +220,7 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
         hand_on(view, record.partition, known, goal, now)
     view.due.partitions[record.partition] = None
     view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
-    view.due.cancel = True
+    view.due.cancel = view.due.submissions = True
 
 
 def _first_phase(view: ClusterView, partition: TopicPartition) -> Phase:

@@ -12,8 +12,9 @@ out after the changes, so that what they tell brokers is what was just written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
+from typing import TypeGuard
 
 from controller.core.acceptance import entry_text
 from controller.core.agendas import Due
@@ -33,6 +34,7 @@ from controller.core.model import (
     Refusal,
     RefusalReason,
     RequestId,
+    Route,
     TopicPartition,
 )
 from controller.core.native import STOP_TIMER
@@ -48,6 +50,7 @@ from controller.core.records import (
     GoalRecord,
     LegacyEntryRecord,
     PassedOverRecord,
+    Record,
     RefusalRecord,
 )
 from controller.core.requests import accept_submissions, learn_submissions, refuse_disabled
@@ -89,9 +92,34 @@ def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
     elif view.tenure is None and view.leading and view.is_warm and not view.claiming:
         parts += _paperwork(view, due, now)
     return Decision(
-        tuple(chain.from_iterable(p.changes for p in parts)),
+        tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
     )
+
+
+def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
+    """
+    Yield all but those that change a reassignment's record that another one before them changes.
+
+    Overlapping requests are accepted in one turn, say. The later write would be refused, at a round
+    trip for each partition; once the first is durable the other is decided anew.
+    """
+    written: set[TopicPartition] = set()
+    for change in changes:
+        own = {r.partition for r in change.records if _writes_goal(r)}
+        if written.isdisjoint(own):
+            written |= own
+            yield change
+
+
+def _writes_goal(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
+    match record:
+        case GoalRecord(goal=goal):
+            return goal.route is not Route.FOREIGN
+        case GoalEndedRecord(version=version):
+            return version is not None
+        case _:
+            return False
 
 
 def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:

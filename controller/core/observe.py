@@ -428,6 +428,7 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
     view.may_have_foreign = True
     view.due.add(event.goals)
     view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
+    view.due.submissions = view.due.queue = view.due.plan = True
 
 
 def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:

@@ -31,6 +31,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import (
     AcceptedRecord,
@@ -87,6 +88,25 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
+
+
+def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
+    """The later one is decided on what the first one wrote; together they would be refused."""
+    driver = Driver({tp(n): (1, 2) for n in range(3)})
+    first = submission("request_0000000000", {tp(n): (1, 3) for n in range(3)})
+    later = submission("request_0000000001", {tp(n): (1, 4) for n in range(3)})
+    names = frozenset({first.name, later.name})
+    observe(driver.view, SubmissionsListed(names), driver.now)
+    observe(driver.view, SubmissionsRead({first.name: first, later.name: later}), driver.now)
+    while driver.view.due:
+        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        goals = [r for c in decision.changes for r in c.records if isinstance(r, GoalRecord)]
+        assert len({goal.partition for goal in goals}) == len(goals)
+        for change in decision.changes:
+            driver.commit(change)
+    for n in range(3):
+        assert driver.view.reassignments[tp(n)].goal.request == later.request
+    assert driver.view.submissions == {}
 
 
 def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:

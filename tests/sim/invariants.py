@@ -24,8 +24,8 @@ from controller.reactor.ports import Check, LeaderAndIsr
 from controller.znodes import paths
 from controller.znodes.controllers import decode_controller
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.topics import decode_topic
 from tests.sim.data_rules import DataRules
+from tests.sim.decoded import read_topic
 from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
 from tests.sim.state_rules import StateRules
@@ -203,7 +203,7 @@ class Invariants:
             self.records.topic_deleted(topic)
             return
         znode = written.after
-        after = decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+        after = read_topic(znode)
         if isinstance(after, str):
             self._unreadable(transaction, written, after)
             self._znodes.topics.pop(topic, None)
@@ -217,10 +217,12 @@ class Invariants:
         self.judge.ensure(not missing, f"{topic} lost partitions {sorted(missing)}")
         self.judge.ensure(before.topic_id == after.topic_id, f"{topic} got another topic id")
         for number, assignment in after.partitions.items():
+            old = before.partitions.get(number)
+            if old == assignment:
+                continue
             partition = TopicPartition(topic, number)
             self._well_formed(partition, assignment)
-            old = before.partitions.get(number)
-            if old is None or old == assignment:
+            if old is None:
                 continue
             if transaction.session in self._daemons:
                 self._dropped_are_gone(partition, old, assignment)

@@ -38,10 +38,11 @@ from controller.reactor.ports import (
 )
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
-from controller.znodes.states import decode_state, encode_state
-from controller.znodes.topics import decode_topic, encode_topic
+from controller.znodes.states import encode_state
+from controller.znodes.topics import encode_topic
 from tests.sim import codes
 from tests.sim.brokers import DELETED_LEADER
+from tests.sim.decoded import read_state, read_topic
 from tests.sim.links import Link
 from tests.sim.zookeeper import (
     AnyOperation,
@@ -115,7 +116,7 @@ class KafkaCluster:
             znode = self.zookeeper.get(paths.topic_path(name), self.watch())
             if znode is None:
                 continue
-            read = decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+            read = read_topic(znode)
             if isinstance(read, str):
                 continue
             self.topics[name] = read
@@ -127,7 +128,7 @@ class KafkaCluster:
     def _read_state(self, partition: TopicPartition, watch: Watch | None) -> None:
         znode = self.zookeeper.get(paths.state_path(partition), watch)
         if znode is not None:
-            read = decode_state(znode.data, ZkVersion(znode.version))
+            read = read_state(znode)
             if not isinstance(read, str):
                 self.states[partition] = read
 

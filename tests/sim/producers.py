@@ -8,12 +8,14 @@ witnesses, not here; here are only the counts.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controller.core.model import TopicPartition
 from tests.sim import codes
 
 if TYPE_CHECKING:
+    from tests.sim.brokers import SimBroker
     from tests.sim.fabric import Fabric
 
 
@@ -48,15 +50,13 @@ class SimProducer:
     def _round(self) -> None:
         if not self._is_running:
             return
-        for partition in self.partitions:
-            self.produce(partition)
+        alive = [b for b in self._fabric.brokers.values() if b.is_alive]
+        for partition in self.partitions if alive else ():
+            self._produce(partition, alive)
         self._later()
 
-    def produce(self, partition: TopicPartition) -> None:
+    def _produce(self, partition: TopicPartition, alive: Sequence[SimBroker]) -> None:
         """Send one record to whoever a live broker says is the leader."""
-        alive = [b for b in self._fabric.brokers.values() if b.is_alive]
-        if not alive:
-            return
         cached = self._fabric.schedule.random.choice(alive).metadata.get(partition)
         leader = None if cached is None else self._fabric.brokers.get(cached.leader)
         if leader is None or not leader.is_alive:

@@ -51,8 +51,7 @@ from controller.znodes.goals import decode_goal
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
-from controller.znodes.states import decode_state
-from controller.znodes.topics import decode_topic
+from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
 
@@ -264,7 +263,7 @@ class SimReads:
         if znode is None:
             self._watched_topics.discard(topic)
             return None
-        return decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+        return read_topic(znode)
 
     def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
         """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
@@ -295,7 +294,7 @@ class SimReads:
             return None
         if watch:
             self._watched_states.add(partition)
-        return decode_state(znode.data, ZkVersion(znode.version))
+        return read_state(znode)
 
     # --- asked once ----------------------------------------------------------------------------
 

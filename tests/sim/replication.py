@@ -80,15 +80,18 @@ class Replication:
         ):
             return
         log = replica.log
+        end = log.end
         common = log.common_end(source.log)
-        if common < log.end:
+        if common < end:
             log.truncate(common)
+            end = common
             for witness in self._fabric.witnesses:
                 witness.truncated(self._broker.id, partition)
-        log.records += source.log.records[log.end : log.end + BATCH_RECORDS]
-        log.high_watermark = max(log.high_watermark, min(source.log.high_watermark, log.end))
-        leader.replication.follower_fetched(partition, source, self._broker.id, log.end)
-        if log.end < source.log.end:
+        log.records += source.log.records[end : end + BATCH_RECORDS]
+        end = log.end
+        log.high_watermark = max(log.high_watermark, min(source.log.high_watermark, end))
+        leader.replication.follower_fetched(partition, source, self._broker.id, end)
+        if end < source.log.end:
             self.schedule_fetch(partition)
 
     # --- leaders -------------------------------------------------------------------------------
@@ -120,11 +123,12 @@ class Replication:
             answer(codes.NOT_ENOUGH_REPLICAS)
             return
         now = self._fabric.schedule.now()
+        offset = replica.log.end
         for follower, end in replica.ends.items():
-            if end == replica.log.end:
+            if end == offset:
                 replica.caught_up_at[follower] = now
         replica.log.records.append(Record(replica.leader_epoch, value))
-        replica.waiting.append((replica.log.end - 1, answer))
+        replica.waiting.append((offset, answer))
         self._advance(partition, replica)
         self.wake_followers(partition, replica)
 
@@ -150,11 +154,11 @@ class Replication:
         self._notify_controller()
 
     def _advance(self, partition: TopicPartition, replica: HostedReplica) -> None:
-        committed = replica.log.end
+        log, own, ends = replica.log, self._broker.id, replica.ends
+        committed = len(log.records)
         for member in replica.isr:
-            if member != self._broker.id:
-                committed = min(committed, replica.ends.get(member, -1))
-        log = replica.log
+            if member != own and (end := ends.get(member, -1)) < committed:
+                committed = end
         if committed <= log.high_watermark:
             return
         log.high_watermark = committed

@@ -13,11 +13,10 @@ from controller.core.model import (
     BrokerId,
     PartitionState,
     TopicPartition,
-    ZkVersion,
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
-from controller.znodes.states import decode_state
+from tests.sim.decoded import read_state
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class StateRules:
         before = self._znodes.states.pop(partition, None)
         if written.after is None:
             return
-        after = decode_state(written.after.data, ZkVersion(written.after.version))
+        after = read_state(written.after)
         if isinstance(after, str):
             vandalized = transaction.session == NOBODY
             self._judge.ensure(vandalized, f"{written.path} cannot be read: {after}")

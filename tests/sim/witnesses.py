@@ -17,6 +17,7 @@ from controller.core.model import BrokerId
 from controller.core.phases import Ended
 from controller.core.records import Change, Decision, RefusalRecord
 from controller.core.view import ClusterView
+from controller.reactor.loop import RACES
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class HistoryObserver:
                     self._wishes.refused(refusal)
 
     def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:  # noqa: ARG002
-        """Take note of a race that was lost."""
-        self._was_refused = True
+        """Take note of a race that was lost; what else is refused is another's fault."""
+        self._was_refused |= error in RACES
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:  # noqa: ARG002
         """Judge that nothing is sent that is not durable."""
@@ -66,15 +67,21 @@ class HistoryObserver:
         if view.tenure is None:
             return
         judge = self._world.invariants.judge
+        judge.checks += len(view.reassignments)
+        since = self._world.now - SILENT_S
+        if view.tenure.since > since:
+            return
         for partition, reassignment in view.reassignments.items():
-            begin = max(view.tenure.since, reassignment.since, reassignment.phase_since)
-            judge.ensure(
-                reassignment.blocked is not None
-                or isinstance(reassignment.phase, Ended)
-                or self._world.now - begin < SILENT_S,
-                f"{partition}: stands still in {reassignment.phase} since {begin:.1f} s and does "
-                "not say why",
-            )
+            begin = max(reassignment.since, reassignment.phase_since)
+            if (
+                reassignment.blocked is None
+                and begin <= since
+                and not isinstance(reassignment.phase, Ended)
+            ):
+                judge.fail(
+                    f"{partition}: stands still in {reassignment.phase} since {begin:.1f} s and "
+                    "does not say why",
+                )
 
     def _tried_in_vain(self, decision: Decision) -> None:
         self._was_refused = False

@@ -30,10 +30,10 @@ from controller.znodes.cancellations import encode_cancellation
 from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.requests import encode_submission
-from controller.znodes.states import decode_state
-from controller.znodes.topics import decode_topic, encode_topic
+from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.daemons import Build, SimDaemon
+from tests.sim.decoded import read_state, read_topic
 from tests.sim.fabric import Fabric
 from tests.sim.invariants import Invariants
 from tests.sim.kafka_controller import KafkaController
@@ -280,7 +280,7 @@ class World:
         znode = self.zookeeper.get(paths.topic_path(name))
         if znode is None:
             raise KeyError(name)
-        read = decode_topic(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
+        read = read_topic(znode)
         if isinstance(read, str):
             raise TypeError(read)
         return read
@@ -292,7 +292,7 @@ class World:
     def state(self, partition: TopicPartition) -> PartitionState | None:
         """Return a partition's state."""
         znode = self.zookeeper.get(paths.state_path(partition))
-        read = None if znode is None else decode_state(znode.data, ZkVersion(znode.version))
+        read = None if znode is None else read_state(znode)
         if isinstance(read, str):
             raise TypeError(read)
         return read

@@ -1,0 +1,43 @@
+"""
+Topic and state znodes decoded, once for each content: they are read far more often than written.
+
+What comes out is the reader's own, as if it had been decoded anew; the parts that cannot be changed
+are shared.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from controller.core.model import TopicAssignment, ZkVersion, Zxid
+from controller.znodes.states import decode_state
+from controller.znodes.topics import decode_topic
+
+if TYPE_CHECKING:
+    from controller.core.model import PartitionState
+    from tests.sim.zookeeper import Znode
+
+KEPT: Final = 2048
+"""Contents remembered: more than are current at any time in a history."""
+
+_state = lru_cache(KEPT)(decode_state)
+
+
+@lru_cache(KEPT)
+def _topic(data: bytes) -> TopicAssignment | str:
+    return decode_topic(data, ZkVersion(0), Zxid(0))
+
+
+def read_topic(znode: Znode) -> TopicAssignment | str:
+    """Decode a topic znode; text says what is wrong with it."""
+    read = _topic(znode.data)
+    if isinstance(read, str):
+        return read
+    version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
+    return TopicAssignment(dict(read.partitions), version, czxid, read.topic_id)
+
+
+def read_state(znode: Znode) -> PartitionState | str:
+    """Decode a state znode; text says what is wrong with it."""
+    return _state(znode.data, ZkVersion(znode.version))
