@@ -382,6 +382,10 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 states[partition] = None
             case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
                 view.doubtful_goals.add(partition)
+                if partition.topic in view.topics:
+                    # It may have said already what the record was to be made of.
+                    view.topics[partition.topic].stale = True
+                    topics[partition.topic] = None
             case LeaseRecord() | LeaseEndedRecord():
                 effects.append(lease_doubted(view, record))
             case _:

@@ -31,7 +31,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Stopping, Syncing
-from controller.core.records import AssignmentRecord, Change, StateRecord
+from controller.core.records import AssignmentRecord, Change, GoalRecord, StateRecord
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 NEXT = ControllerEpoch(EPOCH + 1)
@@ -235,3 +235,12 @@ def _state_record(driver: Driver) -> StateRecord:
         expected_version=state.version,
         leader_recovery_state=0,
     )
+
+
+def test_a_refused_goal_has_its_topic_read_again() -> None:
+    """It may have been made of what the topic znode does not say any more."""
+    driver = Driver({tp(): (1, 2)})
+    made = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
+    effects = invalidate(driver.view, Change((GoalRecord(tp(), made),), partition=tp()))
+    assert effects == [ReadTopics(("t",))]
+    assert driver.view.assignment(tp()) is None

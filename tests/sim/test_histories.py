@@ -43,6 +43,7 @@ ASKED_REGRESSIONS: Final = {
     15: "An atomic request was gone before the refusals of its own entries were durable.",
     38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
     63: "(The simulator's:) what a cancellation ends before it begins is not owed any more.",
+    68: "A goal was made of what a topic znode had said before a Kafka controller's last write.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
     107: "A step began in the turn in which its cancellation ended it as never begun.",
 }
