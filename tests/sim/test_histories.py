@@ -46,6 +46,7 @@ ASKED_REGRESSIONS: Final = {
     68: "A goal was made of what a topic znode had said before a Kafka controller's last write.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
     107: "A step began in the turn in which its cancellation ended it as never begun.",
+    168: "A replica that others had removed was copied unthrottled.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
