@@ -359,7 +359,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else _node(plan)
     view.due.add(view.legacy_reassignments())
-    view.due.plan = view.due.tenure = True
+    view.due.plan = view.due.tenure = view.due.queue = True
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:

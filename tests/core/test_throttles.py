@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from controller.core.controls import Controls, Limits, RequestLimits
 from controller.core.effects import ReadEntityConfigs
-from controller.core.events import BrokersRead, GuardsRead, TopicsRead
+from controller.core.events import BrokersRead, GuardsRead
 from controller.core.leases import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -16,17 +16,7 @@ from controller.core.leases import (
     EntityConfig,
     Lease,
 )
-from controller.core.model import (
-    BlockedBy,
-    BrokerId,
-    PartitionAssignment,
-    RequestId,
-    Route,
-    TopicAssignment,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import BlockedBy, BrokerId, RequestId, Route, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.records import GoalRecord, LeaseEndedRecord, LeaseRecord
 from controller.core.throttles import CHANGES_MAX, follow_throttles
@@ -355,19 +345,6 @@ def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() ->
     assert "0:4" in made.values(ORDERS)[LEADER_REPLICAS]
     made.end(orders())
     assert made.values(ORDERS) == {}
-
-
-def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None:
-    """It was to stay, and is copied again now."""
-    made = rig()
-    made.ask_for({orders(): (4, 2, 3)})
-    assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "0:4"
-    moved = {**made.view.topics["orders"].partitions, 0: PartitionAssignment(replicas(1, 3))}
-    read = TopicsRead({"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))})
-    observe(made.view, read, made.now)
-    assert made.gate(orders()) is not None
-    made.settle()
-    assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "0:2,0:4"
 
 
 def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> None:
