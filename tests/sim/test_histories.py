@@ -48,6 +48,7 @@ ASKED_REGRESSIONS: Final = {
     107: "A step began in the turn in which its cancellation ended it as never begun.",
     168: "A replica that others had removed was copied unthrottled.",
     222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
+    355: "(The simulator's:) where partitions were before the first write was not known.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
