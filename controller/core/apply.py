@@ -30,7 +30,6 @@ from controller.core.effects import (
 from controller.core.engines import engine_of
 from controller.core.health import judge, note_isr
 from controller.core.lease_books import (
-    lease_doubted,
     lease_ended,
     lease_set,
     throttles_settled,
@@ -51,7 +50,6 @@ from controller.core.phases import LEGAL, Expanding, Ordered, Pending, Phase, St
 from controller.core.records import (
     AssignmentRecord,
     BlockedRecord,
-    Change,
     EngineRecord,
     ForeignAdoptedRecord,
     GoalEndedRecord,
@@ -392,32 +390,3 @@ def versions_moved(view: ClusterView, topics: Iterable[str], *, legacy: bool) ->
         view.topics[name].version = ZkVersion(view.topics[name].version + 1)
     if legacy and view.legacy is not None:
         view.legacy.version = ZkVersion(view.legacy.version + 1)
-
-
-def invalidate(view: ClusterView, change: Change) -> list[Effect]:
-    """Distrust what a rejected change was decided on; return the reads that tell the truth."""
-    topics: dict[str, None] = {}
-    states: dict[TopicPartition, None] = {}
-    effects: list[Effect] = []
-    for record in change.records:
-        match record:
-            case AssignmentRecord(partition=partition):
-                view.topics[partition.topic].stale = True
-                topics[partition.topic] = None
-            case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
-                known = view.states.pop(partition, None)
-                if known is not None:
-                    view.distrusted[partition] = known.version
-                view.stateless.discard(partition)
-                states[partition] = None
-            case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
-                view.doubtful_goals.add(partition)
-            case LeaseRecord() | LeaseEndedRecord():
-                effects.append(lease_doubted(view, record))
-            case _:
-                pass
-    if topics:
-        effects.append(ReadTopics(tuple(topics)))
-    if states:
-        effects.append(ReadStates(tuple(states), ReadPurpose.CONFLICT))
-    return effects

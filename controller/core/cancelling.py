@@ -181,6 +181,9 @@ def _turn(  # noqa: PLR0911 - one return per case
     known = view.requests.get(cancellation.request)
     if known is not None and partition in known.endings:
         return Change(())
+    if view.legacy is not None and view.legacy.stale:
+        # An entry would go with it, which would be refused until the znode is read again.
+        return None
     assignment = view.assignment(partition)
     if assignment is None:
         return Change(()) if partition.topic not in (view.listed or ()) else None

@@ -271,6 +271,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     if known is not None and _is_no_news(read.version, known.version, stale=known.stale):
         return
     before = known.partitions if known is not None else {}
+    moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
     for number, assignment in read.partitions.items():
         partition = TopicPartition(name, number)
         old = before.get(number)
@@ -287,16 +288,18 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
-    _reconsider(view, partitions, is_new=known is None)
+    _reconsider(view, partitions, moved)
     if known is not None and known.stale:
         # While it was in doubt nothing could be decided or was told rightly.
         view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
 
 
-def _reconsider(view: ClusterView, partitions: list[TopicPartition], *, is_new: bool) -> None:
-    """Judge by the replicas as read; a reassignment read before its topic has a stake only now."""
+def _reconsider(
+    view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition]
+) -> None:
+    """Judge by the replicas as read; what others moved copies other replicas than it would have."""
     for partition in partitions:
-        reassignment = view.reassignments.get(partition) if is_new else None
+        reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             view.stakes.put(partition, reassignment.goal, view.assignment(partition))
         if partition in view.states:
@@ -369,7 +372,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else _node(plan)
     view.due.add(view.legacy_reassignments())
-    view.due.plan = view.due.tenure = True
+    view.due.plan = view.due.tenure = view.due.queue = True
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:

@@ -103,8 +103,11 @@ def _entry(
     if partition.topic not in view.configs:
         unknown.add(partition.topic)
         return None
-    taken = take(view, request, partition, target)
     running, legacy = view.reassignments.get(partition), view.legacy
+    if running is not None and running.goal.route is Route.LEGACY and legacy and legacy.stale:
+        # Its entry goes with it: that would be refused until the znode is read again.
+        return None
+    taken = take(view, request, partition, target)
     records = (*taken.records, left)
     if (
         running is not None

@@ -5,7 +5,8 @@ One topic znode write serves every partition of the topic in the multi, one writ
 every entry, one shard every row that is kept of a request. Multis are bounded in operations and
 bytes. Versions are predicted: the second multi that writes a topic expects the version the first
 one leaves, so that all of them can be sent without waiting; when one is refused, those that built
-on it are refused with it.
+on it are refused with it. What is decided by a topic znode without writing it is led by a check
+that it still says so.
 
 Pure: what comes back is values; the store adds the fences and executes.
 """
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from controller.core.model import (
     PartitionAssignment,
     Replicas,
+    Route,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
@@ -25,13 +28,15 @@ from controller.core.model import (
 from controller.core.records import (
     AssignmentRecord,
     Change,
+    GoalEndedRecord,
+    GoalRecord,
     LegacyEntryRecord,
     QueueEntryEndedRecord,
     Record,
 )
 from controller.core.view import ClusterView, PlanNode
 from controller.reactor.operations import operations_of
-from controller.reactor.ports import Operation, SetData
+from controller.reactor.ports import Check, Operation, SetData
 from controller.reactor.shards import Rows
 from controller.znodes import legacy_plans, paths, topics
 
@@ -69,6 +74,8 @@ class _Draft:
     changes: list[Change] = field(default_factory=list)
     own: list[tuple[Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
+    relied_on: dict[str, list[Change]] = field(default_factory=dict)
+    """Changes that hold only as long as a topic znode says what they were decided by."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
@@ -132,7 +139,8 @@ class Batcher:
         for change in sorted(changes, key=_topic_of):
             operations = [op for r in change.records for op in operations_of(r, self._view)]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
-            full = len(draft.own) + len(operations) + len(draft.topics) > MAX_OPERATIONS
+            shared = len(draft.topics) + len(draft.relied_on)
+            full = len(draft.own) + len(operations) + shared > MAX_OPERATIONS
             if draft.changes and (full or draft.size + size > MAX_BYTES):
                 yield self._close(draft)
                 draft = _Draft()
@@ -156,13 +164,14 @@ class Batcher:
                 size += self._queue.size(draft.queue)
         return size
 
-    @staticmethod
-    def _add(draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
+    def _add(self, draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
         draft.changes.append(change)
         draft.size += size
         draft.own += [(change, op) for op in operations]
         draft.rows.add(change)
         for record in change.records:
+            if _relies_on_topic(record) and record.partition.topic in self._view.topics:
+                draft.relied_on.setdefault(record.partition.topic, []).append(change)
             if isinstance(record, AssignmentRecord):
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
@@ -173,6 +182,11 @@ class Batcher:
 
     def _close(self, draft: _Draft) -> Batch:
         batch = Batch(changes=draft.changes)
+        for name, relying in draft.relied_on.items():
+            if name not in draft.topics:
+                version = self._versions.get(name, self._view.topics[name].version)
+                batch.operations.append(Check(paths.topic_path(name), version))
+                batch.owners.append(tuple(relying))
         for name, entries in draft.topics.items():
             sharing = tuple(c for c in draft.changes if _writes_topic(c, name))
             batch.operations.append(self._topic_write(name, entries))
@@ -216,6 +230,22 @@ class Batcher:
 
 def _topic_of(change: Change) -> str:
     return "" if change.partition is None else change.partition.topic
+
+
+def _relies_on_topic(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
+    """
+    Whether a record is made of what a topic znode says: where a partition was, or that it is there.
+
+    What was read may be from before our claim, whatever has been read since: a Kafka controller may
+    have ended a move meanwhile, and a cancellation would lead back to where nobody ever was.
+    """
+    match record:
+        case GoalRecord(goal=goal):
+            return goal.version is None and goal.route is not Route.FOREIGN
+        case GoalEndedRecord(version=version):
+            return version is None
+        case _:
+            return False
 
 
 def _writes_topic(change: Change, name: str) -> bool:

@@ -18,8 +18,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from controller.core.apply import apply, invalidate, issued, versions_moved
+from controller.core.apply import apply, issued, versions_moved
 from controller.core.decide import decide
+from controller.core.doubts import invalidate
 from controller.core.effects import (
     AlterReassignment,
     BeginTenure,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from controller.core.apply import invalidate
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.doubts import invalidate
 from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr, SetTimer
 from controller.core.events import (
+    CancellationRead,
     ControllerClaimed,
+    ControlsRead,
     DeletionsRead,
     Deposed,
     GoalsRead,
     LegacyPlanRead,
     OrphansRead,
+    QueueRead,
     StatesRead,
     TimerFired,
     TopicsListed,
@@ -29,9 +33,16 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import LegacyMode, Options
 from controller.core.phases import Stopping, Syncing
-from controller.core.records import AssignmentRecord, Change, StateRecord
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    GoalRecord,
+    NotificationsDeletedRecord,
+    StateRecord,
+)
+from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 NEXT = ControllerEpoch(EPOCH + 1)
@@ -235,3 +246,50 @@ def _state_record(driver: Driver) -> StateRecord:
         expected_version=state.version,
         leader_recovery_state=0,
     )
+
+
+def test_a_refused_goal_has_its_topic_read_again() -> None:
+    """It may have been made of what the topic znode does not say any more."""
+    driver = Driver({tp(): (1, 2)})
+    made = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
+    effects = invalidate(driver.view, Change((GoalRecord(tp(), made),), partition=tp()))
+    assert effects == [ReadTopics(("t",))]
+    assert driver.view.assignment(tp()) is None
+
+
+def test_notifications_that_are_gone_are_not_deleted_again() -> None:
+    """Their directory's next read, which is under way, tells which of them are left."""
+    driver = Driver({tp(): (1, 2)})
+    driver.view.notifications["isr_notifications"] = ("isr_change_1", "isr_change_2")
+    refused = NotificationsDeletedRecord("isr_notifications", ("isr_change_1",))
+    assert invalidate(driver.view, Change((refused,))) == []
+    assert driver.view.notifications["isr_notifications"] == ("isr_change_2",)
+
+
+def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later() -> None:
+    """Its entry goes in the same write, which would be refused until the znode is read again."""
+    driver = Driver({tp(): (1, 2)}, options=Options(legacy_mode=LegacyMode.MIRROR))
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))
+    driver.submit({tp(): (1, 3)})
+    legacy = driver.view.legacy
+    assert legacy is not None
+    legacy.stale = True
+    driver.observe(QueueRead(plan({tp(): (1, 4)}, czxid=60)), ControlsRead(Controls()))
+    assert driver.view.reassignments[tp()].goal.route is Route.LEGACY
+    again = LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)
+    driver.observe(LegacyPlanRead(again))
+    assert driver.view.reassignments[tp()].goal.route is Route.REQUEST
+
+
+def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
+    """The same for a cancellation."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (1, 3)})
+    legacy = driver.view.legacy
+    assert legacy is not None
+    legacy.stale = True
+    driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(60), 0)))
+    assert not driver.view.reassignments[tp()].goal.rolls_back
+    driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))

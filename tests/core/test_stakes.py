@@ -7,11 +7,24 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.leases import Entity
-from controller.core.model import BrokerId, Goal, PartitionAssignment, RequestId, Route
+from controller.core.events import TopicsRead
+from controller.core.leases import FOLLOWER_REPLICAS, Entity
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.observe import observe
 from controller.core.stakes import Stakes, stake_of
 from tests.core.builders import replicas, tp
+from tests.core.throttle_rigs import ThrottleRig
 
+ORDERS = tp(0, "orders")
 GOAL = Goal(replicas(4, 2, 5), replicas(1, 2, 3), RequestId("r1"), Route.REQUEST)
 
 
@@ -99,3 +112,17 @@ def test_newer_note_is_not_settled_by_an_older_look() -> None:
     stakes.note(Entity("topics/t"))
     assert not stakes.settle(Entity("topics/t"), seen)
     assert Entity("topics/t") in stakes.unsettled
+
+
+def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None:
+    """It was to stay, and is copied again now."""
+    made = ThrottleRig()
+    made.begin()
+    made.ask_for({ORDERS: (4, 2, 3)})
+    assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:4"
+    moved = {**made.view.topics["orders"].partitions, 0: PartitionAssignment(replicas(1, 3))}
+    read = TopicsRead({"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))})
+    observe(made.view, read, made.now)
+    assert made.gate(ORDERS) is not None
+    made.settle()
+    assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:2,0:4"

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.core.agendas import Due
-from controller.core.apply import apply, invalidate, issued
+from controller.core.apply import apply, issued
+from controller.core.doubts import invalidate
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.events import EntityConfigsRead, LeasesRead
 from controller.core.lease_books import leases_refused, throttles_doubted

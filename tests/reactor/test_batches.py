@@ -16,6 +16,7 @@ from controller.core.model import (
     Fate,
     Goal,
     Instant,
+    PartitionAssignment,
     Refusal,
     RefusalReason,
     Replicas,
@@ -28,9 +29,11 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.records import (
     AcceptedRecord,
+    AssignmentRecord,
     CancellationEndedRecord,
     Change,
     EndingRecord,
+    GoalEndedRecord,
     GoalRecord,
     LeaseEndedRecord,
     LeaseRecord,
@@ -43,9 +46,9 @@ from controller.core.records import (
     RefusalRecord,
     SubmissionEndedRecord,
 )
-from controller.core.view import ClusterView, PlanNode, Tenure
+from controller.core.view import ClusterView, PlanNode, Tenure, Topic
 from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher
-from controller.reactor.ports import Create, CreateSequential, Delete, Operation, SetData
+from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
 from controller.znodes import paths
 from controller.znodes.histories import decode_accepted, decode_ended
@@ -189,6 +192,43 @@ def test_a_refused_shard_concerns_those_who_share_it() -> None:
     owners = dict(zip((op.path for op in batch.operations), batch.owners, strict=True))
     assert owners[paths.CANCEL] == (other,)
     assert owners[f"{paths.OUTCOMES}/{R1}/accepted-7-0-1"] == (one,)
+
+
+# --- what topic znodes say -----------------------------------------------------------------------
+
+
+def with_topic(version: int = 3) -> ClusterView:
+    """Build a view that read the topic at a version."""
+    view = a_view()
+    partitions = {n: PartitionAssignment(replicas(1, 2)) for n in range(MAX_OPERATIONS + 2)}
+    view.topics["t"] = Topic(partitions, ZkVersion(version), Zxid(5), None)
+    return view
+
+
+@pytest.mark.parametrize("version", [None, ZkVersion(2)])
+def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | None) -> None:
+    """A Kafka controller may have ended a move before we claimed, and its news be late."""
+    goal = Goal(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
+    operations = only(with_topic(), [GoalRecord(tp(0), goal)], [GoalRecord(tp(1), goal)])
+    checks = [op for op in operations if isinstance(op, Check)]
+    known = [Check(paths.topic_path("t"), ZkVersion(3))]
+    assert checks == ([] if version else known)
+
+
+def test_what_was_found_done_holds_only_while_the_topic_says_so() -> None:
+    """Nothing else is written of it that could be refused."""
+    end = GoalEndedRecord(tp(0), None, R1, "done")
+    assert Check(paths.topic_path("t"), ZkVersion(3)) in only(with_topic(), [end, refused(0)])
+
+
+def test_the_write_of_a_topic_is_check_enough() -> None:
+    """The next multi relies on what it leaves."""
+    step = PartitionAssignment(replicas(1, 2, 3), replicas(3))
+    many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
+    first, second = batches(with_topic(), [AssignmentRecord(tp(0), step)], *many)
+    assert [type(op) for op in first.operations if op.path == paths.topic_path("t")] == [SetData]
+    assert second.operations[0] == Check(paths.topic_path("t"), ZkVersion(4))
+    assert second.owners[0] == tuple(c for c in second.changes)
 
 
 # --- the queue -----------------------------------------------------------------------------------

@@ -92,6 +92,8 @@ class Ledger:
         self.cancels = CancelRules(world, self.asked)
         """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
+        for topic in world.zookeeper.children(paths.TOPICS) or ():
+            self._assigned(topic)
 
     def goal(self, partition: TopicPartition) -> Goal | None:
         """Return what is recorded of a partition now."""

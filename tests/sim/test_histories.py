@@ -43,8 +43,12 @@ ASKED_REGRESSIONS: Final = {
     15: "An atomic request was gone before the refusals of its own entries were durable.",
     38: "An unreadable request counted as none, a deleted topic's entries of a queue twice.",
     63: "(The simulator's:) what a cancellation ends before it begins is not owed any more.",
+    68: "A goal was made of what a topic znode had said before a Kafka controller's last write.",
     106: "A queue was never read again after ZooKeeper had refused a write to it.",
     107: "A step began in the turn in which its cancellation ended it as never begun.",
+    168: "A replica that others had removed was copied unthrottled.",
+    222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
+    355: "(The simulator's:) where partitions were before the first write was not known.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)

@@ -24,10 +24,10 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.records import Decision
+from controller.core.records import Change, Decision
 from controller.core.view import ClusterView, Tenure
 from controller.core.works import Reassignment
-from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr
+from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
 from controller.znodes import paths
 from controller.znodes.goals import encode_goal
 from controller.znodes.states import encode_state
@@ -39,7 +39,7 @@ from tests.sim.ledgers import Ledger
 from tests.sim.logs import Log
 from tests.sim.store import SimStore
 from tests.sim.wishes import Wishes
-from tests.sim.witnesses import SILENT_S, HistoryObserver
+from tests.sim.witnesses import SILENT_S, VAIN_MAX, HistoryObserver
 from tests.sim.world import World
 from tests.sim.zookeeper import NOBODY, Put
 
@@ -346,6 +346,27 @@ def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: boo
     observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="stands"):
         observer.on_turn(Decision(), view, {})
+
+
+@pytest.mark.parametrize(
+    ("error", "pause_s", "is_noticed"),
+    [
+        (WriteError.BAD_VERSION, 0.0, True),
+        (WriteError.BAD_VERSION, 0.1, False),
+        (WriteError.OTHER, 0.0, False),
+    ],
+)
+def test_trying_in_vain_is_noticed(
+    bench: _Bench, error: WriteError, pause_s: float, *, is_noticed: bool
+) -> None:
+    """Races lost one after the other, and at once; what nobody may write is no race."""
+    observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
+    view, change = ClusterView(Options()), Change(())
+    with pytest.raises(InvariantViolationError, match="vain") if is_noticed else nullcontext():
+        for _ in range(VAIN_MAX + 1):
+            observer.on_rejected(change, error, view)
+            observer.on_turn(Decision((change,)), view, {})
+            bench.world.run_for(pause_s)
 
 
 def test_skipping_a_controller_epoch_is_noticed(bench: _Bench) -> None:

@@ -171,6 +171,16 @@ def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool
         desk.write(desk.goal(None), kept)
 
 
+def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -> None:
+    """Who asks for that is told that it is done."""
+    ledger = Ledger(desk.world)
+    request = desk.world.submit_request({P: CURRENT})
+    summary = Summary(request=request, kind="request", total=1, done=1)
+    desk.write(desk.topic(PartitionAssignment(ids([2, 1]))))
+    desk.write(desk.kept(request, paths.SUMMARY, encode_outcome(summary)))
+    ledger.judge_end()
+
+
 @pytest.mark.parametrize("target", [TARGET, ids([1, 4])])
 def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Replicas) -> None:
     """A newer entry for the same partition is."""
