@@ -49,7 +49,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 del view.submissions[name]
                 view.judged.pop(name, None)
             view.asked_submissions &= names
-            view.due.submissions = view.due.tenure = True
+            view.due.submissions = view.due.tenure = view.due.endings = True
         case SubmissionsRead(submissions=read):
             for name, submission in read.items():
                 if submission is None:
@@ -58,6 +58,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                     view.submissions[name] = submission
             view.submissions = dict(sorted(view.submissions.items()))
             view.due.submissions = view.due.tenure = view.due.cancel = True
+            view.due.endings = True
         case CancellationRead(cancellation=cancellation):
             view.cancellation_read = True
             ended_already = (
