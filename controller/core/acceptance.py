@@ -205,7 +205,7 @@ def _accept(
 ) -> Change:
     assignment = view.topics[partition.topic].partitions[partition.partition]
     goal = goal_of(view, request, partition, target, Route.LEGACY)
-    if is_there(view, partition, assignment, target):
+    if is_there(view, partition, assignment, target) and partition not in view.reassignments:
         return _already_there(partition, goal)
     return Change(accepted(view, partition, goal), partition=partition)
 

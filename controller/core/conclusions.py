@@ -64,9 +64,11 @@ def _is_over(  # noqa: PLR0911 - one return per rule
         return False
     match request.kind:
         case "request":
-            unread = (view.submissions_listed or frozenset()) - view.submissions.keys()
-            # What is not read yet may be a part of it, of which nothing was accepted so far.
-            if unread or any(s.request == name for s in view.submissions.values()):
+            listed = view.submissions_listed
+            if listed is None or not listed <= view.submissions.keys():
+                # What was not read yet may be a part of it, accepted by halves.
+                return False
+            if any(s.request == name for s in view.submissions.values()):
                 return False
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S

@@ -7,6 +7,8 @@ Records that share a write with others (topic znodes, plans, shards) need none h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.core.leases import Entity
 from controller.core.model import Route, ZkVersion
 from controller.core.records import (
@@ -30,7 +32,7 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.view import ClusterView
-from controller.reactor.ports import Create, CreateSequential, Delete, Operation, SetData
+from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.znodes import (
     entity_configs,
     goals,
@@ -41,6 +43,13 @@ from controller.znodes import (
     paths,
     states,
 )
+
+
+def is_paperwork(multis: Iterable[Iterable[Operation]]) -> bool:
+    """Whether all that is written may be written by a leading daemon without the role."""
+    return all(
+        isinstance(op, Check) or paths.is_paperwork(op.path) for multi in multis for op in multi
+    )
 
 
 def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record

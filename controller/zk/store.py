@@ -15,6 +15,7 @@ from controller.core.events import ClaimFailed, ControllerClaimed
 from controller.core.leases import Entity
 from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
 from controller.errors import ControllerMovedError
+from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
 from controller.zk.claims import Claims
 from controller.zk.leadership import Leadership
@@ -22,7 +23,6 @@ from controller.zk.multis import Fence, Multis, claim_check, epoch_check
 from controller.zk.pings import Latency
 from controller.zk.sessions import Session
 from controller.zk.watches import Watches
-from controller.znodes import paths
 
 
 class ZkStore:
@@ -144,7 +144,7 @@ class ZkStore:
         if leadership is None:
             raise ControllerMovedError("another daemon leads")
         if claim is None:
-            if not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
+            if not is_paperwork(multis):
                 raise ControllerMovedError("the controller role is not ours")
             return leadership
         return Fence(claim_check(claim.version), *leadership.checks)

@@ -38,6 +38,7 @@ from controller.core.model import (
 from controller.core.submissions import CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (
+    Check,
     Committed,
     Create,
     CreateSequential,
@@ -81,6 +82,16 @@ class RequestContract(Rigs):
         rig.put("/config/topics")
         rig.put(paths.CONFIG_CHANGES)
         assert rig.store.commit([[operation]]) == [Committed()]
+
+    def test_paperwork_may_depend_on_what_only_a_controller_writes(self, rig: StoreRig) -> None:
+        """A check writes nothing: what is recorded of a topic holds only while it says so."""
+        multis: list[list[Operation]] = [
+            [Check(paths.topic_path("t"), ZkVersion(version)), Create(paths.goal_path(p), b"")]
+            for version, p in ((0, P0), (7, P1))
+        ]
+        kept, refused = rig.store.commit(multis)
+        assert kept == Committed()
+        assert refused == Rejected(0, WriteError.BAD_VERSION)
 
     def test_what_operators_wrote_is_deleted_without_the_claim(self, rig: StoreRig) -> None:
         """Requests, a cancellation, the queue."""

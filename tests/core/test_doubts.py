@@ -22,6 +22,7 @@ from controller.core.events import (
 )
 from controller.core.model import (
     ControllerEpoch,
+    Fate,
     Goal,
     Instant,
     LeaderEpoch,
@@ -38,6 +39,7 @@ from controller.core.phases import Stopping, Syncing
 from controller.core.records import (
     AssignmentRecord,
     Change,
+    EndingRecord,
     GoalRecord,
     NotificationsDeletedRecord,
     StateRecord,
@@ -292,4 +294,17 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
     assert not driver.view.reassignments[tp()].goal.rolls_back
     driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
     driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+
+
+def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
+    """The older one, of another plan, did not reach its target: its outcome has to say so."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))
+    driver.adopt({tp(): goal((1, 3), (1, 2))})
+    driver.submit({tp(): (1, 2)})
+    driver.observe(ControlsRead(Controls()))
+    endings = [r.ending for c in driver.changes for r in c.records if isinstance(r, EndingRecord)]
+    assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), Fate.SUPERSEDED)]
+    assert driver.view.reassignments == {}
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))

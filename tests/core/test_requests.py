@@ -109,6 +109,19 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
     assert driver.view.submissions == {}
 
 
+def test_no_outcome_is_written_before_all_that_is_listed_was_read() -> None:
+    """A daemon before may have accepted a request by halves: the rest of it is still to come."""
+    driver = Driver({tp(0): (1, 2)})
+    request = RequestId("request_0000000000")
+    driver.observe(SubmissionsListed(frozenset({request})))
+    part = Part(request, 1, 5, RequestOptions())
+    driver.observe(HistoryRead({request: OpenHistory({request: part}, 0, (), ())}, {}))
+    assert request not in outcomes(driver)
+    driver.observe(SubmissionsRead({request: submission(request, {tp(0): (1, 3)})}))
+    driver.run(tp(0))
+    assert outcomes(driver)[request].done == 1
+
+
 def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
     """Else every attempt would be refused, and the next one begin at once."""
     driver = Driver({tp(0): (1, 2)})

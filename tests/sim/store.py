@@ -22,6 +22,7 @@ from controller.core.events import (
 from controller.core.leases import Entity
 from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition, ZkVersion
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
+from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import (
     Check,
     Committed,
@@ -210,7 +211,7 @@ class SimStore:
         fences: list[Check] = []
         if self._claim is not None:
             fences.append(Check(paths.CONTROLLER_EPOCH, self._claim.version))
-        elif not all(paths.is_paperwork(op.path) for multi in multis for op in multi):
+        elif not is_paperwork(multis):
             raise ControllerMovedError("the controller role is not ours")
         if self._competes and self._leadership is None:
             raise ControllerMovedError("another daemon leads")

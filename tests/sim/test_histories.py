@@ -49,6 +49,8 @@ ASKED_REGRESSIONS: Final = {
     168: "A replica that others had removed was copied unthrottled.",
     222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
     355: "(The simulator's:) where partitions were before the first write was not known.",
+    511: "A request was told to be done before the rest of it, listed but unread, was accepted.",
+    708: "A plan's entry that stood already ended the way back of another plan's as done.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
