@@ -9,7 +9,7 @@ daemon that dies in between is followed by one that goes on. The znode goes last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from controller.core.acceptance import (
@@ -31,6 +31,7 @@ from controller.core.model import (
     Ending,
     Fate,
     Instant,
+    PartitionAssignment,
     Refusal,
     RefusalReason,
     Replicas,
@@ -360,6 +361,33 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     return judged
 
 
+def _taken_back(
+    view: ClusterView, partition: TopicPartition, request: RequestId, because: str
+) -> Change | None:
+    """
+    Take an accepted entry of a refused request back; None where that is under way.
+
+    What another request had begun when this one took it over is led back: a record that ended with
+    a step in the topic znode would leave that to nobody.
+    """
+    goal = view.reassignments[partition].goal
+    if goal.rolls_back:
+        return None
+    original, assignment = goal.original, view.assignment(partition)
+    if original and assignment is not None and assignment != PartitionAssignment(original):
+        back = replace(
+            goal,
+            target=original,
+            cancelled_by=request,
+            abandoned=(goal.abandoned | frozenset(goal.target)) - frozenset(original),
+        )
+        return Change((GoalRecord(partition, back),), partition=partition)
+    entry = entry_text(partition, goal.target)
+    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
+    ended = GoalEndedRecord(partition, goal.version, request, "refused")
+    return Change((ended, RefusalRecord((refusal,))), partition=partition)
+
+
 def _atomic_refused(
     view: ClusterView, submission: Submission, refused: list[Refusal]
 ) -> list[Change]:
@@ -379,16 +407,9 @@ def _atomic_refused(
         if partition in own and partition not in settled:
             changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
         elif partition in running:
-            goal = view.reassignments[partition].goal
-            refusal = Refusal(
-                request,
-                entry_text(partition, goal.target),
-                RefusalReason.ATOMIC,
-                because,
-                partition,
-            )
-            ended = GoalEndedRecord(partition, goal.version, request, "refused")
-            changes.append(Change((ended, RefusalRecord((refusal,))), partition=partition))
+            taken_back = _taken_back(view, partition, request, because)
+            if taken_back is not None:
+                changes.append(taken_back)
         elif partition not in settled:
             rest += 1
     if changes:

@@ -58,6 +58,12 @@ class CancelRules:
             goal.target == goal.original,
             f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
         )
+        if before is not None and goal.cancelled_by == before.goal.request:
+            self._judge.ensure(
+                self._is_atomic(before.goal.request),
+                f"{partition}: only what wants all or nothing takes itself back, not {before.goal}",
+            )
+            return
         cancel = self._asked.get(goal.cancelled_by or RequestId(""))
         if cancel is None:
             self._judge.fail(f"{partition}: there is no cancellation {goal.cancelled_by}")
@@ -77,6 +83,16 @@ class CancelRules:
             asked is None or asked.first < cancel.last,
             f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
         )
+
+    def _is_atomic(self, request: RequestId) -> bool:
+        """Whether parts of a request are there that want all or nothing."""
+        for child in self._world.zookeeper.children(paths.REQUESTS) or ():
+            znode = self._world.zookeeper.get(paths.submission_path(child))
+            if znode is not None:
+                read = decode_submission(child, znode.data, ZkVersion(0), Zxid(znode.czxid), 0)
+                if read.request == request and read.options.atomic:
+                    return True
+        return False
 
     def chosen(
         self, name: RequestId, version: int, goals: Mapping[TopicPartition, Standing]

@@ -48,6 +48,7 @@ ASKED_REGRESSIONS: Final = {
     107: "A step began in the turn in which its cancellation ended it as never begun.",
     168: "A replica that others had removed was copied unthrottled.",
     222: "A queue's takeover of a legacy entry was tried in vain until its znode was read again.",
+    227: "A refused atomic request ended the record of a step that it had taken over in flight.",
     355: "(The simulator's:) where partitions were before the first write was not known.",
     511: "A request was told to be done before the rest of it, listed but unread, was accepted.",
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
