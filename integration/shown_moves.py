@@ -20,10 +20,10 @@ from confluent_kafka import Producer
 from integration.browsers import Browser
 from integration.cluster import QUIET, Cluster
 from integration.daemon import Daemon
-from integration.plans import Daemons, Targets
+from integration.plans import Daemons
+from integration.requests import submit_request
 from integration.waiting import eventually
 
-REQUESTS: Final = "/admin/reassignment_requests"
 RECORD_BYTES: Final = 100_000
 RECORDS: Final = 60
 THROTTLE: Final = 400_000
@@ -41,17 +41,6 @@ def write(cluster: Cluster, topic: str, partitions: int, *, records: int = RECOR
     left = producer.flush(120)
     assert left == 0, f"{left} records are not written"
     return records * RECORD_BYTES
-
-
-def ask(cluster: Cluster, targets: Targets, **options: object) -> str:
-    """Submit a request; return its id."""
-    assignments: dict[str, dict[str, list[int]]] = {}
-    for (topic, partition), replicas in targets.items():
-        assignments.setdefault(topic, {})[str(partition)] = list(replicas)
-    data = json.dumps({"version": 1, "assignments": assignments, **options}).encode()
-    cluster.zk.ensure_path(REQUESTS)
-    path: str = cluster.zk.create(f"{REQUESTS}/request_", data, sequence=True)
-    return path.rpartition("/")[2]
 
 
 def told(daemon: Daemon, request: str) -> Mapping[str, Any]:
@@ -110,9 +99,9 @@ def _portray(cluster: Cluster, daemons: Daemons, browser: Browser, picture: Path
         write(cluster, name, 6, records=80)
     daemon = daemons.start("--max-partitions-in-flight", "6", "--copy-refresh", "2")
     small = {(names[1], n): _around(brokers, n + 1, 2) for n in range(2)}
-    await_told(daemon, ask(cluster, small, reason="make room"), _is_done, within_s=120)
+    await_told(daemon, submit_request(cluster, small, reason="make room"), _is_done, within_s=120)
     targets = {(name, n): _around(brokers, n + 2, 2) for name in names for n in range(len(brokers))}
-    request = ask(cluster, targets, throttle=THROTTLE, reason="drain the old disks")
+    request = submit_request(cluster, targets, throttle=THROTTLE, reason="drain the old disks")
     await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
     time.sleep(20)
     browser.screenshot(f"{daemon.url}/?phase=in_flight", picture, height=1500)

@@ -11,9 +11,10 @@ import pytest
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import Daemons, await_end, await_tenure, copies_held
+from integration.requests import submit_request
 from integration.transactions import writes
 from integration.waiting import eventually
-from integration.wishes import ask, await_count, await_moving, begun_in_order, lines
+from integration.wishes import await_count, await_moving, begun_in_order, lines
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 
@@ -38,7 +39,7 @@ def test_no_step_begins_while_others_are_below_min_isr(
     targets = {(topic, 0): (1, 3)}
     weak = weaken(cluster, make_topic)
     daemon = daemons.start("--tenure-linger", "1")
-    ask(cluster, targets)
+    submit_request(cluster, targets)
     eventually(
         lambda: daemon.status()["blocked"] == {"cluster_health": 1},
         within_s=20,
@@ -64,7 +65,7 @@ def test_steps_begin_all_the_same_where_operators_want_it_so(
     with copies_held(cluster, targets):
         weaken(cluster, make_topic)
         daemon = daemons.start("--tenure-linger", "1", "--under-min-isr", policy)
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_moving(cluster, targets)
         if policy == "warn":
             eventually(lambda: lines(daemon, "under_min_isr"), within_s=15, what="it is warned")
@@ -82,7 +83,7 @@ def test_a_partition_below_min_isr_is_moved_to_its_cure(
     weak = weaken(cluster, make_topic)
     targets = {(weak, 0): (4, 3), (topic, 0): (1, 3)}
     daemons.start("--tenure-linger", "1")
-    ask(cluster, targets)
+    submit_request(cluster, targets)
     eventually(
         lambda: all(cluster.isr(t, n) == set(to) for (t, n), to in targets.items()),
         within_s=60,
@@ -105,7 +106,7 @@ def test_the_adaptive_pace_follows_the_cluster_and_tells_its_evidence(
     daemon = daemons.start("--tenure", "permanent", *options)
     await_tenure(daemon)
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_count(cluster, topic, limit // 4)
         cluster.brokers[5].freeze()
         eventually(lambda: cluster.isr(outside, 0) == {4}, within_s=INTERVAL_S - 5)

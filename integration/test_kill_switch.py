@@ -22,12 +22,12 @@ from integration.plans import (
     plan_of,
     submit,
 )
+from integration.requests import submit_request
 from integration.transactions import writes
 from integration.waiting import eventually
 from integration.wishes import (
     KILL_SWITCH,
     QUEUE,
-    ask,
     await_moving,
     begun_in_order,
     ended,
@@ -57,10 +57,10 @@ def test_new_work_is_refused_with_the_reason_and_what_began_goes_on(
     begun, new = {(topic, 0): (3, 4)}, {(topic, 1): (1, 4)}
     start(daemons)
     with copies_held(cluster, begun):
-        first = ask(cluster, begun)
+        first = submit_request(cluster, begun)
         await_moving(cluster, begun)
         said(cluster, "disable", "--reason", "incident 42", "--requested-by", "ann")
-        refused = ended(cluster, ask(cluster, new, requested_by="bob"))
+        refused = ended(cluster, submit_request(cluster, new, requested_by="bob"))
         assert (refused["done"], refused["requested_by"]) == (0, "bob")
         assert [(r["reason"], r["detail"]) for r in refused["refused"]] == [("disabled", WHY)]
         legacy = ended(cluster, submit(cluster, plan_of({(topic, 2): (1, 5)})))
@@ -72,7 +72,7 @@ def test_new_work_is_refused_with_the_reason_and_what_began_goes_on(
     assert ended(cluster, first)["done"] == 1
     assert begun_in_order(writes(cluster), [topic]) == [(topic, 0)]
     said(cluster, "enable")
-    ask(cluster, new)
+    submit_request(cluster, new)
     await_end(cluster, {**begun, **new}, within_s=30)
 
 
@@ -85,7 +85,7 @@ def test_without_the_role_new_work_is_refused_as_well(
     daemon = start(daemons)
     broker = cluster.controller_broker()
     assert broker is not None
-    refused = ended(cluster, ask(cluster, {(topic, 0): (1, 3)}))
+    refused = ended(cluster, submit_request(cluster, {(topic, 0): (1, 3)}))
     assert [r["reason"] for r in refused["refused"]] == ["disabled"]
     assert not daemon.status()["tenure"]["held"]
     assert cluster.controller_broker() == broker
@@ -98,11 +98,11 @@ def test_the_switch_is_on_whatever_stands_in_it(
     topic = make_topic({0: (1, 2)})
     targets = {(topic, 0): (1, 3)}
     cluster.zk.create(KILL_SWITCH, b"\xff\x00 nonsense")
-    request = ask(cluster, targets)
+    request = submit_request(cluster, targets)
     start(daemons)
     assert [r["reason"] for r in ended(cluster, request)["refused"]] == ["disabled"]
     cluster.zk.delete(KILL_SWITCH)
-    assert ended(cluster, ask(cluster, targets))["done"] == 1
+    assert ended(cluster, submit_request(cluster, targets))["done"] == 1
 
 
 def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
@@ -114,7 +114,7 @@ def test_what_is_accepted_but_has_not_begun_waits_until_it_is_enabled(
     rest = {(topic, 1): (1, 4), (topic, 2): (1, 5)}
     daemon = start(daemons, "--max-partitions-in-flight", "1")
     with copies_held(cluster, begun):
-        ask(cluster, {**begun, **rest})
+        submit_request(cluster, {**begun, **rest})
         await_moving(cluster, begun)
         said(cluster, "disable")
         queued = enqueue(cluster, plan_of({(topic, 0): (1, 2)}))

@@ -25,18 +25,17 @@ from controller.znodes.leases import encode_lease
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill
+from integration.requests import reassigner, submit_request
 from integration.servers import ZooKeeperServer
 from integration.waiting import eventually
 from integration.wishes import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
-    ask,
     await_leases_gone,
     await_moving,
     rates,
     said,
-    tried,
 )
 from integration.zk_rigs import Chroot
 
@@ -150,20 +149,21 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     targets = {(topic, 0): (1, 2, 3)}
     before = configured(cluster, f"topics/{topic}")
     daemon = daemons.start("--tenure-linger", "1")
-    ask(cluster, targets, throttle=1)
+    submit_request(cluster, targets, throttle=1)
     await_moving(cluster, targets)
-    running = tried(cluster, "doctor", "--fix").stdout
+    running = reassigner(cluster, "doctor", "--fix").stdout
     assert "Nothing was fixed: a daemon leads" in running
     daemon.kill()
     eventually(lambda: not cluster.zk.get_children(paths.LEADER), within_s=15)
-    assert "Nothing was fixed: there is no throttle" in tried(cluster, "doctor", "--fix").stdout
+    fixed = reassigner(cluster, "doctor", "--fix")
+    assert "Nothing was fixed: there is no throttle" in fixed.stdout
     cluster.zk.delete(f"{GOALS}/{topic}/0")
     leases = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
     assert found(cluster) == {name.replace(":", "/") for name in leases}
     told = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
     assert f"would lift the throttle of topics/{topic}" in told
     assert set(cluster.zk.get_children(LEASES)) == leases
-    told = tried(cluster, "doctor", "--fix").stdout
+    told = reassigner(cluster, "doctor", "--fix").stdout
     assert f"lifted the throttle of brokers/3, {FOLLOWER_RATE} is gone" in told
     assert cluster.zk.get_children(LEASES) == []
     assert configured(cluster, f"topics/{topic}") == before

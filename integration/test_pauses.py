@@ -24,10 +24,10 @@ from integration.plans import (
     fill,
     is_reassigning,
 )
+from integration.requests import submit_request
 from integration.transactions import writes
 from integration.waiting import eventually
 from integration.wishes import (
-    ask,
     await_moving,
     begun_in_order,
     lines,
@@ -66,7 +66,7 @@ def test_a_pause_of_everything_outlasts_the_daemon_and_lets_the_step_in_flight_e
     targets = {(topic, n): (3, 4) for n in range(3)}
     daemon = daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "1")
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_moving(cluster, [(topic, 0)])
         said(cluster, "pause", "--reason", "disk swap", "--requested-by", "ann")
         daemon.kill()
@@ -91,8 +91,8 @@ def test_a_paused_request_waits_while_another_goes_on(
     plans: list[Targets] = [{(t, n): (1, 3) for n in range(2)} for t in (paused, free)]
     daemon = daemons.start("--tenure-linger", "1")
     said(cluster, "pause")
-    request = ask(cluster, plans[0])
-    ask(cluster, plans[1])
+    request = submit_request(cluster, plans[0])
+    submit_request(cluster, plans[1])
     said(cluster, "pause", "--request", request)
     said(cluster, "resume")
     eventually(lambda: cluster.replicas(free, 1) == [1, 3], within_s=30, what="the other ended")
@@ -111,7 +111,7 @@ def test_nothing_is_copied_to_or_from_a_paused_broker(
     targets = {(into, 0): (1, 5), (out_of, 0): (5, 3), (beside, 0): (1, 4)}
     said(cluster, "pause", "--broker", "5")
     daemon = daemons.start("--tenure-linger", "1")
-    ask(cluster, targets)
+    submit_request(cluster, targets)
     eventually(lambda: cluster.replicas(beside, 0) == [1, 4], within_s=30, what="the other ended")
     for topic in (into, out_of):
         words = await_wait(daemon, topic, "paused")
@@ -130,7 +130,7 @@ def test_controls_that_cannot_be_understood_change_nothing(
     said(cluster, "limits", "--max-partitions-in-flight", "1")
     daemon = daemons.start("--tenure-linger", "1")
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_moving(cluster, [(topic, 0)])
         for path in (LIMITS, PAUSES):
             cluster.zk.ensure_path(path)
@@ -165,7 +165,7 @@ def test_a_window_opens_and_closes_and_what_is_in_flight_then_ends(
     with copies_held(cluster, targets) as let_go:
         opens_s = (int(time.time() + 15) // 60 + 1) * 60
         closes_s = opens_s + 60
-        request = ask(cluster, targets, window=f"{clock(opens_s)}-{clock(closes_s)}")
+        request = submit_request(cluster, targets, window=f"{clock(opens_s)}-{clock(closes_s)}")
         words = await_wait(daemon, topic, "window")
         assert words == f"outside of the window {clock(opens_s)}-{clock(closes_s)} UTC"
         if time.time() < opens_s - 2:

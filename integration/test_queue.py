@@ -23,13 +23,12 @@ from integration.plans import (
     plan_of,
     submit,
 )
+from integration.requests import CANCEL, submit_request
 from integration.transactions import Assignment, assignments, writes
 from integration.waiting import eventually
 from integration.wishes import (
-    CANCEL,
     KILL_SWITCH,
     QUEUE,
-    ask,
     await_moving,
     begun_in_order,
     ended,
@@ -89,7 +88,10 @@ def test_an_entry_for_a_partition_in_flight_first_undoes_the_step_then_takes_the
     before, after = {(topic, 0): (1, 3)}, {(topic, 0): (1, 4)}
     daemons.start("--tenure-linger", "1")
     with copies_held(cluster, before):
-        began = ask(cluster, before) if route == "request" else submit(cluster, plan_of(before))
+        if route == "request":
+            began = submit_request(cluster, before)
+        else:
+            began = submit(cluster, plan_of(before))
         await_moving(cluster, before)
         queued = enqueue(cluster, plan_of(after))
     await_end(cluster, after, within_s=60)
@@ -110,7 +112,7 @@ def test_an_entry_for_a_partition_that_is_rolled_back_takes_it_over(
     first, last = {(topic, 0): (3, 4)}, {(topic, 0): (1, 5)}
     daemons.start("--tenure-linger", "1")
     with copies_held(cluster, first) as let_go:
-        request = ask(cluster, first)
+        request = submit_request(cluster, first)
         await_moving(cluster, first)
         said(cluster, "pause")
         let_go()
@@ -165,10 +167,10 @@ def test_a_request_of_higher_priority_goes_before_what_waits(
     plans: list[Targets] = [{(t, 0): (1, 3), (t, 1): (1, 4)} for t in (low, high, turned)]
     daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "1")
     with copies_held(cluster, [(low, 0)]):
-        requests = [ask(cluster, plans[0])]
+        requests = [submit_request(cluster, plans[0])]
         await_moving(cluster, [(low, 0)])
-        requests.append(ask(cluster, plans[1], priority=5))
-        requests.append(ask(cluster, plans[2]))
+        requests.append(submit_request(cluster, plans[1], priority=5))
+        requests.append(submit_request(cluster, plans[2]))
         said(cluster, "limits", "--request", requests[2], "--priority", "9")
     for plan in plans:
         await_end(cluster, plan, within_s=60)
@@ -221,7 +223,7 @@ def test_conflicts_are_shown_before_anything_is_submitted(
     file = plan_file(tmp_path, {(topic, n): (1, 4) for n in range(3)})
     daemons.start("--tenure-linger", "1")
     with copies_held(cluster, [*asked, *legacy]):
-        by_request, by_znode = ask(cluster, asked), submit(cluster, plan_of(legacy))
+        by_request, by_znode = submit_request(cluster, asked), submit(cluster, plan_of(legacy))
         await_moving(cluster, [*asked, *legacy])
         previewed = said(cluster, "execute", file, "--dry-run", code=REFUSED)
         taken_over = f"would supersede 1 partition of request {by_request}: {topic}-0"

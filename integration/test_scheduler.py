@@ -18,11 +18,11 @@ from integration.cluster import QUIET, Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
 from integration.plans import Daemons, Targets, await_end, await_tenure, copies_held
+from integration.requests import submit_request
 from integration.transactions import assignments, writes
 from integration.waiting import eventually
 from integration.wishes import (
     COPY,
-    ask,
     await_count,
     await_moving,
     begun_in_order,
@@ -45,7 +45,7 @@ def test_partitions_in_flight_are_limited_and_the_limit_is_turned_live(
     targets = {(topic, n): (1, 3 + n % 3) for n in range(6)}
     daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "2")
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_count(cluster, topic, 2)
         said(cluster, "limits", "--max-partitions-in-flight", "4")
         await_count(cluster, topic, 4)
@@ -65,7 +65,7 @@ def test_copies_into_and_out_of_one_broker_are_limited_live(
     said(cluster, "limits", "--broker", "5", "--max-incoming", "1")
     daemons.start("--tenure-linger", "1")
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_moving(cluster, [(topic, 0), (topic, 4)])
         said(cluster, "limits", "--broker", "5", "--unset", "max-incoming")
         await_count(cluster, topic, 5)
@@ -73,7 +73,7 @@ def test_copies_into_and_out_of_one_broker_are_limited_live(
     said(cluster, "limits", "--max-outgoing", "2")
     back = {(topic, n): (1, 2) for n in range(4)} | {(topic, 4): (4, 2)}
     with copies_held(cluster, targets):
-        ask(cluster, back)
+        submit_request(cluster, back)
         await_moving(cluster, [(topic, 0), (topic, 1), (topic, 4)])
         said(cluster, "limits", "--max-outgoing", "3")
         await_count(cluster, topic, 4)
@@ -88,8 +88,8 @@ def test_a_request_may_have_a_limit_of_its_own(
     plans: list[Targets] = [{(t, n): (1, 3 + n) for n in range(3)} for t in (narrow, wide)]
     daemons.start("--tenure-linger", "1")
     with copies_held(cluster, [p for plan in plans for p in plan]):
-        ask(cluster, plans[0], max_partitions_in_flight=1)
-        ask(cluster, plans[1])
+        submit_request(cluster, plans[0], max_partitions_in_flight=1)
+        submit_request(cluster, plans[1])
         await_count(cluster, wide, 3)
         await_count(cluster, narrow, 1)
     for plan in plans:
@@ -107,7 +107,7 @@ def test_bytes_in_flight_are_limited_where_sizes_are_known(
     said(cluster, "pause")
     daemon = daemons.start("--tenure-linger", "30")
     with copies_held(cluster, targets):
-        ask(cluster, targets)
+        submit_request(cluster, targets)
         await_sizes(daemon, targets)
         said(cluster, "resume")
         await_count(cluster, topic, 2)
@@ -124,8 +124,8 @@ def test_step_size_is_turned_live_and_set_by_request(
     targets = {(own, 0): (3, 4), (ordinary, 0): (3, 4)}
     daemons.start("--tenure-linger", "1", "--step-size", "1")
     said(cluster, "limits", "--step-size", "all")
-    ask(cluster, {(own, 0): (3, 4)}, step_size=1)
-    ask(cluster, {(ordinary, 0): (3, 4)})
+    submit_request(cluster, {(own, 0): (3, 4)}, step_size=1)
+    submit_request(cluster, {(ordinary, 0): (3, 4)})
     await_end(cluster, targets, within_s=60)
     history = writes(cluster)
     assert max(len(a.adding) for a in assignments(history, own, 0)) == 1
@@ -140,7 +140,7 @@ def test_leaders_move_no_faster_than_allowed(
     targets = {(topic, n): (3 + n % 3, 2) for n in range(5)}
     said(cluster, "limits", "--leader-moves", "1")
     daemons.start("--tenure-linger", "1")
-    ask(cluster, targets)
+    submit_request(cluster, targets)
     await_end(cluster, targets, within_s=60)
     moved: dict[int, list[int]] = defaultdict(list)
     leaders = dict.fromkeys(range(5), 1)
@@ -176,7 +176,7 @@ def test_what_waits_goes_in_the_order_that_was_asked_for(
     said(cluster, "limits", "--order", order, "--max-partitions-in-flight", "1")
     said(cluster, "pause")
     daemon = daemons.start("--tenure-linger", "30")
-    ask(cluster, targets)
+    submit_request(cluster, targets)
     await_sizes(daemon, targets)
     said(cluster, "resume")
     await_end(cluster, targets, within_s=60)
@@ -192,7 +192,7 @@ def test_one_slow_partition_does_not_hold_up_the_others(
     others = {(quick, n): (3 + n % 3, 2) for n in range(12)}
     await_tenure(daemons.start("--tenure", "permanent", "--max-partitions-in-flight", "2"))
     with copies_held(cluster, held):
-        ask(cluster, {**held, **others})
+        submit_request(cluster, {**held, **others})
         await_moving(cluster, held)
         eventually(
             lambda: all(cluster.replicas(t, n) == list(to) for (t, n), to in others.items()),

@@ -25,10 +25,10 @@ from integration.conftest import MakeTopic
 from integration.daemon import Daemon
 from integration.plans import Daemons, Targets, await_end
 from integration.ports import LOCALHOST
+from integration.requests import submit_request
 from integration.shown_moves import (
     THROTTLE,
     TOKEN,
-    ask,
     await_told,
     configured,
     told,
@@ -88,7 +88,7 @@ def test_page_shows_a_move_and_what_became_of_it(
     browser = Browser.required()
     topic, targets, written = moved
     daemon = daemons.start("--copy-refresh", "1")
-    request = ask(cluster, targets, throttle=THROTTLE, reason="<i>drain</i>")
+    request = submit_request(cluster, targets, throttle=THROTTLE, reason="<i>drain</i>")
     during = await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=90)
     html = browser.dom(f"{daemon.url}/?topic={topic}&phase=in_flight&still=1")
     page = Counted(html)
@@ -116,7 +116,7 @@ def test_bytes_agree_with_the_disks(
     """In the status, the metrics and the journal, which holds nothing that is not documented."""
     topic, targets, written = moved
     daemon = daemons.start("--copy-refresh", "1")
-    request = ask(cluster, targets, throttle=4 * THROTTLE)
+    request = submit_request(cluster, targets, throttle=4 * THROTTLE)
     during = await_told(
         daemon,
         request,
@@ -160,7 +160,7 @@ def test_token_pauses_resumes_and_cancels(
     topic, targets, _ = moved
     options = configured(tmp_path, http_token=TOKEN)
     daemon = daemons.start(*options, "--max-partitions-in-flight", "1")
-    request = ask(cluster, targets, throttle=THROTTLE)
+    request = submit_request(cluster, targets, throttle=THROTTLE)
     await_told(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
     assert press(daemon, "pause", request, token="wrong" * 5) == http.HTTPStatus.FORBIDDEN
     assert press(daemon, "pause", request) == http.HTTPStatus.SEE_OTHER

@@ -14,9 +14,9 @@ import pytest
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import Daemons, await_end, configured, fill
+from integration.requests import submit_request
 from integration.waiting import eventually
 from integration.wishes import (
-    ask,
     await_leases_gone,
     await_moving,
     ended,
@@ -48,9 +48,9 @@ def test_the_lower_of_two_requests_throttles_holds_until_that_request_is_gone(
     first, second = make_topic({0: (1, 2)}), make_topic({0: (1, 2)})
     fill(cluster, [(first, 0), (second, 0)])
     daemons.start("--tenure-linger", "1")
-    slow = ask(cluster, {(first, 0): (1, 3)}, throttle=TRICKLE)
+    slow = submit_request(cluster, {(first, 0): (1, 3)}, throttle=TRICKLE)
     await_moving(cluster, [(first, 0)])
-    quick = ask(cluster, {(second, 0): (1, 4)}, throttle=FAST)
+    quick = submit_request(cluster, {(second, 0): (1, 4)}, throttle=FAST)
     await_rates(cluster, {1: SLOWLY, 2: SLOWLY, 3: SLOWLY, 4: QUICKLY, 5: FREELY})
     said(cluster, "cancel", slow)
     await_rates(cluster, {3: FREELY})
@@ -70,7 +70,7 @@ def test_a_broker_that_was_dead_gets_the_throttle_when_it_is_back(
     cluster.brokers[2].kill()
     eventually(lambda: not cluster.is_registered(2), within_s=15)
     daemons.start("--tenure-linger", "1")
-    request = ask(cluster, targets, throttle=TRICKLE)
+    request = submit_request(cluster, targets, throttle=TRICKLE)
     await_moving(cluster, targets)
     await_rates(cluster, {1: SLOWLY, 2: FREELY, 3: SLOWLY})
     cluster.start_brokers(2)
@@ -88,7 +88,7 @@ def test_the_throttle_of_a_topic_that_is_deleted_is_lifted_without_bringing_it_b
     topic = make_topic({0: (1, 2), 1: (1, 2)})
     fill(cluster, [(topic, 0)])
     daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "1")
-    request = ask(cluster, {(topic, 0): (1, 3), (topic, 1): (1, 3)}, throttle=TRICKLE)
+    request = submit_request(cluster, {(topic, 0): (1, 3), (topic, 1): (1, 3)}, throttle=TRICKLE)
     await_moving(cluster, [(topic, 0)])
     cluster.zk.create(f"/admin/delete_topics/{topic}", b"")
     said(cluster, "throttle", str(FAST), "--request", request)

@@ -26,16 +26,15 @@ from integration.plans import (
     outcome,
     unconfigure,
 )
+from integration.requests import CANCEL, submit_request
 from integration.traffic import Traffic
 from integration.transactions import Write, writes
 from integration.waiting import eventually
 from integration.wishes import (
-    CANCEL,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
-    ask,
     await_leases_gone,
     ended,
     lines,
@@ -89,7 +88,7 @@ def test_throttle_stands_before_the_first_copy_holds_it_and_is_restored_at_the_e
     topic, targets = moved
     before = configured(cluster, f"topics/{topic}")
     daemons.start("--tenure-linger", "1")
-    request = ask(cluster, targets, throttle=TRICKLE)
+    request = submit_request(cluster, targets, throttle=TRICKLE)
     await_copies(cluster, topic)
     assert configured(cluster, f"topics/{topic}") == {
         **before,
@@ -128,7 +127,7 @@ def test_settings_of_the_operator_stay_as_they_are(
     configure(cluster, "brokers/3", {FOLLOWER_RATE: str(FAST)})
     before = configured(cluster, f"topics/{topic}")
     daemons.start("--tenure-linger", "1")
-    request = ask(cluster, targets, throttle=TRICKLE)
+    request = submit_request(cluster, targets, throttle=TRICKLE)
     await_copies(cluster, topic)
     assert configured(cluster, f"topics/{topic}") == {**before, FOLLOWER_REPLICAS: "7:9,0:3,1:4"}
     assert rates(cluster)[3] == (str(TRICKLE), str(FAST))
@@ -146,7 +145,7 @@ def test_throttle_is_restored_when_the_request_is_cancelled(
     topic, targets = moved
     before = configured(cluster, f"topics/{topic}")
     daemons.start("--tenure-linger", "1")
-    ask(cluster, targets, throttle=TRICKLE)
+    submit_request(cluster, targets, throttle=TRICKLE)
     await_copies(cluster, topic)
     cluster.zk.create(CANCEL, b"")
     await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (2, 1)}, within_s=40)
@@ -163,7 +162,7 @@ def test_throttle_outlives_a_killed_daemon_and_is_restored_by_the_next(
     configure(cluster, "brokers/3", {"log.cleaner.threads": "1"})
     before = configured(cluster, f"topics/{topic}")
     killed = daemons.start("--tenure-linger", "1")
-    request = ask(cluster, targets, throttle=TRICKLE)
+    request = submit_request(cluster, targets, throttle=TRICKLE)
     await_copies(cluster, topic)
     killed.kill()
     assert FOLLOWER_REPLICAS in configured(cluster, f"topics/{topic}")
@@ -182,7 +181,7 @@ def test_throttle_that_somebody_cleared_is_set_again(
     """The stock tool's ``--verify`` clears every broker's when it sees nothing moving."""
     topic, targets = moved
     daemons.start("--tenure-linger", "1", "--config-refresh", "2")
-    request = ask(cluster, targets, throttle=TRICKLE)
+    request = submit_request(cluster, targets, throttle=TRICKLE)
     await_copies(cluster, topic)
     unconfigure(cluster, "brokers/3", LEADER_RATE, FOLLOWER_RATE)
     both = (str(TRICKLE), str(TRICKLE))
@@ -210,7 +209,7 @@ def test_throttle_of_all_is_turned_live_for_what_has_none_of_its_own(
     before = configured(cluster, f"topics/{topic}")
     said(cluster, "throttle", "1")
     daemons.start("--tenure-linger", "1")
-    request = ask(cluster, targets)
+    request = submit_request(cluster, targets)
     await_copies(cluster, topic)
     assert rates(cluster)[3] == (str(TRICKLE), str(TRICKLE))
     said(cluster, "throttle", "500MB")
@@ -231,7 +230,7 @@ def test_throttle_below_the_produce_rate_is_warned_about(
     targets = {(topic, 0): (1, 3)}
     daemon = daemons.start("--tenure-linger", "1", "--size-refresh", "6")
     with Traffic(cluster.bootstrap_servers, {topic: 1}, records_per_s=100, payload_bytes=5000):
-        request = ask(cluster, targets, throttle=10_000)
+        request = submit_request(cluster, targets, throttle=10_000)
         warned = eventually(
             lambda: lines(daemon, "throttle_below_produce_rate"),
             within_s=60,

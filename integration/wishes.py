@@ -13,33 +13,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from integration.cluster import Cluster
-from integration.daemon import Daemon, run_reassigner
-from integration.plans import LEASES, Targets, outcome, plan_of, unconfigure
-from integration.tools import ToolResult
+from integration.daemon import Daemon
+from integration.plans import LEASES, Targets, plan_of, unconfigure
+from integration.requests import CANCEL, await_outcome, reassigner
 from integration.transactions import Write, assignment_in
 from integration.waiting import eventually
 
-REQUESTS: Final = "/admin/reassignment_requests"
 QUEUE: Final = "/admin/reassign_partitions_queue"
 KILL_SWITCH: Final = "/admin/reassign_cancel"
-CANCEL: Final = "/admin/cancel_reassignment_in_progress"
 CONTROL: Final = "/reassigner/control"
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
-
-
-def ask(cluster: Cluster, targets: Targets, **options: object) -> str:
-    """Submit a request; return its id."""
-    assignments: dict[str, dict[str, list[int]]] = {}
-    for (topic, partition), replicas in targets.items():
-        assignments.setdefault(topic, {})[str(partition)] = list(replicas)
-    data = json.dumps({"version": 1, "assignments": assignments, **options}).encode()
-    cluster.zk.ensure_path(REQUESTS)
-    path: str = cluster.zk.create(f"{REQUESTS}/request_", data, sequence=True)
-    return path.rpartition("/")[2]
 
 
 def enqueue(cluster: Cluster, plan: Mapping[str, Any] | bytes) -> str:
@@ -58,14 +45,9 @@ def plan_file(directory: Path, targets: Targets) -> str:
 
 def said(cluster: Cluster, *arguments: str, code: int = 0) -> str:
     """Run a verb against the cluster; return what it said, which ended with this code."""
-    result = tried(cluster, *arguments)
+    result = reassigner(cluster, *arguments)
     assert result.code == code, result.stdout
     return result.stdout
-
-
-def tried(cluster: Cluster, *arguments: str) -> ToolResult:
-    """Run a verb against the cluster, however it ends."""
-    return run_reassigner(*arguments, "--zookeeper", cluster.zookeeper_connect)
 
 
 def forget(cluster: Cluster) -> None:
@@ -82,11 +64,7 @@ def forget(cluster: Cluster) -> None:
 
 def ended(cluster: Cluster, request: str, *, within_s: float = 30) -> dict[str, Any]:
     """Wait until a request has ended; return its outcome."""
-    return eventually(
-        lambda: outcome(cluster, request) or {},
-        within_s=within_s,
-        what=f"request {request} has ended",
-    )
+    return await_outcome(cluster, request, within_s=within_s)
 
 
 def moving(cluster: Cluster, *topics: str) -> set[tuple[str, int]]:
