@@ -31,6 +31,7 @@ from integration.plans import (
 )
 from integration.traffic import Traffic, audit, read_everything
 from integration.waiting import eventually
+from tests.sim.shapes import STEPWISE_BOUNDARIES
 
 SESSION_S: Final = 2
 """ZooKeeper session timeout of the daemons here: many die, and each is waited for."""
@@ -69,28 +70,7 @@ class Shape:
 
 STEPWISE: Final = Shape(
     name="one",
-    boundaries=(
-        Boundary.CLAIMED,
-        Boundary.LIVE_BROKERS_TOLD,
-        Boundary.BEFORE_ACCEPTED,
-        Boundary.ACCEPTED,
-        Boundary.BEFORE_A1,
-        Boundary.A1_WRITTEN,
-        Boundary.UNLISTED,
-        Boundary.A2_LEADER_TOLD,
-        Boundary.A2_FOLLOWER_TOLD,
-        Boundary.A2_UPDATE_METADATA_SENT,
-        Boundary.SYNCED,
-        Boundary.NEXT_STEP_WRITTEN,
-        Boundary.EXCLUSION_ACKNOWLEDGED,
-        Boundary.B4_STOP_REPLICA_SENT,
-        Boundary.B5_DELETE_SENT,
-        Boundary.B5_ACKNOWLEDGED,
-        Boundary.DROPPED,
-        Boundary.B6_WRITTEN,
-        Boundary.B8_UPDATE_METADATA_SENT,
-        Boundary.PLAN_ENDED,
-    ),
+    boundaries=STEPWISE_BOUNDARIES,
     targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
 )
 AT_ONCE: Final = Shape(

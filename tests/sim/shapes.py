@@ -68,65 +68,62 @@ class Shape:
     """Where an earlier daemon died, whose work the one of the cell took up."""
 
 
-_STEPWISE: Final = (
+_UNTIL_SENT: Final = (
     Boundary.CLAIMED,
     Boundary.LIVE_BROKERS_TOLD,
     Boundary.BEFORE_ACCEPTED,
     Boundary.ACCEPTED,
     Boundary.BEFORE_A1,
-    Boundary.A1_WRITTEN,
-    Boundary.UNLISTED,
-    Boundary.A2_LEADER_TOLD,
-    Boundary.A2_FOLLOWER_TOLD,
-    Boundary.A2_UPDATE_METADATA_SENT,
-    Boundary.SYNCED,
-    Boundary.NEXT_STEP_WRITTEN,
-    Boundary.EXCLUSION_ACKNOWLEDGED,
-    Boundary.B4_STOP_REPLICA_SENT,
-    Boundary.B5_DELETE_SENT,
-    Boundary.B5_ACKNOWLEDGED,
-    Boundary.DROPPED,
-    Boundary.B6_WRITTEN,
-    Boundary.B8_UPDATE_METADATA_SENT,
-    Boundary.PLAN_ENDED,
 )
-_AT_ONCE: Final = (
-    Boundary.CLAIMED,
-    Boundary.LIVE_BROKERS_TOLD,
-    Boundary.BEFORE_ACCEPTED,
-    Boundary.ACCEPTED,
-    Boundary.BEFORE_A1,
-    Boundary.A1_WRITTEN,
-    Boundary.UNLISTED,
+_FIRST_PHASE: Final = (
     Boundary.A2_LEADER_TOLD,
     Boundary.A2_FOLLOWER_TOLD,
     Boundary.A2_UPDATE_METADATA_SENT,
     Boundary.SYNCED,
+)
+_SECOND_PHASE: Final = (
     Boundary.B3_WRITTEN,
     Boundary.B3_LEADER_TOLD,
     Boundary.B3_UPDATE_METADATA_SENT,
     Boundary.EXCLUSION_ACKNOWLEDGED,
+)
+_DELETION: Final = (
     Boundary.B4_STOP_REPLICA_SENT,
     Boundary.B5_DELETE_SENT,
     Boundary.B5_ACKNOWLEDGED,
-    Boundary.B6_WRITTEN,
-    Boundary.B8_UPDATE_METADATA_SENT,
+)
+_END: Final = (Boundary.B6_WRITTEN, Boundary.B8_UPDATE_METADATA_SENT)
+
+STEPWISE_BOUNDARIES: Final = (
+    *_UNTIL_SENT,
+    Boundary.A1_WRITTEN,
+    Boundary.UNLISTED,
+    *_FIRST_PHASE,
+    Boundary.NEXT_STEP_WRITTEN,
+    Boundary.EXCLUSION_ACKNOWLEDGED,
+    *_DELETION,
+    Boundary.DROPPED,
+    *_END,
+    Boundary.PLAN_ENDED,
+)
+"""What a plan passes through with steps of one."""
+_AT_ONCE: Final = (
+    *_UNTIL_SENT,
+    Boundary.A1_WRITTEN,
+    Boundary.UNLISTED,
+    *_FIRST_PHASE,
+    *_SECOND_PHASE,
+    *_DELETION,
+    *_END,
     Boundary.PLAN_ENDED,
 )
 _WAITING: Final = (
     Boundary.A1_WRITTEN,
-    Boundary.A2_LEADER_TOLD,
-    Boundary.A2_FOLLOWER_TOLD,
-    Boundary.A2_UPDATE_METADATA_SENT,
-    Boundary.SYNCED,
-    Boundary.B3_WRITTEN,
-    Boundary.B3_LEADER_TOLD,
-    Boundary.B3_UPDATE_METADATA_SENT,
-    Boundary.EXCLUSION_ACKNOWLEDGED,
+    *_FIRST_PHASE,
+    *_SECOND_PHASE,
     Boundary.ORPHAN_RECORDED,
     Boundary.NEXT_STEP_WRITTEN,
-    Boundary.B6_WRITTEN,
-    Boundary.B8_UPDATE_METADATA_SENT,
+    *_END,
     Boundary.ORPHAN_DELETE_SENT,
     Boundary.ORPHAN_ENDED,
 )
@@ -185,7 +182,7 @@ def _delete_doomed(world: World, _daemon: SimDaemon) -> None:
 STEPWISE: Final = Shape(
     name="one",
     meaning="`step_size = 1`: what is dropped leaves the ISR with A1",
-    boundaries=_STEPWISE,
+    boundaries=STEPWISE_BOUNDARIES,
     targets=_MOVES,
 )
 AT_ONCE: Final = Shape(
