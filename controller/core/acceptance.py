@@ -197,17 +197,25 @@ def _judge(
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
-    outcome.changes.append(_accept(view, request, partition, target))
+    outcome.changes.append(take(view, request, partition, target, Route.LEGACY))
 
 
-def _accept(
-    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
+def take(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    route: Route = Route.REQUEST,
 ) -> Change:
+    """Return the acceptance of an entry; a target equal to what it has is not an error but done."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
-    goal = goal_of(view, request, partition, target, Route.LEGACY)
-    if is_there(view, partition, assignment, target) and partition not in view.reassignments:
-        return _already_there(partition, goal)
-    return Change(accepted(view, partition, goal), partition=partition)
+    goal = goal_of(view, request, partition, target, route)
+    if not is_there(view, partition, assignment, target) or partition in view.reassignments:
+        return Change(accepted(view, partition, goal), partition=partition)
+    done = found_done(partition, goal)
+    if route is Route.LEGACY:
+        done = (LegacyEntryRecord(partition, None), *done)
+    return Change(done, partition=partition)
 
 
 def is_there(
@@ -265,12 +273,6 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
         refused=(refusal,),
         raw=raw,
     )
-
-
-def _already_there(partition: TopicPartition, goal: Goal) -> Change:
-    """A target equal to the current assignment is not an error but done."""
-    records = (LegacyEntryRecord(partition, None), *found_done(partition, goal))
-    return Change(records, partition=partition)
 
 
 def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:

@@ -198,12 +198,7 @@ def _turn(  # noqa: PLR0911 - one return per case
     others = [r for r in assignment.replicas if r not in goal.original]
     if not any(r in state.isr for r in goal.original) and view.live(others, partition):
         return _skip(cancellation, partition, "no original replica is in sync: it would go offline")
-    back = replace(
-        goal,
-        target=goal.original,
-        cancelled_by=cancellation.request,
-        abandoned=(goal.abandoned | frozenset(goal.target)) - frozenset(goal.original),
-    )
+    back = goal.led_back(goal.original, cancellation.request)
     if goal.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     records: tuple[Record, ...] = (GoalRecord(partition, back),)

@@ -118,14 +118,7 @@ def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
     same = known is not None and plan.czxid == known.czxid
     if known is not None and same and plan.version <= known.version and not known.stale:
         return
-    view.queue = PlanNode(
-        entries=dict(plan.entries),
-        version=plan.version,
-        czxid=plan.czxid,
-        refused=plan.refused,
-        unreadable=plan.unreadable,
-        raw=plan.raw,
-    )
+    view.queue = PlanNode.of(plan)
 
 
 def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:

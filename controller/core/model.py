@@ -8,7 +8,7 @@ compare-and-set can never be spelled without one. Nothing here decides or touche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, NewType
 
@@ -153,6 +153,15 @@ class Goal:
     def rolls_back(self) -> bool:
         """Whether it leads back to where the partition was."""
         return self.cancelled_by is not None
+
+    def led_back(self, original: Replicas, by: RequestId) -> Goal:
+        """Return the goal turned round to where the partition was; what it named may have a log."""
+        return replace(
+            self,
+            target=original,
+            cancelled_by=by,
+            abandoned=(self.abandoned | frozenset(self.target)) - frozenset(original),
+        )
 
     @property
     def top(self) -> int:

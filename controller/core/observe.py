@@ -370,7 +370,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
     if known is not None and view.tenure is not None and view.legacy_confirmed:
         _edited(view, known, plan)
     view.legacy_confirmed = view.tenure is not None
-    view.legacy = None if plan is None else _node(plan)
+    view.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.legacy_reassignments())
     view.due.plan = view.due.tenure = view.due.queue = True
 
@@ -399,17 +399,6 @@ def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None
         )
     else:
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
-
-
-def _node(plan: LegacyPlan) -> PlanNode:
-    return PlanNode(
-        entries=dict(plan.entries),
-        version=plan.version,
-        czxid=plan.czxid,
-        refused=plan.refused,
-        unreadable=plan.unreadable,
-        raw=plan.raw,
-    )
 
 
 def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:

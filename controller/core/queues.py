@@ -16,6 +16,7 @@ from controller.core.acceptance import (
     is_unread,
     refusal_of,
     summary_of_unreadable,
+    take,
 )
 from controller.core.cancelling import is_choosing
 from controller.core.effects import Effect
@@ -40,7 +41,6 @@ from controller.core.records import (
     QueueEntryEndedRecord,
     RefusalRecord,
 )
-from controller.core.requests import take
 from controller.core.topic_configs import ask
 from controller.core.view import ClusterView, PlanNode
 

@@ -9,35 +9,38 @@ daemon that dies in between is followed by one that goes on. The znode goes last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from controller.core.acceptance import (
-    accepted,
     disabled,
     entry_text,
-    found_done,
-    goal_of,
-    is_there,
     is_unread,
     refusal_of,
-    summary_of_unreadable,
+    take,
 )
+from controller.core.atomic import atomic_refused
 from controller.core.cancelling import is_choosing, is_selected
 from controller.core.effects import Effect, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
-from controller.core.histories import Part
 from controller.core.model import (
     Ending,
     Fate,
     Instant,
-    PartitionAssignment,
     Refusal,
     RefusalReason,
     Replicas,
     RequestId,
     Route,
     TopicPartition,
+)
+from controller.core.parts import (
+    is_surplus,
+    opening,
+    settled_count,
+    settled_of,
+    surplus,
+    unreadable,
 )
 from controller.core.records import (
     Change,
@@ -46,8 +49,6 @@ from controller.core.records import (
     GoalEndedRecord,
     GoalRecord,
     JudgedRecord,
-    OutcomeRecord,
-    PartRecord,
     Record,
     RefusalRecord,
     SubmissionEndedRecord,
@@ -88,10 +89,10 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 def _whole_refused(view: ClusterView, submission: Submission) -> Change:
     if submission.unreadable is not None:
-        return _unreadable(submission, submission.unreadable)
-    left = max(len(submission.entries) - _settled_count(view, submission), 0)
+        return unreadable(submission, submission.unreadable)
+    left = max(len(submission.entries) - settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
-    records: tuple[Record, ...] = (*_part(view, submission),)
+    records: tuple[Record, ...] = (*opening(view, submission),)
     if left:
         records += (RefusalRecord((_of(refusal, left),)),)
     return Change((*records, SubmissionEndedRecord(submission.name, submission.version)))
@@ -112,8 +113,9 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     changes: list[Change] = []
     unknown: set[str] = set()
     taken: set[TopicPartition] = set()
+    wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
-        judged = _accept(view, submission, chunk)
+        judged = _accept(view, submission, chunk, wholes)
         changes += _one_each(judged.changes, taken)
         unknown |= judged.unknown_topics
     effects: list[Effect] = ask(view, unknown, now, REQUEST_CONFIG_TIMER) if unknown else []
@@ -161,20 +163,25 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
     return len(there) < options.parts
 
 
-def _accept(view: ClusterView, submission: Submission, chunk: int) -> _Judgement:
+def _accept(
+    view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
+) -> _Judgement:
+    """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
     if submission.unreadable is not None:
-        return _Judgement([_unreadable(submission, submission.unreadable)])
-    if _is_surplus(view, submission):
-        return _Judgement([_surplus(view, submission)])
+        return _Judgement([unreadable(submission, submission.unreadable)])
+    if is_surplus(view, submission):
+        return _Judgement([surplus(view, submission)])
     judged = _Judgement()
     if submission.options.atomic and not is_choosing(view):
-        rejected = _judge_whole(view, submission.request)
+        rejected = wholes.get(submission.request)
+        if rejected is None:
+            rejected = wholes[submission.request] = _judge_whole(view, submission.request)
         if rejected.waits:
             return rejected
         if rejected.refused:
-            judged.changes += _atomic_refused(view, submission, rejected.refused)
+            judged.changes += atomic_refused(view, submission, rejected.refused)
             return judged
-    part = _part(view, submission)
+    part = opening(view, submission)
     if part:
         judged.changes.append(Change(part))
         return judged
@@ -185,7 +192,7 @@ def _accept(view: ClusterView, submission: Submission, chunk: int) -> _Judgement
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
     """Judge the next entries; with none left the znode goes."""
     first = view.judged.get(submission.name, 0)
-    settled = _settled(view, submission.request)
+    settled = settled_of(view, submission.request)
     entries = list(submission.entries.items())
     passed = first
     while passed < len(entries) and entries[passed][0] in settled:
@@ -201,16 +208,6 @@ def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: 
         judged.changes.append(Change((SubmissionEndedRecord(submission.name, submission.version),)))
     elif passed > first:
         judged.changes.append(Change((JudgedRecord(submission.name, passed),)))
-
-
-def _settled(view: ClusterView, request: RequestId) -> set[TopicPartition]:
-    known = view.requests.get(request)
-    return set() if known is None else known.settled
-
-
-def _settled_count(view: ClusterView, submission: Submission) -> int:
-    settled = _settled(view, submission.request)
-    return sum(p in settled for p in submission.entries)
 
 
 def _judge(
@@ -247,17 +244,6 @@ def _judge(
     judged.changes.append(take(view, request, partition, target))
 
 
-def take(
-    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
-) -> Change:
-    """Return the acceptance of an entry of a request or of the queue."""
-    assignment = view.topics[partition.topic].partitions[partition.partition]
-    goal = goal_of(view, request, partition, target, Route.REQUEST)
-    if is_there(view, partition, assignment, target) and partition not in view.reassignments:
-        return Change(found_done(partition, goal), partition=partition)
-    return Change(accepted(view, partition, goal), partition=partition)
-
-
 def _other_route(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
@@ -273,64 +259,6 @@ def _other_route(
     )
 
 
-# --- whole requests ----------------------------------------------------------------------------
-
-
-def _part(view: ClusterView, submission: Submission) -> tuple[Record, ...]:
-    """Return the records that open a part, once: how much it is, and what is malformed in it."""
-    known = view.requests.get(submission.request)
-    if known is not None and submission.name in known.parts:
-        return ()
-    total = len(submission.entries) + len(submission.refused)
-    part = Part(submission.name, total, submission.created_ms, submission.options)
-    refusals = tuple(
-        Refusal(submission.request, entry, RefusalReason.MALFORMED, reason)
-        for entry, reason in submission.refused
-    )
-    opened = PartRecord(submission.request, part)
-    return (opened, RefusalRecord(refusals)) if refusals else (opened,)
-
-
-def _unreadable(submission: Submission, why: str) -> Change:
-    request = RequestId(submission.name)
-    refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
-    return Change(
-        (
-            SubmissionEndedRecord(submission.name, submission.version),
-            RefusalRecord((refusal,)),
-            OutcomeRecord(summary_of_unreadable(refusal, submission.raw)),
-        )
-    )
-
-
-def _is_surplus(view: ClusterView, submission: Submission) -> bool:
-    """Whether a part comes after all that its request said it has."""
-    known = view.requests.get(submission.request)
-    if known is None or submission.name in known.parts or not known.parts:
-        return False
-    return known.has_ended or len(known.parts) >= known.options.parts
-
-
-def _surplus(view: ClusterView, submission: Submission) -> Change:
-    known = view.requests[submission.request]
-    entries = len(submission.entries) + len(submission.refused)
-    refusal = Refusal(
-        RequestId(submission.name),
-        f"all {entries} entries",
-        RefusalReason.TOO_MANY_PARTS,
-        f"{submission.request} has {known.options.parts} parts, this is one more",
-        None,
-        entries,
-    )
-    return Change(
-        (
-            SubmissionEndedRecord(submission.name, submission.version),
-            RefusalRecord((refusal,)),
-            OutcomeRecord(summary_of_unreadable(refusal, b"")),
-        )
-    )
-
-
 # --- all or nothing ----------------------------------------------------------------------------
 
 
@@ -341,7 +269,7 @@ def _parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
 def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     """Judge every entry that is not accepted yet, of every part, without accepting any."""
     judged = _Judgement()
-    settled = _settled(view, request)
+    settled = settled_of(view, request)
     for part in _parts_of(view, request):
         if part.unreadable is not None:
             judged.refused.append(
@@ -359,65 +287,3 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
         judged.refused += known.refused
     judged.changes.clear()
     return judged
-
-
-def _taken_back(
-    view: ClusterView, partition: TopicPartition, request: RequestId, because: str
-) -> Change | None:
-    """
-    Take an accepted entry of a refused request back; None where that is under way.
-
-    What another request had begun when this one took it over is led back: a record that ended with
-    a step in the topic znode would leave that to nobody.
-    """
-    goal = view.reassignments[partition].goal
-    if goal.rolls_back:
-        return None
-    original, assignment = goal.original, view.assignment(partition)
-    if original and assignment is not None and assignment != PartitionAssignment(original):
-        back = replace(
-            goal,
-            target=original,
-            cancelled_by=request,
-            abandoned=(goal.abandoned | frozenset(goal.target)) - frozenset(original),
-        )
-        return Change((GoalRecord(partition, back),), partition=partition)
-    entry = entry_text(partition, goal.target)
-    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
-    ended = GoalEndedRecord(partition, goal.version, request, "refused")
-    return Change((ended, RefusalRecord((refusal,))), partition=partition)
-
-
-def _atomic_refused(
-    view: ClusterView, submission: Submission, refused: list[Refusal]
-) -> list[Change]:
-    """
-    Refuse a part of an atomic request: its own bad entries, and the others because of them.
-
-    The part goes only when each of its own is durable: a change may be decided anew.
-    """
-    request, first = submission.request, refused[0]
-    own = {r.partition: r for r in refused if r.partition is not None}
-    because = f"all or nothing, and {first.entry} was refused: {first.detail}"
-    changes = []
-    running = {p for p, r in view.reassignments.items() if r.goal.request == request}
-    settled = _settled(view, request)
-    rest = 0
-    for partition in submission.entries:
-        if partition in own and partition not in settled:
-            changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
-        elif partition in running:
-            taken_back = _taken_back(view, partition, request, because)
-            if taken_back is not None:
-                changes.append(taken_back)
-        elif partition not in settled:
-            rest += 1
-    if changes:
-        return changes
-    last: tuple[Record, ...] = _part(view, submission)
-    if rest:
-        others = Refusal(
-            request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
-        )
-        last += (RefusalRecord((others,)),)
-    return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]

@@ -27,6 +27,7 @@ from controller.core.model import (
     ControllerEpoch,
     Instant,
     LeaderEpoch,
+    LegacyPlan,
     LiveBroker,
     PartitionAssignment,
     PartitionState,
@@ -75,6 +76,18 @@ class PlanNode:
     stale: bool = False
     written: bool = False
     """Whether we wrote it since it was read."""
+
+    @classmethod
+    def of(cls, plan: LegacyPlan) -> PlanNode:
+        """Return a plan's znode as it was just read."""
+        return cls(
+            entries=dict(plan.entries),
+            version=plan.version,
+            czxid=plan.czxid,
+            refused=plan.refused,
+            unreadable=plan.unreadable,
+            raw=plan.raw,
+        )
 
 
 @dataclass(frozen=True, slots=True)
