@@ -11,16 +11,15 @@ broker that does not answer costs one attempt, then the next one is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
+from controller.brokers.askers import Asker
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
-from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.core.events import TopicConfigsRead
 from controller.core.model import BrokerId, LiveBroker, TopicConfig
@@ -53,47 +52,16 @@ def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
     return TopicConfig(int(least), unclean_leader_election=unclean == "true")
 
 
-class DescribedTopicConfigs:
+class DescribedTopicConfigs(Asker):
     """Implements ``reactor.ports.TopicConfigs``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
-        """
-        Prepare; nothing is connected before something is asked.
-
-        Args:
-            inbox: where the answers go.
-            security: TLS and SASL settings.
-            listeners: which listener of a broker to use; the control plane's serves no such
-                question.
-        """
-        self._inbox = inbox
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
-        self._io = IoThread("topic-configs")
+        """Prepare; see ``Asker``."""
+        super().__init__("topic-configs", inbox, security, listeners)
         # Touched on the IO thread only:
-        self._brokers: dict[BrokerId, LiveBroker] = {}
         self._open: tuple[LiveBroker, Connection] | None = None
         self._asked: dict[str, None] = {}
         self._busy = False
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the asking thread runs."""
-        return self._io.is_alive
-
-    def start(self) -> None:
-        """Start the asking thread."""
-        self._io.start()
-
-    def stop(self) -> None:
-        """End the asking thread; a question that is still out is left behind."""
-        self._io.post(self._close)
-        self._io.stop()
-
-    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """Learn where brokers are."""
-        known = {b.id: b for b in brokers}
-        self._io.post(lambda: self._learn(known))
 
     def describe(self, topics: Sequence[str]) -> None:
         """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
@@ -103,10 +71,9 @@ class DescribedTopicConfigs:
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        self._brokers = brokers
+        super()._learn(brokers)
         if self._open is not None and brokers.get(self._open[0].id) != self._open[0]:
-            self._open[1].close()
-            self._open = None
+            self._close_all()
 
     def _enqueue(self, topics: Mapping[str, None]) -> None:
         self._asked.update(topics)
@@ -134,7 +101,7 @@ class DescribedTopicConfigs:
                 return await self._ask(broker, topics)
             except (TransientError, ProtocolError) as error:
                 failure = error
-                self._close()
+                self._close_all()
         return dict.fromkeys(topics, str(failure))
 
     def _next(self, tried: set[BrokerId]) -> LiveBroker | None:
@@ -142,7 +109,7 @@ class DescribedTopicConfigs:
             return self._open[0]
         return next((b for i, b in sorted(self._brokers.items()) if i not in tried), None)
 
-    def _close(self) -> None:
+    def _close_all(self) -> None:
         if self._open is not None:
             self._open[1].close()
             self._open = None
@@ -151,7 +118,7 @@ class DescribedTopicConfigs:
         self, broker: LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, TopicConfig | str]:
         if self._open is None or self._open[0] != broker or not self._open[1].is_open:
-            self._close()
+            self._close_all()
             endpoint = self._listeners.required_of(broker)
             connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
             self._open = (broker, connection)

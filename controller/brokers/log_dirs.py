@@ -12,16 +12,16 @@ not answer is named in it, and delays it by no more than its time-outs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from controller.brokers.askers import Asker
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
-from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.core.events import SizesRead
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
@@ -51,47 +51,16 @@ class _Round:
     replicas: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
 
 
-class DescribedLogDirs:
+class DescribedLogDirs(Asker):
     """Implements ``reactor.ports.Sizes``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
-        """
-        Prepare; nothing is connected before something is asked.
-
-        Args:
-            inbox: where the answers go.
-            security: TLS and SASL settings.
-            listeners: which listener of a broker to use; the control plane's serves no such
-                question.
-        """
-        self._inbox = inbox
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
-        self._io = IoThread("log-dirs")
+        """Prepare; see ``Asker``."""
+        super().__init__("log-dirs", inbox, security, listeners)
         # Touched on the IO thread only:
-        self._brokers: dict[BrokerId, LiveBroker] = {}
         self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
         self._asked: dict[TopicPartition, None] = {}
         self._round: _Round | None = None
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the asking thread runs."""
-        return self._io.is_alive
-
-    def start(self) -> None:
-        """Start the asking thread."""
-        self._io.start()
-
-    def stop(self) -> None:
-        """End the asking thread; a question that is still out is left behind."""
-        self._io.post(lambda: self._learn({}))
-        self._io.stop()
-
-    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """Learn where brokers are."""
-        known = {b.id: b for b in brokers}
-        self._io.post(lambda: self._learn(known))
 
     def measure(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask in the background: one ``SizesRead`` follows, of those that were learnt."""
@@ -101,10 +70,13 @@ class DescribedLogDirs:
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        self._brokers = brokers
+        super()._learn(brokers)
         for broker, _ in list(self._open.values()):
             if brokers.get(broker.id) != broker:
                 self._close(broker.id)
+
+    def _close_all(self) -> None:
+        self._learn({})
 
     def _enqueue(self, wanted: Mapping[TopicPartition, None]) -> None:
         self._asked.update(wanted)

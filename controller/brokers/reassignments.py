@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from kafka.protocol.api_message import ApiMessage
 
+from controller.brokers.askers import Asker
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
-from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
@@ -68,52 +68,24 @@ class _NotControllerError(TransientError):
     """Who was asked is not the controller, or not yet."""
 
 
-class ControllerOrders:
+class ControllerOrders(Asker):
     """Implements ``reactor.ports.Reassignments``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
-        """
-        Prepare; nothing is connected before something is asked.
-
-        Args:
-            inbox: Where the answers go.
-            security: TLS and SASL settings.
-            listeners: Which listener of a broker to use; the control plane's serves no such
-                request.
-
-        """
-        self._inbox = inbox
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
-        self._io = IoThread("controller-orders")
+        """Prepare; see ``Asker``."""
+        super().__init__("controller-orders", inbox, security, listeners)
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
-        self._brokers: dict[BrokerId, LiveBroker] = {}
         self._controller: BrokerId | None = None
         self._open: tuple[LiveBroker, Connection, Gate] | None = None
         self._calls: deque[_Call] = deque()
         self._busy = False
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the asking thread runs."""
-        return self._io.is_alive
-
-    def start(self) -> None:
-        """Start the asking thread."""
-        self._io.start()
-
     def stop(self) -> None:
         """End the asking thread; what is still to be told is left behind."""
         self.forget()
-        self._io.post(self._close)
-        self._io.stop()
-
-    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """Learn where brokers are."""
-        known = {b.id: b for b in brokers}
-        self._io.post(lambda: setattr(self, "_brokers", known))
+        super().stop()
 
     def update_controller(self, controller: BrokerId | None) -> None:
         """Learn which of them is the controller."""
@@ -169,7 +141,7 @@ class ControllerOrders:
                 await self._try(call)
             except (TransientError, ProtocolError) as error:
                 failure = str(error)
-                self._close()
+                self._close_all()
                 if call.is_probe:
                     break
             else:
@@ -198,7 +170,7 @@ class ControllerOrders:
         known = self._open
         if known is not None and known[0] == controller and known[1].is_open and known[2] is gate:
             return known[1]
-        self._close()
+        self._close_all()
         endpoint = self._listeners.required_of(controller)
         connection = await connect(self._io, endpoint, self._security, LIMITS, gate)
         self._open = (controller, connection, gate)
@@ -242,7 +214,7 @@ class ControllerOrders:
         elif call.is_probe and self._open is None:
             self._inbox.put(ReassignmentsProbed(why))
 
-    def _close(self) -> None:
+    def _close_all(self) -> None:
         if self._open is not None:
             self._open[1].close()
             self._open = None
