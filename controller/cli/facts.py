@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.cli.ports import InspectorPort
-from controller.core.acceptance import entry_text
 from controller.core.events import Orphan
 from controller.core.histories import Summary
 from controller.core.model import (
@@ -26,6 +25,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
+from controller.core.requests.acceptance import entry_text
 from controller.core.steps import Step, steps_to
 from controller.errors import PlanInvalidError
 from controller.znodes.paths import parse_topic_partition

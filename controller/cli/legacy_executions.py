@@ -26,9 +26,9 @@ from controller.cli.previews import (
 from controller.cli.reports import ids, names, say, say_json, status_about, tell
 from controller.cli.surroundings import Surroundings
 from controller.cli.waits import FOLLOW_S, Wishes, await_daemon
-from controller.core.acceptance import legacy_request_id
 from controller.core.histories import Summary
 from controller.core.model import RequestId, Route
+from controller.core.requests.acceptance import legacy_request_id
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import LEGACY_PLAN
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.cli.ports import OperatorPort
-from controller.core.acceptance import legacy_request_id
 from controller.core.model import (
     Goal,
     PartitionAssignment,
@@ -20,7 +19,8 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
-from controller.core.queues import queue_request_id
+from controller.core.requests.acceptance import legacy_request_id
+from controller.core.requests.queues import queue_request_id
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import PlanInvalidError
 

@@ -24,7 +24,7 @@ from controller.cli.previews import (
 )
 from controller.cli.reports import ids, listed, say, say_json, tell
 from controller.core.model import TopicPartition
-from controller.core.queues import queue_request_id
+from controller.core.requests.queues import queue_request_id
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import QUEUE
 

@@ -27,14 +27,6 @@ from controller.core.effects import (
     ResignController,
     SendStopReplica,
 )
-from controller.core.engines import engine_of
-from controller.core.health import judge, note_isr
-from controller.core.lease_books import (
-    lease_ended,
-    lease_set,
-    throttles_settled,
-)
-from controller.core.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -44,8 +36,10 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.orders import sort_lines
-from controller.core.paces import pace_set
+from controller.core.pace.health import judge, note_isr
+from controller.core.pace.loads import begin, count_in_flight, drop, hand_on, load, unload
+from controller.core.pace.paces import pace_set
+from controller.core.pace.sizes import sizes_asked
 from controller.core.phases import LEGAL, Expanding, Ordered, Pending, Phase, Starting, label_of
 from controller.core.records import (
     AssignmentRecord,
@@ -76,7 +70,13 @@ from controller.core.records import (
     ThrottlesSettledRecord,
     YieldedRecord,
 )
-from controller.core.sizes import sizes_asked
+from controller.core.requests.orders import sort_lines
+from controller.core.role.engines import engine_of
+from controller.core.throttling.lease_books import (
+    lease_ended,
+    lease_set,
+    throttles_settled,
+)
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment, Request
 from controller.errors import ensure

@@ -16,18 +16,8 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import TypeGuard
 
-from controller.core.acceptance import entry_text
 from controller.core.agendas import Due
-from controller.core.budgets import Budget
-from controller.core.cancelling import follow_cancellation, needs_the_role
-from controller.core.conclusions import conclude
-from controller.core.duties import introduce
 from controller.core.effects import Effect, SetTimer
-from controller.core.engines import engine_of
-from controller.core.health import health_gate, topics_in_question
-from controller.core.holds import request_hold
-from controller.core.legacy import adopt_foreign, ended, follow_plan, is_judged
-from controller.core.limits import priority_of
 from controller.core.model import (
     BlockedBy,
     Instant,
@@ -37,11 +27,14 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.native import STOP_TIMER
-from controller.core.orders import put_in_order
-from controller.core.paces import follow_pace
+from controller.core.moves.native import STOP_TIMER
+from controller.core.pace.budgets import Budget
+from controller.core.pace.health import health_gate, topics_in_question
+from controller.core.pace.holds import request_hold
+from controller.core.pace.limits import priority_of
+from controller.core.pace.paces import follow_pace
+from controller.core.pace.sizes import follow_sizes
 from controller.core.phases import Stopping
-from controller.core.queues import drain_queue
 from controller.core.records import (
     BlockedRecord,
     Change,
@@ -53,12 +46,19 @@ from controller.core.records import (
     Record,
     RefusalRecord,
 )
-from controller.core.requests import accept_submissions, learn_submissions, refuse_disabled
-from controller.core.seeding import learn_topics
-from controller.core.sizes import follow_sizes
-from controller.core.tenures import consider_tenure, hold_of
-from controller.core.throttles import follow_throttles
-from controller.core.topic_configs import ask_ahead, ask_for_unwell
+from controller.core.requests.acceptance import entry_text
+from controller.core.requests.cancelling import follow_cancellation, needs_the_role
+from controller.core.requests.conclusions import conclude
+from controller.core.requests.legacy import adopt_foreign, ended, follow_plan, is_judged
+from controller.core.requests.orders import put_in_order
+from controller.core.requests.queues import drain_queue
+from controller.core.requests.requests import accept_submissions, learn_submissions, refuse_disabled
+from controller.core.requests.topic_configs import ask_ahead, ask_for_unwell
+from controller.core.role.duties import introduce
+from controller.core.role.engines import engine_of
+from controller.core.role.seeding import learn_topics
+from controller.core.role.tenures import consider_tenure, hold_of
+from controller.core.throttling.throttles import follow_throttles
 from controller.core.view import ClusterView
 
 SCAN_MAX = 2000

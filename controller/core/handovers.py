@@ -10,11 +10,11 @@ from typing import Final
 
 from controller.core.apply import take_up
 from controller.core.events import ControllerClaimed
-from controller.core.health import forget_all_health
-from controller.core.lease_books import leases_unknown
-from controller.core.loads import drop
 from controller.core.model import Instant, Route
+from controller.core.pace.health import forget_all_health
+from controller.core.pace.loads import drop
 from controller.core.phases import Pending
+from controller.core.throttling.lease_books import leases_unknown
 from controller.core.view import ClusterView, Tenure
 
 ORPHAN_RETRY_S: Final = 60.0

@@ -7,14 +7,6 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
-from controller.core.answers import (
-    is_refused,
-    leader_and_isr_answered,
-    reassignments_altered,
-    reassignments_probed,
-    stop_replica_answered,
-)
-from controller.core.engines import engine_of
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -48,15 +40,7 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.handovers import begin_tenure, end_tenure, forget_reads
-from controller.core.health import forget_health, judge, judge_topic, note_isr
-from controller.core.intakes import take_in
-from controller.core.lease_books import (
-    entity_configs_read,
-    leases_read,
-    leases_unknown,
-)
 from controller.core.leases import broker_entity
-from controller.core.loads import begin, drop, hand_on
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -68,9 +52,25 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.paces import note_answer
+from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
+from controller.core.pace.loads import begin, drop, hand_on
+from controller.core.pace.paces import note_answer
+from controller.core.pace.sizes import sizes_read
 from controller.core.phases import Ordered, Stopping
-from controller.core.sizes import sizes_read
+from controller.core.requests.intakes import take_in
+from controller.core.role.answers import (
+    is_refused,
+    leader_and_isr_answered,
+    reassignments_altered,
+    reassignments_probed,
+    stop_replica_answered,
+)
+from controller.core.role.engines import engine_of
+from controller.core.throttling.lease_books import (
+    entity_configs_read,
+    leases_read,
+    leases_unknown,
+)
 from controller.core.view import ClusterView, PlanNode, Topic
 from controller.core.works import START, Reassignment
 

@@ -10,12 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.eligibility import refusals
-from controller.core.engines import engine_of
-from controller.core.gates import config_unknown
-from controller.core.holds import request_hold, step_hold
-from controller.core.lacks import state_unknown
-from controller.core.limits import in_flight_max
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -23,8 +17,14 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
+from controller.core.moves.gates import config_unknown
+from controller.core.moves.lacks import state_unknown
+from controller.core.pace.holds import request_hold, step_hold
+from controller.core.pace.limits import in_flight_max
 from controller.core.phases import Pending
-from controller.core.tenures import hold_of
+from controller.core.role.eligibility import refusals
+from controller.core.role.engines import engine_of
+from controller.core.role.tenures import hold_of
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 

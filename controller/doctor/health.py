@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.gates import ids
 from controller.core.model import PartitionAssignment, TopicPartition
+from controller.core.moves.gates import ids
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Disks, Snapshot
 

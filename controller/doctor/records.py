@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.gates import ids
+from controller.core.moves.gates import ids
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Snapshot
 from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, goal_path

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.eligibility import delegated_refusals, native_refusals
 from controller.core.options import Options
+from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.view import ClusterView, Topic
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Snapshot

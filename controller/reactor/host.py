@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from controller.core.eligibility import refusals
-from controller.core.engines import engine_of
 from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
 from controller.core.model import Instant
+from controller.core.role.eligibility import refusals
+from controller.core.role.engines import engine_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
 from controller.reactor.loop import Reactor

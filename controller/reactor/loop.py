@@ -20,7 +20,6 @@ from typing import Final, assert_never
 
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.decide import decide
-from controller.core.doubts import invalidate
 from controller.core.effects import (
     AlterReassignment,
     BeginTenure,
@@ -58,10 +57,11 @@ from controller.core.events import (
     TimerFired,
     UpdateMetadataAnswered,
 )
-from controller.core.lease_books import leases_refused
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.records import Change
+from controller.core.role.doubts import invalidate
+from controller.core.throttling.lease_books import leases_refused
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.batches import Batch, Batcher

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from controller.core.engines import holds_role
 from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
 from controller.telemetry.copies import Copies

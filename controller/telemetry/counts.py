@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from controller.core.acceptance import legacy_request_id
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.phases import LABELS, Ended, Pending, Phase, Syncing
+from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
 from controller.core.waits import IN_TURN, Waits, since_of
 from controller.core.works import Reassignment

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from controller.core.answers import NONE, STALE_CONTROLLER_EPOCH
-from controller.core.engines import holds_role
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -24,6 +22,8 @@ from controller.core.events import (
 )
 from controller.core.model import BrokerId
 from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
+from controller.core.role.answers import NONE, STALE_CONTROLLER_EPOCH
+from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received

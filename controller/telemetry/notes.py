@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any, Final
 
 from controller.core.controls import Controls
-from controller.core.eligibility import refusals
 from controller.core.events import (
     BrokersRead,
     CancellationRead,
@@ -67,6 +66,7 @@ from controller.core.records import (
     StateRecord,
     YieldedRecord,
 )
+from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.telemetry.measurements import Answer, error_name, is_error, kind_of
 from controller.telemetry.phases import PhaseChange

@@ -15,13 +15,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.eligibility import refusals
-from controller.core.engines import holds_role
-from controller.core.holds import request_hold
-from controller.core.limits import priority_of, throttle_of
 from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
+from controller.core.pace.holds import request_hold
+from controller.core.pace.limits import priority_of, throttle_of
 from controller.core.phases import label_of
+from controller.core.role.eligibility import refusals
+from controller.core.role.engines import holds_role
 from controller.core.steps import steps_to
 from controller.core.view import ClusterView
 from controller.core.waits import Waits, since_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.core.health import under_min_isr_sentence
 from controller.core.model import TopicPartition
 from controller.core.options import UnderMinIsr
-from controller.core.sizes import slow_throttles
+from controller.core.pace.health import under_min_isr_sentence
+from controller.core.pace.sizes import slow_throttles
 from controller.core.view import ClusterView
 from controller.telemetry.notes import MANY, Note, info, warning
 

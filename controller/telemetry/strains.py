@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.core.health import under_min_isr_sentence
 from controller.core.model import TopicPartition
-from controller.core.sizes import slow_throttles
+from controller.core.pace.health import under_min_isr_sentence
+from controller.core.pace.sizes import slow_throttles
 from controller.core.view import ClusterView
 
 SHOWN_MAX: Final = 20

@@ -15,7 +15,7 @@ from controller.core.leases import EntityConfig, Lease
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
 from controller.core.records import LeaseEndedRecord
 from controller.core.submissions import Cancellation
-from controller.core.throttled_lists import restored
+from controller.core.throttling.throttled_lists import restored
 from controller.errors import PlanInvalidError, ReassignmentConflictError
 from controller.reactor.operations import lifting
 from controller.reactor.ports import Check

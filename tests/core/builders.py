@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core.answers import KAFKA_STORAGE_ERROR
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.controls import Controls
 from controller.core.decide import decide
@@ -73,6 +72,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
+from controller.core.role.answers import KAFKA_STORAGE_ERROR
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from controller.core.answers import NONE
 from controller.core.effects import AlterReassignment, Effect, ReadStates
 from controller.core.events import (
     AlterResult,
@@ -39,6 +38,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.records import AssignmentRecord, StateCreatedRecord, StateRecord
+from controller.core.role.answers import NONE
 from tests.core.builders import EPOCH, Driver
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.doubts import invalidate
 from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr, SetTimer
 from controller.core.events import (
     CancellationRead,
@@ -44,6 +43,7 @@ from controller.core.records import (
     NotificationsDeletedRecord,
     StateRecord,
 )
+from controller.core.role.doubts import invalidate
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 

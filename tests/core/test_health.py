@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from controller.core.agendas import Due
 from controller.core.apply import apply
-from controller.core.budgets import Budget
 from controller.core.events import Deposed
-from controller.core.health import (
+from controller.core.model import BlockedBy, BrokerId, RequestId
+from controller.core.observe import observe
+from controller.core.options import Options, UnderMinIsr
+from controller.core.pace.budgets import Budget
+from controller.core.pace.health import (
     NAMED_MAX,
     health_gate,
     judge,
     topics_in_question,
     under_min_isr_sentence,
 )
-from controller.core.model import BlockedBy, BrokerId, RequestId
-from controller.core.observe import observe
-from controller.core.options import Options, UnderMinIsr
 from controller.core.records import GoalEndedRecord
 from controller.core.view import ClusterView
 from tests.core.builders import replicas, tp

@@ -26,7 +26,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import OrphanEndedRecord
-from controller.core.tenures import has_work
+from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
 
 TOPIC_CZXID = 9

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from controller.core.agendas import Due
 from controller.core.apply import apply
-from controller.core.budgets import Budget
 from controller.core.controls import Controls, Limits
 from controller.core.events import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.paces import PACE_EVERY_S, follow_pace
+from controller.core.pace.budgets import Budget
+from controller.core.pace.paces import PACE_EVERY_S, follow_pace
 from controller.core.records import PaceRecord
 from controller.core.view import ClusterView
 from tests.core.builders import replicas, tp

@@ -16,15 +16,15 @@ from controller.core.leases import (
 from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.phases import Syncing
-from controller.core.records import GoalEndedRecord
-from controller.core.sizes import (
+from controller.core.pace.sizes import (
     GROWTH_AFTER_S,
     SOON_S,
     SlowThrottle,
     follow_sizes,
     slow_throttles,
 )
+from controller.core.phases import Syncing
+from controller.core.records import GoalEndedRecord
 from controller.core.view import ClusterView
 from controller.core.works import Load
 from tests.core.builders import replicas, tp

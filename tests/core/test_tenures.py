@@ -6,8 +6,8 @@ from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import Deposed, Orphan, OrphansRead, TimerFired
 from controller.core.model import BrokerId, Instant, Zxid
 from controller.core.options import Options
-from controller.core.tenures import LINGER_TIMER
-from controller.core.topic_configs import CONFIG_TIMER
+from controller.core.requests.topic_configs import CONFIG_TIMER
+from controller.core.role.tenures import LINGER_TIMER
 from tests.core.builders import Driver, tp
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, Entity, EntityConfig, Lease
 from controller.core.model import ZkVersion
-from controller.core.throttled_lists import (
+from controller.core.throttling.throttled_lists import (
     EVERY_REPLICA,
     LIST_BYTES_MAX,
     Setting,

@@ -19,7 +19,7 @@ from controller.core.leases import (
 from controller.core.model import BlockedBy, BrokerId, RequestId, Route, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.records import GoalRecord, LeaseEndedRecord, LeaseRecord
-from controller.core.throttles import CHANGES_MAX, follow_throttles
+from controller.core.throttling.throttles import CHANGES_MAX, follow_throttles
 from tests.core.builders import broker, replicas, tp
 from tests.core.throttle_rigs import REQUEST, ThrottleRig
 

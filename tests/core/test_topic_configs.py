@@ -6,7 +6,7 @@ from controller.core.effects import DescribeTopicConfigs
 from controller.core.events import BrokersRead, TimerFired, TopicConfigsRead
 from controller.core.model import NO_LEADER, BrokerId, Instant, TopicConfig
 from controller.core.options import Options, TenurePolicy
-from controller.core.topic_configs import UNWELL_TIMER
+from controller.core.requests.topic_configs import UNWELL_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 
 

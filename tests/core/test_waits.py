@@ -6,7 +6,6 @@ import pytest
 
 from controller.core.apply import apply
 from controller.core.events import TopicConfigsRead
-from controller.core.lacks import leader_missing, state_unknown
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -15,6 +14,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.moves.lacks import leader_missing, state_unknown
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.phases import Syncing

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 
 from controller.core.agendas import Due
 from controller.core.apply import apply, issued
-from controller.core.doubts import invalidate
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.events import EntityConfigsRead, LeasesRead
-from controller.core.lease_books import leases_refused, throttles_doubted
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
     Blocked,
@@ -40,8 +38,10 @@ from controller.core.records import (
     LeaseRecord,
     Record,
 )
+from controller.core.role.doubts import invalidate
 from controller.core.submissions import RequestOptions
-from controller.core.throttles import follow_throttles, throttle_gate
+from controller.core.throttling.lease_books import leases_refused, throttles_doubted
+from controller.core.throttling.throttles import follow_throttles, throttle_gate
 from controller.core.view import ClusterView, Tenure, Topic
 from controller.core.works import Request
 from tests.core.builders import broker, replicas

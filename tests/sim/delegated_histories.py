@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
-from controller.core.acceptance import entry_text
 from controller.core.model import (
     PartitionAssignment,
     Replicas,
@@ -31,6 +30,7 @@ from controller.core.model import (
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
 from controller.core.records import Decision
+from controller.core.requests.acceptance import entry_text
 from controller.core.view import ClusterView
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.loop import Reactor

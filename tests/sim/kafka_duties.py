@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.core.leaders import offline_leader, preferred_leader
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -19,6 +18,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.moves.leaders import offline_leader, preferred_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.elections import decode_preferred_election

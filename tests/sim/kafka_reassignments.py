@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from controller.core.leaders import reassigned_leader
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -22,6 +21,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.moves.leaders import reassigned_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from controller.core.acceptance import entry_text
 from controller.core.histories import Summary
 from controller.core.model import (
     AcceptedEntry,
@@ -28,6 +27,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.requests.acceptance import entry_text
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.znodes import paths
 from controller.znodes.goals import decode_goal

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from controller.core.acceptance import entry_text
 from controller.core.model import Refusal, Replicas, Route, TopicPartition
+from controller.core.requests.acceptance import entry_text
 from controller.znodes import paths
 
 if TYPE_CHECKING:

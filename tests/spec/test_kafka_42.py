@@ -17,8 +17,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.moves.replicas import VALID_PREVIOUS, ReplicaState, can_become
 from controller.core.records import GoalEndedRecord
-from controller.core.replicas import VALID_PREVIOUS, ReplicaState, can_become
 from tests.core.builders import Driver, plan, replicas, tp
 
 

@@ -1,0 +1,344 @@
+"""
+The delegated engine: one partition's way, told to the cluster's own controller (KIP-455).
+
+What is durable of ours is the goal. An order (AlterPartitionReassignments) names the replicas that
+one step leads to; that controller records the step in the topic znode, makes it and takes it out
+again, and there its begin and its end are seen, also after hours without us. ``advance`` is
+level-triggered as the native engine's is: whatever the topic znode names is followed, what has to
+be told is told anew when it is not there.
+
+A step that drops and adds is two orders, the drop first: else the controller would hold the dropped
+replica until the new one is in sync. Where the drop has to wait, one order does both, and the
+controller drops at the end. It accepts orders that leave nobody in sync; the gates do not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.effects import (
+    AlterReassignment,
+    Effect,
+    ReadPurpose,
+    ReadStates,
+    ReadTopics,
+    SetTimer,
+)
+from controller.core.foreign import foreign_gate, foreign_goal, is_explained
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.moves.gates import ids, told_gate
+from controller.core.moves.lacks import leader_missing, state_unknown
+from controller.core.moves.leaders import reassigned_leader
+from controller.core.moves.native import ending
+from controller.core.moves.openings import OpeningTurn
+from controller.core.moves.turning import is_off_course
+from controller.core.pace.budgets import Budget
+from controller.core.phases import Ended, Expanding, Ordered, Pending, Syncing
+from controller.core.records import Change, GoalEndedRecord, GoalRecord, OrphanEndedRecord, Record
+from controller.core.steps import Step, next_step
+from controller.core.throttling.throttles import throttle_gate
+from controller.core.view import ClusterView
+
+ORDER_TIMER: Final = "controller_answer"
+SEEN_TIMER: Final = "order_seen"
+REST_S: Final = 5.0
+"""How long a partition rests whose order was refused."""
+UNDONE_S: Final = 60.0
+"""How long a partition rests whose step others took back: whoever does so does it again."""
+SEEN_S: Final = 10.0
+"""How long an order that was accepted may take to be seen in ZooKeeper."""
+
+
+class DelegatedTurn(OpeningTurn):
+    """A turn of the delegated engine: what each phase does next."""
+
+    def advance(self, budget: Budget) -> Change | Blocked | None:
+        """Return the next change, what is waited for, or None when there is nothing to do."""
+        if self.goal.route is Route.FOREIGN:
+            return self.foreign()
+        match self.reassignment.phase:
+            case Pending() as phase:
+                return self.pending(phase, budget)
+            case Expanding():
+                return self.follow("found in the topic znode")
+            case Ordered() as phase:
+                return self.ordered(phase, budget)
+            case Syncing():
+                return self.syncing(budget)
+            case _:
+                return None
+
+    def pending(self, phase: Pending, budget: Budget) -> Change | Blocked | None:
+        """Begin a step, or find that it is under way or made already."""
+        if self.assignment.is_reassigning:
+            return self.change(self.phase(Expanding(), "found in the topic znode"))
+        if self.assignment.replicas == self.goal.target:
+            return self.end("already at its target")
+        if phase.not_before is not None and self.now < phase.not_before:
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        return self.begin(budget, "step begins")
+
+    def follow(self, cause: str) -> Change:
+        """Watch how the controller makes the step."""
+        return self.change(self.phase(Syncing(), cause), effects=self.look())
+
+    def look(self) -> tuple[Effect, ...]:
+        """Read the state, and be told of its next change."""
+        return (ReadStates((self.partition,), ReadPurpose.WATCH),)
+
+    # --- a step begins -------------------------------------------------------------------------
+
+    def begin(self, budget: Budget, cause: str) -> Change | Blocked:
+        """Return the next order, or what forbids it."""
+        step = next_step(
+            self.assignment.replicas,
+            self.goal.target,
+            self.state.leader,
+            self.step_size,
+            lambda r: r in self.state.isr and self.is_live(r),
+        )
+        target = self.target_of(step)
+        if isinstance(target, Blocked):
+            return target
+        adding = tuple(r for r in target if r not in self.assignment.replicas)
+        blocked = foreign_gate(self.view, self.goal) or self.gate(step, adding, budget)
+        if blocked is not None:
+            return blocked
+        leader = self.state.leader
+        if self.view.watched.get(self.partition) is not True:
+            # No compare-and-set will notice that the state changed since it was read.
+            budget.take(self.partition, self.goal.request, adding, leader)
+            if self.partition in self.view.watched:
+                return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+            return self.change(effects=self.look())
+        ordered = self.order(target, cause, budget, cancels=False)
+        if isinstance(ordered, Change):
+            budget.take(self.partition, self.goal.request, adding, leader)
+        return ordered
+
+    def target_of(self, step: Step) -> Replicas | Blocked:
+        """Return what the next order names: the drop alone where it can go before the copy."""
+        blocked = self.drop_blocked(step.dropping) if step.dropping else None
+        if not step.adding:
+            return step.target if blocked is None else blocked
+        if not step.dropping or not self.drops_first or blocked is not None:
+            return step.target
+        kept = tuple(r for r in self.assignment.replicas if r not in step.dropping)
+        return step.target if self.leader_within(kept) is None else kept
+
+    def gate(self, step: Step, adding: Replicas, budget: Budget) -> Blocked | None:
+        """Return what keeps the step from beginning."""
+        current, leader = self.assignment.replicas, self.state.leader
+        blocked = told_gate(self.view, self.partition, self.goal, self.state, current, step)
+        if blocked is None and adding:
+            blocked = self.bound(current, step)
+        if blocked is None:
+            blocked = budget.gate(self.partition, self.reassignment, adding, leader)
+        if blocked is None and adding:
+            blocked = throttle_gate(self.view, self.partition, self.goal)
+        return blocked
+
+    def order(
+        self, target: Replicas, cause: str, budget: Budget, *, cancels: bool
+    ) -> Change | Blocked:
+        """Tell the controller what replicas there are to be."""
+        records: tuple[Record, ...] = ()
+        if self.state.leader not in target:
+            # Whom the controller elects: the first of the target that is live and in sync.
+            leader = reassigned_leader(target, self.state.isr, self.is_live)
+            if leader is not None:
+                moved = self.moved_leader(leader, budget)
+                if isinstance(moved, Blocked):
+                    return moved
+                records += moved
+        for broker in target:
+            orphan = self.view.orphans.get((broker, self.partition))
+            if orphan is not None and self.is_live(broker):
+                # Its old copy is taken up again.
+                records += (OrphanEndedRecord(orphan),)
+        return self.change(
+            *records,
+            self.phase(Ordered(target, self.now), cause),
+            effects=(AlterReassignment(self.partition, target, cancels=cancels),),
+        )
+
+    # --- an order is out -----------------------------------------------------------------------
+
+    def ordered(self, phase: Ordered, budget: Budget) -> Change | Blocked | None:
+        """Find in the topic znode what the controller made of the order."""
+        assignment = self.assignment
+        if assignment.is_reassigning:
+            if assignment.target_replicas == phase.target:
+                return self.follow("the controller began the step")
+        elif assignment.replicas == phase.target:
+            return self.step_ended(budget)
+        if phase.error:
+            return self.rest(phase.why)
+        answered = phase.error is not None
+        if answered and self.now >= phase.since + SEEN_S:
+            return self.rest("the order was accepted and is not in ZooKeeper")
+        waits = "accepted and is not in ZooKeeper yet" if answered else "not answered yet"
+        return Blocked(BlockedBy.CONTROLLER_ANSWER, f"the order is {waits}")
+
+    def rest(self, why: str) -> Change:
+        """Let some time pass after a refusal, and look at everything anew then."""
+        until = Instant(self.now + REST_S)
+        if self.assignment.is_reassigning:
+            resting: Pending | Syncing = Syncing()
+        else:
+            resting = Pending(until, why)
+        return self.change(
+            self.phase(resting, f"not made: {why}"),
+            effects=(
+                SetTimer(ORDER_TIMER, until),
+                ReadTopics((self.partition.topic,)),
+                *self.look(),
+            ),
+        )
+
+    # --- the controller makes the step ---------------------------------------------------------
+
+    def syncing(self, budget: Budget) -> Change | Blocked | None:
+        """Follow the step to its end; turn it round where it leads elsewhere than the goal."""
+        if not self.assignment.is_reassigning:
+            return self.step_ended(budget)
+        if not is_explained(self.view, self.goal, self.assignment):
+            return Blocked(
+                BlockedBy.FOREIGN_MOVES,
+                f"others move it to {ids(self.assignment.target_replicas)}",
+            )
+        turned = self.turned_target()
+        if turned is not None:
+            return self.turn(turned, budget)
+        return self.unsynced(self.assignment.target_replicas) or Blocked(
+            BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
+        )
+
+    def turned_target(self) -> Replicas | None:
+        """
+        Return what an order has to name so that the step leads to the goal; None: it does.
+
+        What the order leaves out of what is being added the controller drops at once, and it keeps
+        what it was to drop. A dead replica that nobody wants would keep the step from ending.
+        """
+        assignment, goal = self.assignment, self.goal
+        added = assignment.adding_replicas
+        origin = tuple(r for r in assignment.replicas if r not in added)
+        if is_off_course(self):
+            kept = (*origin, *(r for r in added if r in goal.target))
+        else:
+            target = assignment.target_replicas
+            lost = [
+                r
+                for r in target
+                if r not in goal.target and r not in self.state.isr and not self.is_live(r)
+            ]
+            if not lost:
+                return None
+            kept = tuple(r for r in target if r not in lost)
+        return goal.target if set(kept) == set(goal.target) else kept
+
+    def turn(self, target: Replicas, budget: Budget) -> Change | Blocked:
+        """Tell the controller another target, where the gate lets go what it will drop at once."""
+        assignment, isr = self.assignment, self.state.isr
+        going = tuple(r for r in assignment.replicas if r not in target)
+        blocked = self.drop_blocked(going)
+        if blocked is not None:
+            # What is not in sync may always go.
+            staying = tuple(r for r in going if r in isr or r == self.state.leader)
+            if set(staying) == set(going):
+                return blocked
+            target = (*target, *staying)
+        if reassigned_leader(target, isr, self.is_live) is None:
+            return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        if target == assignment.target_replicas:
+            return blocked or Blocked(BlockedBy.CONTROLLER_ANSWER, "the step is turned round")
+        origin = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+        cause = "turned back" if self.goal.rolls_back else "the target changed"
+        return self.order(target, cause, budget, cancels=target == origin)
+
+    def step_ended(self, budget: Budget) -> Change | Blocked | None:
+        """End the reassignment, or begin the next step."""
+        if self.assignment.replicas == self.goal.target:
+            return self.end("the target is in sync")
+        if self.reassignment.ordered not in (None, self.assignment.replicas):
+            until = Instant(self.now + UNDONE_S)
+            why = "others took the step back or made another one"
+            return self.change(
+                self.phase(Pending(until, why), why), effects=(SetTimer(ORDER_TIMER, until),)
+            )
+        budget.give_back(self.reassignment)
+        begun = self.begin(budget, "next step")
+        if isinstance(begun, Change) and begun.records:
+            return begun
+        waits = begun.detail if isinstance(begun, Blocked) else "its state is being read"
+        return self.change(
+            self.phase(Pending(), f"next step waits: {waits}"),
+            effects=() if isinstance(begun, Blocked) else begun.effects,
+        )
+
+    def end(self, cause: str) -> Change:
+        """End the record."""
+        return self.change(
+            *self.lost_copies(), self.phase(Ended(), cause), *ending(self.goal, self.partition)
+        )
+
+    def lost_copies(self) -> tuple[Record, ...]:
+        """Return a record of each copy that nobody deletes: its broker was dead when it went."""
+        return self.orphan_records(
+            (b, "its broker was dead when the controller dropped it")
+            for b in sorted(self.reassignment.lost)
+            if b not in self.assignment.replicas and (b, self.partition) not in self.view.orphans
+        )
+
+    # --- what others move ----------------------------------------------------------------------
+
+    def foreign(self) -> Change | Blocked | None:
+        """Follow a move of others to its end, and tell how far it is."""
+        assignment = self.assignment
+        if not isinstance(self.reassignment.phase, Syncing):
+            return self.follow("others move it")
+        if not assignment.is_reassigning:
+            reached = assignment.replicas == self.goal.target
+            cause = "others ended it" if reached else "others took it back"
+            gone = GoalEndedRecord(self.partition, None, self.goal.request, cause)
+            return self.change(self.phase(Ended(), cause), gone)
+        if assignment.target_replicas != self.goal.target:
+            return self.change(GoalRecord(self.partition, foreign_goal(assignment)))
+        return self.unsynced(assignment.target_replicas) or Blocked(
+            BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
+        )
+
+
+def deadlines(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+    """Ask for the time at which an order that was accepted has to be seen at the latest."""
+    times = [
+        max(r.phase.since + SEEN_S, now + 1.0)
+        for r in view.reassignments.values()
+        if isinstance(r.phase, Ordered) and r.phase.error is not None
+    ]
+    return (SetTimer(SEEN_TIMER, Instant(min(times))),) if times else ()
+
+
+def advance(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | Blocked | None:
+    """Decide what one reassigning partition does next; see ``native.advance``."""
+    reassignment = view.reassignments.get(partition)
+    if reassignment is None:
+        return None
+    assignment = view.assignment(partition)
+    state = view.states.get(partition)
+    if assignment is None or state is None:
+        return state_unknown(view, partition)
+    turn = DelegatedTurn(view, partition, reassignment, assignment, state, now)
+    if not view.is_live(state.leader, partition) and isinstance(reassignment.phase, Pending):
+        return leader_missing(state)
+    return turn.advance(budget)

@@ -1,0 +1,32 @@
+"""What a partition lacks that nothing goes on without: a state that can be read, a live leader."""
+
+from __future__ import annotations
+
+from controller.core.model import (
+    NO_LEADER,
+    Blocked,
+    BlockedBy,
+    PartitionState,
+    TopicPartition,
+)
+from controller.core.moves.gates import ids
+from controller.core.view import ClusterView
+
+
+def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
+    """Return that what ZooKeeper says of the partition is not known, and why."""
+    why = view.unreadable_topics.get(partition.topic)
+    if why is not None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be understood: {why}")
+    if partition in view.stateless:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "it has no state znode that can be understood")
+    return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+
+
+def leader_missing(state: PartitionState) -> Blocked:
+    """Return that the partition has no live leader, and who could be one."""
+    if state.leader != NO_LEADER:
+        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
+    return Blocked(
+        BlockedBy.NO_LEADER, f"it has no leader: of its ISR ({ids(state.isr)}) nobody is live"
+    )

@@ -1,0 +1,122 @@
+"""
+How a step opens: its writes U and A1, the sends of A2, and what forbids them.
+
+Every step opens here, the ordinary one, the one found in a topic znode, and the one that turns
+round because the target changed. When each is due is ``native``.
+"""
+
+from __future__ import annotations
+
+from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
+from controller.core.moves.turning import turned_step
+from controller.core.moves.turns import Turn
+from controller.core.pace.budgets import Budget
+from controller.core.phases import Starting
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    LeaderMovedRecord,
+    OrphanEndedRecord,
+    Record,
+)
+from controller.core.steps import Step
+
+
+class OpeningTurn(Turn):
+    """A turn that can open a step."""
+
+    def bound(self, current: Replicas, step: Step) -> Blocked | None:
+        """Refuse to add where the drop has to wait and the replica set would outgrow its bound."""
+        blocked = self.drop_blocked(step.dropping)
+        if not step.adding:
+            return blocked
+        if not self.drops_first:
+            return None
+        original = self.goal.original or self.goal.target
+        limit = max(len(original), len(self.goal.target)) + (self.step_size or 0)
+        if blocked is not None and len(current) + len(step.adding) > limit:
+            return blocked
+        return None
+
+    def open_step(
+        self,
+        assignment: PartitionAssignment,
+        before: tuple[Record, ...],
+        cause: str,
+        budget: Budget,
+    ) -> Change | Blocked:
+        """Write the step into the topic znode with A1, dropping first where the gate allows it."""
+        dropping = assignment.removing_replicas
+        leader = self.leader_within(assignment.target_replicas)
+        if not dropping or not self.drops_first or self.drop_blocked(dropping) is not None:
+            leader = None
+        return self.start(assignment, leader, before, cause, budget)
+
+    def start(
+        self,
+        assignment: PartitionAssignment,
+        leader: BrokerId | None,
+        before: tuple[Record, ...],
+        cause: str,
+        budget: Budget,
+    ) -> Change | Blocked:
+        """
+        Return U and A1 in one change, with the sends of A2.
+
+        Args:
+            assignment: What the topic znode is to say during the step.
+            leader: Who leads once the dropped replicas are out of the ISR by this very write; None
+                leaves them in.
+            before: Records that belong to the same change.
+            cause: Why, for the log.
+            budget: Leader moves are counted against it.
+
+        """
+        records: tuple[Record, ...] = (*before, *self.listing())
+        if assignment != self.assignment:
+            records += (AssignmentRecord(self.partition, assignment),)
+        for broker in assignment.adding_replicas:
+            orphan = self.view.orphans.get((broker, self.partition))
+            if orphan is not None:
+                records += (OrphanEndedRecord(orphan),)
+        if leader is None:
+            write = self.state_record(self.state.leader, self.state.isr)
+            phase = Starting(write.leader_epoch, None)
+            told = assignment.replicas
+        else:
+            moved = self.moved_leader(leader, budget)
+            if isinstance(moved, Blocked):
+                return moved
+            records += moved
+            isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
+            write = self.state_record(leader, isr)
+            phase = Starting(write.leader_epoch, write.leader_epoch)
+            told = assignment.target_replicas
+        new = tuple(r for r in assignment.adding_replicas if r in told)
+        return self.change(*records, write, self.phase(phase, cause), effects=self.tell(told, new))
+
+    def moved_leader(
+        self, leader: BrokerId, budget: Budget
+    ) -> tuple[LeaderMovedRecord, ...] | Blocked:
+        """Return the note of a leadership that moves, or the limit that forbids it just now."""
+        old = self.state.leader
+        if leader == old:
+            return ()
+        blocked = budget.leader_gate(old, leader)
+        if blocked is not None:
+            return blocked
+        budget.move_leader(old, leader)
+        return (LeaderMovedRecord((old, leader), self.now),)
+
+    def turned(self, budget: Budget) -> Change | Blocked | None:
+        """Turn a step round that leads where the target, changed meanwhile, does not."""
+        turned = turned_step(self)
+        if turned is None or turned == self.assignment:
+            return None
+        leader: BrokerId | None = None
+        if turned.removing_replicas:
+            leader = self.leader_within(turned.target_replicas)
+            if leader is None:
+                return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        cause = "turned back" if self.goal.rolls_back else "the target changed"
+        return self.start(turned, leader, (), cause, budget)

@@ -1,0 +1,58 @@
+"""
+What becomes of a step in flight whose target changed: the drop set of KIP-236, and the way back.
+
+Nothing is added here. What was being added and is not wanted any more goes, at once where it is not
+in sync, else through the gate of every drop; what was to go and is wanted again stays. From there
+the ordinary steps lead on. Pure arithmetic over one partition's facts; the writes are ``native``.
+"""
+
+from __future__ import annotations
+
+from controller.core.model import PartitionAssignment, Replicas
+from controller.core.moves.turns import Turn
+from controller.core.steps import drop_set
+
+
+def turned_step(turn: Turn) -> PartitionAssignment | None:
+    """
+    Return what the topic znode is to say, or None where the step leads where it should.
+
+    A replica that goes though it was being added is listed as both adding and removing until its
+    deletion is acknowledged: a Kafka controller that takes over removes it then.
+    """
+    if not is_off_course(turn):
+        return None
+    assignment, target = turn.assignment, turn.goal.target
+    dropping = _dropping(turn)
+    if dropping and set(dropping) == {r for r in assignment.replicas if r not in target}:
+        kept = tuple(r for r in target if r in assignment.replicas)
+    else:
+        kept = tuple(r for r in assignment.replicas if r not in dropping)
+    replicas = kept + dropping
+    adding = tuple(r for r in replicas if r in assignment.adding_replicas)
+    return PartitionAssignment(replicas, adding, dropping)
+
+
+def is_off_course(turn: Turn) -> bool:
+    """Whether the step adds what nobody wants, or removes what somebody wants again."""
+    assignment, target = turn.assignment, turn.goal.target
+    adding, removing = assignment.adding_replicas, assignment.removing_replicas
+    unwanted = any(r not in target and r not in removing for r in adding)
+    # A replica in both sets is one that was reduced to the step size, or is going already.
+    missed = any(r in target and r not in adding for r in removing)
+    return unwanted or missed
+
+
+def _dropping(turn: Turn) -> Replicas:
+    """Return what can go now."""
+    assignment, state, goal = turn.assignment, turn.state, turn.goal
+    excess = tuple(r for r in assignment.replicas if r not in goal.target)
+    is_whole = all(r in assignment.replicas for r in goal.target)
+    if is_whole and turn.drop_blocked(excess) is None:
+        return excess
+    chosen = drop_set(assignment.replicas, state.isr, state.leader, goal.top, goal.target)
+    if is_whole:
+        chosen = excess
+    if chosen and turn.drop_blocked(chosen) is None and state.leader not in chosen:
+        return chosen
+    return tuple(r for r in chosen if r not in state.isr and r != state.leader)

@@ -1,0 +1,302 @@
+"""
+Which entries of a plan are carried out: the checks of ``PartitionReassignedListener`` and ours.
+
+An entry is accepted (it becomes a durable goal), refused with a reason an operator can act on,
+found done already, or waits until the topic's settings are known. Good entries go on beside bad
+ones. The listener's checks are in KAFKA-42.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.bookkeeping import kind_of
+from controller.core.histories import Summary
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
+    Goal,
+    PartitionAssignment,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+    Zxid,
+)
+from controller.core.moves.gates import ids
+from controller.core.records import (
+    AcceptedRecord,
+    Change,
+    EndingRecord,
+    GoalEndedRecord,
+    GoalRecord,
+    LegacyEntryRecord,
+    LegacyPlanEndedRecord,
+    OutcomeRecord,
+    Record,
+    RefusalRecord,
+)
+from controller.core.view import ClusterView, PlanNode
+
+
+def legacy_request_id(czxid: Zxid) -> RequestId:
+    """Name the request a legacy znode stands for: its czxid identifies it uniquely."""
+    return RequestId(f"legacy-{czxid:016x}")
+
+
+GOALS: Final = "/admin/reassignments"
+"""Where unreadable records are named by their path."""
+KILL_SWITCH: Final = "/admin/reassign_cancel"
+
+
+@dataclass(slots=True)
+class Acceptance:
+    """What a look at a plan decides."""
+
+    changes: list[Change] = field(default_factory=list)
+    unknown_topics: dict[str, None] = field(default_factory=dict)
+    """Topics whose settings have to be learnt before their entries can be judged."""
+    is_complete: bool = True
+    """Whether every entry was dealt with."""
+
+
+def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
+    """Write an entry as operators read it."""
+    return f"{partition} -> [{ids(replicas)}]"
+
+
+def refusal_of(  # noqa: PLR0911 - one return per reason
+    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
+) -> Refusal | None:
+    """Return why an entry cannot be carried out, None when it can or when that is not known yet."""
+    text = entry_text(partition, target)
+
+    def refuse(reason: RefusalReason, detail: str) -> Refusal:
+        return Refusal(request, text, reason, detail, partition)
+
+    topic = view.topics.get(partition.topic)
+    assignment = topic.partitions.get(partition.partition) if topic else None
+    record = f"{GOALS}/{partition.topic}/{partition.partition}"
+    why = view.unreadable_topics.get(partition.topic) or view.unreadable_goals.get(record)
+    if why is not None:
+        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be understood: {why}")
+    if assignment is None:
+        what = "partition" if topic else "topic"
+        return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
+    if partition.topic in (view.deletions or ()):
+        return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
+    if not target:
+        return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
+    if len(set(target)) != len(target):
+        return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
+    origin = assignment.replicas
+    dead = tuple(r for r in target if r not in origin and r not in view.brokers)
+    if dead:
+        return refuse(
+            RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
+        )
+    config = view.configs.get(partition.topic)
+    if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
+        return refuse(
+            RefusalReason.BELOW_MIN_ISR,
+            f"{len(target)} replicas are fewer than min.insync.replicas "
+            f"({config.min_insync_replicas}): producers would fail",
+        )
+    return None
+
+
+def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -> Refusal:
+    """Return the refusal of whatever is submitted while reassignments are disabled."""
+    return Refusal(
+        request,
+        entry,
+        RefusalReason.DISABLED,
+        f"reassignments are disabled: {KILL_SWITCH} exists",
+        partition,
+    )
+
+
+def is_unread(view: ClusterView, topic: str) -> bool:
+    """Whether nothing can be said of a topic before it is read, or read again."""
+    known = view.topics.get(topic)
+    if known is not None:
+        return known.stale
+    return topic in (view.listed or ()) and topic not in view.unreadable_topics
+
+
+def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
+    """Judge the entries of ``/admin/reassign_partitions`` that have not become goals yet."""
+    request = legacy_request_id(plan.czxid)
+    outcome = Acceptance()
+    if plan.unreadable is not None:
+        refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, plan.unreadable)
+        outcome.changes.append(
+            Change(
+                (
+                    LegacyPlanEndedRecord(plan.version),
+                    RefusalRecord((refusal,)),
+                    OutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
+                )
+            )
+        )
+        return outcome
+    if plan.refused:
+        refusals = tuple(
+            Refusal(request, entry, RefusalReason.MALFORMED, reason)
+            for entry, reason in plan.refused
+        )
+        known = view.requests.get(request)
+        fresh = tuple(r for r in refusals if known is None or r not in known.refused)
+        if fresh:
+            outcome.changes.append(Change((RefusalRecord(fresh),)))
+    for partition, target in plan.entries.items():
+        if len(outcome.changes) >= view.options.acceptance_chunk:
+            outcome.is_complete = False
+            break
+        _judge(view, request, partition, target, outcome)
+    return outcome
+
+
+def _judge(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    outcome: Acceptance,
+) -> None:
+    running = view.reassignments.get(partition)
+    if running is not None and running.goal.route is Route.LEGACY and running.goal.target == target:
+        return
+    if is_unread(view, partition.topic):
+        outcome.is_complete = False
+        return
+    refusal = refusal_of(view, request, partition, target)
+    if refusal is None and view.kill_switch and running is None:
+        refusal = disabled(request, entry_text(partition, target), partition)
+    if refusal is None and running is not None and running.goal.route is Route.REQUEST:
+        refusal = Refusal(
+            request,
+            entry_text(partition, target),
+            RefusalReason.OTHER_ROUTE,
+            f"it is being moved by request {running.goal.request}",
+            partition,
+        )
+    if refusal is not None:
+        outcome.changes.append(
+            Change(
+                (LegacyEntryRecord(partition, None), RefusalRecord((refusal,))),
+                partition=partition,
+            )
+        )
+        return
+    if partition.topic not in view.configs:
+        outcome.unknown_topics[partition.topic] = None
+        outcome.is_complete = False
+        return
+    outcome.changes.append(take(view, request, partition, target, Route.LEGACY))
+
+
+def take(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    route: Route = Route.REQUEST,
+) -> Change:
+    """Return the acceptance of an entry; a target equal to what it has is not an error but done."""
+    assignment = view.topics[partition.topic].partitions[partition.partition]
+    goal = goal_of(view, request, partition, target, route)
+    if not is_there(view, partition, assignment, target) or partition in view.reassignments:
+        return Change(accepted(view, partition, goal), partition=partition)
+    done = found_done(partition, goal)
+    if route is Route.LEGACY:
+        done = (LegacyEntryRecord(partition, None), *done)
+    return Change(done, partition=partition)
+
+
+def is_there(
+    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
+) -> bool:
+    """Whether a partition is at its target and nothing moves it."""
+    running = view.reassignments.get(partition)
+    idle = not assignment.is_reassigning and (running is None or not running.in_flight)
+    return idle and assignment.replicas == target
+
+
+def goal_of(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    route: Route,
+) -> Goal:
+    """Return the goal of an accepted entry; one in flight keeps where it came from."""
+    assignment = view.topics[partition.topic].partitions[partition.partition]
+    running = view.reassignments.get(partition)
+    if running is None:
+        return Goal(target, original_of(view, partition, assignment), request, route)
+    before = running.goal
+    original = before.original
+    if original is None:
+        original = original_of(view, partition, assignment)
+    named = before.abandoned | frozenset(before.target)
+    left = named - frozenset(target) - frozenset(original or ())
+    return Goal(target, original, request, route, before.version, abandoned=left)
+
+
+def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+    """Return the records of an accepted entry; who had the partition before is told."""
+    records: tuple[Record, ...] = (
+        GoalRecord(partition, goal),
+        AcceptedRecord(goal.request, AcceptedEntry(partition, goal.original, goal.target)),
+    )
+    running = view.reassignments.get(partition)
+    if running is None or running.goal.request == goal.request:
+        return records if running is None else records[:1]
+    if running.goal.route is Route.FOREIGN:
+        return records
+    told = Ending(running.goal.request, partition, Fate.SUPERSEDED, f"by {goal.request}")
+    return (*records, EndingRecord(told))
+
+
+def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
+    """Return the outcome of a znode of which nothing could be understood."""
+    return Summary(
+        request=refusal.request,
+        kind=kind_of(refusal.request),
+        total=refusal.entries,
+        done=0,
+        refused=(refusal,),
+        raw=raw,
+    )
+
+
+def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+    """Return the end of an entry whose partition is where it is to be; a row counts it."""
+    end = GoalEndedRecord(partition, goal.version, goal.request, "done")
+    if goal.version is not None:
+        return (end,)
+    there = AcceptedEntry(partition, goal.target, goal.target)
+    return (end, AcceptedRecord(goal.request, there))
+
+
+def original_of(
+    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
+) -> Replicas | None:
+    """
+    Return the replicas to go back to, in order, or None when nobody knows.
+
+    Where somebody else has begun already, what we saw before that is taken if it is the same set as
+    the topic znode proves (RS without AR); on Kafka 2.3, which records nothing, it is all there is.
+    """
+    if not assignment.is_reassigning:
+        return assignment.replicas
+    proven = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+    seen = view.before.get(partition)
+    if seen is not None and set(seen) == set(proven):
+        return seen
+    return proven or None

@@ -1,0 +1,79 @@
+"""
+A request that wants all or nothing and cannot have all: what of it was accepted is taken back.
+
+Its parts are accepted one after the other, so one of them may turn out bad when others were taken.
+"""
+
+from __future__ import annotations
+
+from controller.core.model import PartitionAssignment, Refusal, RefusalReason, TopicPartition
+from controller.core.records import (
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    Record,
+    RefusalRecord,
+    SubmissionEndedRecord,
+)
+from controller.core.requests.acceptance import entry_text
+from controller.core.requests.parts import opening, settled_of
+from controller.core.submissions import Submission
+from controller.core.view import ClusterView
+from controller.core.works import Reassignment
+
+
+def _taken_back(
+    view: ClusterView, partition: TopicPartition, running: Reassignment, because: str
+) -> Change | None:
+    """
+    Take an accepted entry of a refused request back; None where that is under way.
+
+    What another request had begun when this one took it over is led back: a record that ended with
+    a step in the topic znode would leave that to nobody.
+    """
+    goal, request = running.goal, running.goal.request
+    if goal.rolls_back:
+        return None
+    original, assignment = goal.original, view.assignment(partition)
+    if original and assignment is not None and assignment != PartitionAssignment(original):
+        back = goal.led_back(original, request)
+        return Change((GoalRecord(partition, back),), partition=partition)
+    entry = entry_text(partition, goal.target)
+    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
+    ended = GoalEndedRecord(partition, goal.version, request, "refused")
+    return Change((ended, RefusalRecord((refusal,))), partition=partition)
+
+
+def atomic_refused(
+    view: ClusterView, submission: Submission, refused: list[Refusal]
+) -> list[Change]:
+    """
+    Refuse a part of an atomic request: its own bad entries, and the others because of them.
+
+    The part goes only when each of its own is durable: a change may be decided anew.
+    """
+    request, first = submission.request, refused[0]
+    own = {r.partition: r for r in refused if r.partition is not None}
+    because = f"all or nothing, and {first.entry} was refused: {first.detail}"
+    changes = []
+    settled = settled_of(view, request)
+    rest = 0
+    for partition in submission.entries:
+        running = view.reassignments.get(partition)
+        if partition in own and partition not in settled:
+            changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
+        elif running is not None and running.goal.request == request:
+            taken_back = _taken_back(view, partition, running, because)
+            if taken_back is not None:
+                changes.append(taken_back)
+        elif partition not in settled:
+            rest += 1
+    if changes:
+        return changes
+    last: tuple[Record, ...] = opening(view, submission)
+    if rest:
+        others = Refusal(
+            request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
+        )
+        last += (RefusalRecord((others,)),)
+    return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]

@@ -1,0 +1,161 @@
+"""
+Folds what operators ask for, and what is kept of it, into the view.
+
+Submissions, cancellation, queue, kill switch, controls, histories, leases: levels like everything
+else that is read. What is wrong with any of them is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.core.bookkeeping import add_part, ended, kind_of, refused, request_of
+from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause, Pauses
+from controller.core.events import (
+    AcceptedRead,
+    CancellationRead,
+    ControlsRead,
+    HistoryRead,
+    KillSwitchRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+    WallClockRead,
+)
+from controller.core.histories import OpenHistory
+from controller.core.model import Instant, LegacyPlan, RequestId
+from controller.core.throttling.lease_books import throttles_doubted
+from controller.core.view import ClusterView, PlanNode
+
+Intake = (
+    SubmissionsListed
+    | SubmissionsRead
+    | CancellationRead
+    | KillSwitchRead
+    | QueueRead
+    | ControlsRead
+    | HistoryRead
+    | AcceptedRead
+    | WallClockRead
+)
+
+
+def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+    """Fold one event into the view."""
+    match event:
+        case SubmissionsListed(names=names):
+            view.submissions_listed = names
+            for name in [n for n in view.submissions if n not in names]:
+                del view.submissions[name]
+                view.judged.pop(name, None)
+            view.asked_submissions &= names
+            view.due.submissions = view.due.tenure = view.due.endings = True
+        case SubmissionsRead(submissions=read):
+            for name, submission in read.items():
+                if submission is None:
+                    view.asked_submissions.discard(name)
+                elif name in (view.submissions_listed or ()):
+                    view.submissions[name] = submission
+            view.submissions = dict(sorted(view.submissions.items()))
+            view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
+        case CancellationRead(cancellation=cancellation):
+            view.cancellation_read = True
+            ended_already = (
+                cancellation is not None and cancellation.czxid == view.cancellation_ended
+            )
+            view.cancellation = None if ended_already else cancellation
+            view.due.cancel = view.due.tenure = view.due.submissions = True
+        case KillSwitchRead(is_on=is_on):
+            view.kill_switch = is_on
+            view.due.submissions = view.due.plan = view.due.queue = True
+            view.due.capacity = view.due.tenure = True
+        case QueueRead(plan=plan):
+            _queue(view, plan)
+        case ControlsRead(controls=controls):
+            view.controls = _understood(view, controls)
+            view.controls_read = view.controls_known = True
+            view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
+            throttles_doubted(view)
+        case HistoryRead():
+            _history(view, event, now)
+        case AcceptedRead(request=request, entries=entries):
+            if request in view.asked_accepted:
+                view.accepted[request] = entries
+            view.due.cancel = True
+        case WallClockRead(unix_s=unix_s):
+            view.wall = (now, unix_s)
+            view.due.capacity = view.due.tenure = True
+        case _:
+            assert_never(event)
+
+
+def _understood(view: ClusterView, read: Controls) -> Controls:
+    """
+    Return the controls that hold: what cannot be understood holds as it stood before.
+
+    Where nobody knows how pauses stood before, nothing begins until somebody has looked.
+    """
+    pauses, limits, throttle = read.pauses, read.limits, read.throttle
+    if PAUSES in read.unreadable:
+        why = f"{PAUSES} cannot be understood: {read.unreadable[PAUSES]}"
+        pauses = view.controls.pauses if view.controls_known else Pauses(everything=Pause(why))
+    if view.controls_known and LIMITS in read.unreadable:
+        limits = view.controls.limits
+    if view.controls_known and THROTTLE in read.unreadable:
+        throttle = view.controls.throttle
+    return Controls(pauses, limits, throttle, read.unreadable)
+
+
+def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
+    view.queue_read = True
+    known = view.queue
+    view.due.queue = view.due.tenure = True
+    if plan is None:
+        view.queue = None
+        return
+    if plan.czxid == view.queue_ended:
+        return
+    same = known is not None and plan.czxid == known.czxid
+    if known is not None and same and plan.version <= known.version and not known.stale:
+        return
+    view.queue = PlanNode.of(plan)
+
+
+def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
+    view.history_read = True
+    oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
+    view.ended = dict(oldest_first)
+    for name, history in event.open.items():
+        _open_history(view, name, history, now)
+    for name in event.ended:
+        _ended_elsewhere(view, name)
+    view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
+
+
+def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
+    """Take a request for ended whose summary is there: another daemon, or we before, wrote it."""
+    request = view.requests.get(name)
+    if request is not None and not request.open:
+        request.has_ended = True
+        request.settled.clear()
+
+
+def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
+    """Count anew what is kept of a request: it may be known in part from before."""
+    request = request_of(view, name, now)
+    if request.has_ended:
+        return
+    request.kind = kind_of(name)
+    request.refused.clear()
+    request.endings.clear()
+    request.fates.clear()
+    request.parts.clear()
+    request.total = 0 if request.kind == "request" else history.accepted
+    for part in history.parts.values():
+        add_part(request, part.name, part.total)
+        request.parts[part.name] = part
+        request.options = part.options
+    for refusal in history.refused:
+        refused(view, refusal, now)
+    for ending in history.endings:
+        ended(view, ending, now)

@@ -1,0 +1,90 @@
+"""
+What a submitted znode is to its request: opened once, ended when each of its entries is durable.
+
+A request is one znode, or several that name it (``part_of``). Entries are judged in ``requests``.
+"""
+
+from __future__ import annotations
+
+from controller.core.histories import Part
+from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
+from controller.core.records import (
+    Change,
+    OutcomeRecord,
+    PartRecord,
+    Record,
+    RefusalRecord,
+    SubmissionEndedRecord,
+)
+from controller.core.requests.acceptance import summary_of_unreadable
+from controller.core.submissions import Submission
+from controller.core.view import ClusterView
+
+
+def settled_of(view: ClusterView, request: RequestId) -> set[TopicPartition]:
+    """Return the partitions of a request that were accepted, refused or ended."""
+    known = view.requests.get(request)
+    return set() if known is None else known.settled
+
+
+def settled_count(view: ClusterView, submission: Submission) -> int:
+    """Return how many entries of a part are settled."""
+    settled = settled_of(view, submission.request)
+    return sum(p in settled for p in submission.entries)
+
+
+def opening(view: ClusterView, submission: Submission) -> tuple[Record, ...]:
+    """Return the records that open a part, once: how much it is, and what is malformed in it."""
+    known = view.requests.get(submission.request)
+    if known is not None and submission.name in known.parts:
+        return ()
+    total = len(submission.entries) + len(submission.refused)
+    part = Part(submission.name, total, submission.created_ms, submission.options)
+    refusals = tuple(
+        Refusal(submission.request, entry, RefusalReason.MALFORMED, reason)
+        for entry, reason in submission.refused
+    )
+    opened = PartRecord(submission.request, part)
+    return (opened, RefusalRecord(refusals)) if refusals else (opened,)
+
+
+def unreadable(submission: Submission, why: str) -> Change:
+    """Refuse a znode of which nothing is understood; its content is kept in the outcome."""
+    request = RequestId(submission.name)
+    refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
+    return Change(
+        (
+            SubmissionEndedRecord(submission.name, submission.version),
+            RefusalRecord((refusal,)),
+            OutcomeRecord(summary_of_unreadable(refusal, submission.raw)),
+        )
+    )
+
+
+def is_surplus(view: ClusterView, submission: Submission) -> bool:
+    """Whether a part comes after all that its request said it has."""
+    known = view.requests.get(submission.request)
+    if known is None or submission.name in known.parts or not known.parts:
+        return False
+    return known.has_ended or len(known.parts) >= known.options.parts
+
+
+def surplus(view: ClusterView, submission: Submission) -> Change:
+    """Refuse a part that is one too many."""
+    known = view.requests[submission.request]
+    entries = len(submission.entries) + len(submission.refused)
+    refusal = Refusal(
+        RequestId(submission.name),
+        f"all {entries} entries",
+        RefusalReason.TOO_MANY_PARTS,
+        f"{submission.request} has {known.options.parts} parts, this is one more",
+        None,
+        entries,
+    )
+    return Change(
+        (
+            SubmissionEndedRecord(submission.name, submission.version),
+            RefusalRecord((refusal,)),
+            OutcomeRecord(summary_of_unreadable(refusal, b"")),
+        )
+    )

@@ -1,0 +1,66 @@
+"""
+What a write that was refused puts in doubt, and the reads that tell the truth.
+
+Somebody was faster: what the change was decided on is not so any more. Until it is read again
+nothing is decided by it, else the same write would be tried and refused again at once.
+"""
+
+from __future__ import annotations
+
+from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics
+from controller.core.model import TopicPartition
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
+    NotificationsDeletedRecord,
+    StateCreatedRecord,
+    StateRecord,
+)
+from controller.core.throttling.lease_books import lease_doubted
+from controller.core.view import ClusterView
+
+
+def invalidate(view: ClusterView, change: Change) -> list[Effect]:
+    """Distrust what a rejected change was decided on; return the reads that tell the truth."""
+    topics: dict[str, None] = {}
+    states: dict[TopicPartition, None] = {}
+    effects: list[Effect] = []
+    for record in change.records:
+        match record:
+            case AssignmentRecord(partition=partition):
+                topics[partition.topic] = None
+            case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
+                _distrust(view, partition)
+                states[partition] = None
+            case GoalRecord(partition=partition) | GoalEndedRecord(partition=partition):
+                # The topic may not say any more what the record was to be made of.
+                view.doubtful_goals.add(partition)
+                topics[partition.topic] = None
+            case NotificationsDeletedRecord(kind=kind, names=names):
+                # One of them is gone already: what is left of them is read with the next change.
+                left = view.notifications.get(kind, ())
+                view.notifications[kind] = tuple(n for n in left if n not in names)
+            case LeaseRecord() | LeaseEndedRecord():
+                effects.append(lease_doubted(view, record))
+            case _:
+                pass
+    doubted = tuple(name for name in topics if name in view.topics)
+    for name in doubted:
+        view.topics[name].stale = True
+    if doubted:
+        effects.append(ReadTopics(doubted))
+    if states:
+        effects.append(ReadStates(tuple(states), ReadPurpose.CONFLICT))
+    return effects
+
+
+def _distrust(view: ClusterView, partition: TopicPartition) -> None:
+    """Forget a state; a read of it that was under way is no answer."""
+    known = view.states.pop(partition, None)
+    if known is not None:
+        view.distrusted[partition] = known.version
+    view.stateless.discard(partition)

@@ -1,0 +1,144 @@
+"""
+The smaller duties of a tenure: preferred elections, notifications, orphans.
+
+None of them holds up a reassignment; elections are capped, because each makes clients look for
+their leader again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.agendas import Due
+from controller.core.effects import (
+    Effect,
+    ElectPreferred,
+    ReadPurpose,
+    ReadStates,
+    SendStopReplica,
+    SetTimer,
+)
+from controller.core.events import Orphan
+from controller.core.model import Instant
+from controller.core.records import (
+    Change,
+    Decision,
+    NotificationsDeletedRecord,
+    OrphanEndedRecord,
+    PreferredElectionEndedRecord,
+    PreferredTriedRecord,
+)
+from controller.core.role.duties import elect_preferred, introduce
+from controller.core.view import ClusterView
+
+PREFERRED_TIMER = "preferred_elections"
+NAMES_AT_ONCE = 200
+"""Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
+
+
+def hold_elections(view: ClusterView, now: Instant) -> Decision:
+    """Move leaderships to the first assigned replicas, so many per second, then end the request."""
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        if view.preferred_version is not None and not view.preferred and not view.unseeded:
+            return Decision((Change((PreferredElectionEndedRecord(view.preferred_version),)),))
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    known = [p for p in ready if p in view.states or p not in view.unseeded]
+    tried = known[: view.options.preferred_elections_per_second]
+    changes = [c for c in (elect_preferred(view, p) for p in tried) if c is not None]
+    if tried:
+        changes.append(Change((PreferredTriedRecord(tuple(tried), now),)))
+    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    return Decision(tuple(changes), again)
+
+
+def order_elections(view: ClusterView, now: Instant) -> Decision:
+    """Have the cluster's controller elect preferred leaders where ours ended, so many a second."""
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    tried = tuple(ready[: view.options.preferred_elections_per_second])
+    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    return Decision((Change((PreferredTriedRecord(tried, now),)),), (ElectPreferred(tried), *again))
+
+
+def follow_notifications(view: ClusterView, due: Due) -> Decision:
+    """Look at what leaders and brokers announce, and take the announcements away."""
+    effects: list[Effect] = []
+    notified = tuple(p for p in due.notified if p in view.states)
+    if notified:
+        effects.append(ReadStates(notified, ReadPurpose.REFRESH))
+    for broker in sorted(due.log_dir_brokers):
+        for partition in view.states:
+            if broker in view.serving_replicas(partition):
+                effects += introduce(view, partition, (broker,))
+    changes = [
+        Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
+        for kind, names in view.notifications.items()
+        for start in range(0, len(names), NAMES_AT_ONCE)
+    ]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def bury_orphans(view: ClusterView, due: Due) -> Decision:
+    """Delete what could not be deleted when its broker was away, if it is still nobody's."""
+    ended = set(due.buried)
+    effects: list[Effect] = []
+    if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
+        for orphan in view.orphans.values():
+            if _is_obsolete(view, orphan):
+                ended.add(orphan)
+                continue
+            if orphan in view.orphans_tried or view.is_undeletable(orphan):
+                continue
+            if orphan.broker in view.brokers and _is_nobodys(view, orphan):
+                epoch = view.states[orphan.partition].leader_epoch
+                effects += [
+                    SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
+                    for delete in (False, True)
+                ]
+    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
+    return sorted(orphans, key=lambda o: (o.broker, o.partition))
+
+
+def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
+    """
+    Whether a record speaks of something that will never be ours to delete.
+
+    The topic is gone, is another one of that name, or has a replica on that broker again. A record
+    kept nevertheless would be work for ever, and the role would be held for it.
+    """
+    name, number = orphan.partition
+    topic = view.topics.get(name)
+    if topic is None or topic.stale:
+        return view.listed is not None and name not in view.listed
+    assignment = topic.partitions.get(number)
+    again = assignment is not None and orphan.broker in assignment.replicas
+    return again or topic.czxid != orphan.topic_czxid
+
+
+def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
+    """
+    Whether an orphan may be deleted.
+
+    The very topic it belonged to exists, has no replica on that broker, and the present leader
+    answered in this tenure that it has the present epoch.
+    """
+    topic = view.topics.get(orphan.partition.topic)
+    if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
+        return False
+    assignment = topic.partitions.get(orphan.partition.partition)
+    state = view.states.get(orphan.partition)
+    if assignment is None or state is None:
+        return False
+    if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+        return False
+    return view.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)

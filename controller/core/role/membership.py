@@ -1,0 +1,72 @@
+"""
+Brokers that come and go during a tenure: their channels, and all that a newcomer has to be told.
+
+What their coming or going means for each partition is ``duties.repair``.
+"""
+
+from __future__ import annotations
+
+from controller.core.agendas import Due
+from controller.core.effects import (
+    CloseChannel,
+    Effect,
+    OpenChannel,
+    ReadPurpose,
+    ReadStates,
+    SendLiveBrokers,
+    SendStopReplica,
+    SendUpdateMetadata,
+)
+from controller.core.model import BrokerId
+from controller.core.phases import Stopping
+from controller.core.records import Decision
+from controller.core.role.duties import introduce
+from controller.core.view import ClusterView
+
+
+def channels(view: ClusterView, due: Due) -> Decision:
+    """Open and close channels, and tell every broker who is alive."""
+    effects: list[Effect] = []
+    if due.claimed:
+        effects += [OpenChannel(b) for b in view.brokers.values()]
+    else:
+        effects += [CloseChannel(b) for b in sorted(due.left | due.bounced)]
+        effects += [OpenChannel(view.brokers[b]) for b in sorted(due.joined) if b in view.brokers]
+    if due.claimed or due.brokers_changed:
+        effects.append(SendLiveBrokers())
+    return Decision(effects=tuple(effects))
+
+
+def welcome(view: ClusterView, due: Due) -> Decision:
+    """
+    Tell a broker that joined everything: all metadata, every replica it has, every stop it owes.
+
+    After a claim nothing is needed: the seeding tells every broker.
+    """
+    effects: list[Effect] = []
+    for broker in sorted(due.joined) if not due.claimed else ():
+        if broker not in view.brokers:
+            continue
+        effects.append(SendUpdateMetadata(tuple(view.states), (broker,)))
+        led = tuple(p for p, state in view.states.items() if state.leader == broker)
+        for partition in view.states:
+            if broker in view.serving_replicas(partition) and partition not in led:
+                effects += introduce(view, partition, (broker,))
+        if led:
+            # What it led it forgot, and it may have changed the ISR since we read it: a leader
+            # that is told an older ISR of its own epoch commits without the replicas it misses.
+            effects.append(ReadStates(led, ReadPurpose.CONFLICT))
+        effects += _stops(view, broker)
+    return Decision(effects=tuple(effects))
+
+
+def _stops(view: ClusterView, broker: BrokerId) -> list[Effect]:
+    """Repeat what a broker was told to stop before its channel broke."""
+    return [
+        SendStopReplica(partition, broker, view.states[partition].leader_epoch, delete)
+        for partition, reassignment in view.reassignments.items()
+        if isinstance(reassignment.phase, Stopping)
+        and broker in reassignment.phase.waiting
+        and partition in view.states
+        for delete in (False, True)
+    ]

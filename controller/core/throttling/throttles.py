@@ -1,0 +1,273 @@
+"""
+Replication throttles: what has to stand in Kafka's settings for the work in hand, and what not.
+
+Level-triggered like everything else: the open reassignments say what is wanted, the leases what we
+set, the settings what stands there, and the difference is written, settings and lease in one multi.
+A request's partitions are listed as long as one of them is open in the topic, so that nothing is
+rewritten as they end one by one. No step that copies begins before its throttle stands.
+
+Invariants: a setting is changed only on the version it was read at; what others set is left alone
+(``throttled_lists``); a lease that nobody needs is lifted by whoever leads, in a tenure or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.agendas import Due
+from controller.core.effects import Effect, ReadEntityConfigs, SetTimer
+from controller.core.leases import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    Entity,
+    EntityConfig,
+    Lease,
+)
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Goal,
+    Instant,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.pace.limits import throttle_of
+from controller.core.records import (
+    Change,
+    Decision,
+    LeaseEndedRecord,
+    LeaseRecord,
+    Settled,
+    ThrottlesSettledRecord,
+)
+from controller.core.throttling.throttled_lists import (
+    EVERY_REPLICA,
+    LISTS,
+    RATES,
+    Setting,
+    as_settings,
+    merged,
+    rated,
+    restored,
+)
+from controller.core.view import ClusterView
+from controller.core.works import START
+from controller.errors import InvariantError
+
+THROTTLE_TIMER: Final = "throttles"
+RETRY_S: Final = 5.0
+"""How long after a refused write, or an unreadable setting, it is tried again."""
+CHANGES_MAX: Final = 200
+"""Entities written per turn: announcing thousands of topics takes seconds."""
+READS_MAX: Final = 1000
+KEPT_SHOWN_MAX: Final = 60
+"""Of somebody else's value: a list may be very long."""
+
+
+def follow_throttles(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """Return what has to be read, set and lifted."""
+    if not (view.stakes.unsettled or due.throttles or due.timer) or not _knows_enough(view):
+        return Decision()
+    changes: list[Change] = []
+    settled: list[Settled] = []
+    reads = _stale_leases(view, now) if due.timer else []
+    for entity, note in view.stakes.unsettled.items():
+        if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
+            break
+        answer = _look_at(view, entity, note, now)
+        if isinstance(answer, Change):
+            changes.append(answer)
+        elif isinstance(answer, Settled):
+            settled.append(answer)
+        elif _may_read(view, entity, now):
+            reads.append(entity)
+    if settled:
+        changes.append(Change((ThrottlesSettledRecord(tuple(settled)),)))
+    effects: list[Effect] = [ReadEntityConfigs(tuple(reads))] if reads else []
+    if view.stakes.unsettled:
+        effects.append(SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
+    elif view.leases:
+        effects.append(SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s)))
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _knows_enough(view: ClusterView) -> bool:
+    """Whether what is open, by what requests, and what is leased has been read."""
+    return (
+        view.leading
+        and view.leases_read
+        and view.goals_read
+        and view.history_read
+        and view.controls_read
+        and (view.tenure is not None or view.is_warm)
+    )
+
+
+def _stale_leases(view: ClusterView, now: Instant) -> list[Entity]:
+    """Return leased entities whose settings were read long ago: somebody may have cleared them."""
+    refresh_s = view.options.config_refresh_s
+    return [e for e in view.leases if now - view.asked_entities.get(e, START) >= refresh_s]
+
+
+def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
+    """Whether an entity's settings are unknown and not being read."""
+    if isinstance(view.entity_configs.get(entity), EntityConfig):
+        return False
+    asked = view.asked_entities.get(entity)
+    return asked is None or now - asked >= RETRY_S
+
+
+# --- one topic or broker -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What has to stand in an entity's settings; empty: nothing."""
+
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rate: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.lists) or self.rate is not None
+
+
+def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
+    """
+    Return what the open reassignments of throttled requests want of a topic or a broker.
+
+    A topic lists their replicas; a broker has the lowest rate of the requests that concern it.
+    """
+    requests = view.stakes.requests.get(entity)
+    rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
+    if not rates:
+        return Wanted()
+    kind, _, name = entity.partition("/")
+    if kind == "brokers":
+        return Wanted(rate=min(rates.values()))
+    stakes = sorted(view.stakes.topics.get(name, {}).items())
+    throttled = [(n, stake) for n, stake in stakes if stake.goal.request in rates]
+    return Wanted(
+        lists={
+            LEADER_REPLICAS: _listed((n, stake.sources) for n, stake in throttled),
+            FOLLOWER_REPLICAS: _listed((n, stake.receivers) for n, stake in throttled),
+        }
+    )
+
+
+def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
+    return tuple(f"{partition}:{broker}" for partition, ids in replicas for broker in sorted(ids))
+
+
+def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Change | Settled | None:
+    """Return the write an entity needs, that it is right, or None while something is awaited."""
+    refusal = view.lease_refusals.get(entity)
+    if refusal is not None and now - refusal.at < RETRY_S:
+        return None
+    lease = view.leases.get(entity)
+    wanted = wanted_of(view, entity)
+    # A dead broker gets the rate when it is back, and copies nothing before.
+    is_dead = bool(wanted) and not _is_live(view, entity)
+    if is_dead or (not wanted and lease is None):
+        return Settled(entity, note)
+    config = view.entity_configs.get(entity)
+    if not isinstance(config, EntityConfig):
+        return None
+    return _difference(entity, wanted, lease, config) or Settled(
+        entity, note, _kept(wanted, lease, config)
+    )
+
+
+def _difference(
+    entity: Entity, wanted: Wanted, lease: Lease | None, config: EntityConfig
+) -> Change | None:
+    """Return the write that makes of what stands what is wanted; None: it is the same."""
+    if not wanted and lease is not None:
+        return _lifted(lease, config)
+    settings = dict(_changed(wanted, lease, config))
+    return _set(entity, lease, config, settings) if settings else None
+
+
+def _is_live(view: ClusterView, entity: Entity) -> bool:
+    kind, _, name = entity.partition("/")
+    return kind != "brokers" or BrokerId(int(name)) in view.brokers
+
+
+def _changed(
+    wanted: Wanted, lease: Lease | None, config: EntityConfig
+) -> Iterator[tuple[str, Setting]]:
+    """Yield what has to be written, setting by setting."""
+    ours = {} if lease is None else lease.ours
+    before = {} if lease is None else lease.before
+    for key, listed in wanted.lists.items():
+        setting = merged(listed, config.values.get(key), ours.get(key), before.get(key))
+        if setting is not None:
+            yield key, setting
+    if wanted.rate is not None:
+        for key in RATES:
+            setting = rated(wanted.rate, config.values.get(key), ours.get(key))
+            if setting is not None:
+                yield key, setting
+
+
+def _set(
+    entity: Entity, lease: Lease | None, config: EntityConfig, settings: Mapping[str, Setting]
+) -> Change:
+    """Write settings together with the lease that remembers what stood there."""
+    ours = {} if lease is None else dict(lease.ours)
+    before = {} if lease is None else dict(lease.before)
+    values = dict(config.values)
+    for key, setting in settings.items():
+        values[key], ours[key], before[key] = setting.value, setting.ours, setting.before
+    version = None if lease is None else lease.version
+    written = LeaseRecord(Lease(entity, ours, before, version), as_settings(values), config.version)
+    return Change((written,))
+
+
+def _lifted(lease: Lease, config: EntityConfig) -> Change:
+    if lease.version is None:
+        raise InvariantError(f"the lease of {lease.entity} was never written")
+    values = restored(lease, config)
+    version = None if values is None else config.version
+    return Change((LeaseEndedRecord(lease.entity, lease.version, values, version),))
+
+
+def _kept(wanted: Wanted, lease: Lease | None, config: EntityConfig) -> tuple[str, ...]:
+    """Return what others set that stands instead of what is wanted, as ``key=value``."""
+    ours = {} if lease is None else lease.ours
+    kept = []
+    for key in (*(k for k in LISTS if wanted.lists.get(k)), *(RATES if wanted.rate else ())):
+        have = config.values.get(key)
+        is_whole = key in RATES or key not in ours or (have or "").strip() == EVERY_REPLICA
+        if have is not None and is_whole and have != ours.get(key):
+            kept.append(f"{key}={have[:KEPT_SHOWN_MAX]}")
+    return tuple(kept)
+
+
+# --- the gate ----------------------------------------------------------------------------------
+
+
+def throttle_gate(view: ClusterView, partition: TopicPartition, goal: Goal) -> Blocked | None:
+    """Return what keeps a step that copies from beginning: its throttle does not stand yet."""
+    if goal.route is Route.FOREIGN or throttle_of(view, goal.request) is None:
+        return None
+    if not view.leases_read or not view.stakes.holds(partition, goal):
+        return Blocked(BlockedBy.THROTTLE, "the throttles that stand are being read")
+    for entity in view.stakes.entities(partition):
+        stands = entity in view.leases or entity in view.kept_throttles
+        if entity in view.stakes.unsettled or (_is_live(view, entity) and not stands):
+            return Blocked(BlockedBy.THROTTLE, _why(view, entity))
+    return None
+
+
+def _why(view: ClusterView, entity: Entity) -> str:
+    refusal = view.lease_refusals.get(entity)
+    if refusal is not None:
+        return f"the throttle of {entity} cannot be written: {refusal.why}"
+    config = view.entity_configs.get(entity)
+    if isinstance(config, str):
+        return f"the settings of {entity} cannot be read: {config}"
+    return f"the throttle of {entity} is being set"
