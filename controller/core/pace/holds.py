@@ -40,6 +40,10 @@ def is_incomplete(view: ClusterView, request: RequestId) -> bool:
         return False
     if len(known.parts) < known.options.parts:
         return True
+    listed = view.submissions_listed
+    if listed is None or not (listed - view.submissions.keys()).isdisjoint(known.parts):
+        # What was not read yet is the rest of it, and may refuse the whole.
+        return True
     return any(s.request == request for s in view.submissions.values())
 
 
