@@ -21,14 +21,16 @@ from controller.core.histories import OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     ControllerEpoch,
+    Fate,
     Goal,
+    PartitionAssignment,
     RefusalReason,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
 )
-from controller.core.records import RefusalRecord, SubmissionEndedRecord
+from controller.core.records import GoalRecord, RefusalRecord, SubmissionEndedRecord
 from controller.core.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -130,3 +132,45 @@ def test_a_request_goes_on_with_what_was_accepted_when_its_rest_is_taken_away() 
     taken_by_halves(driver, {tp(0): goal((1, 3), (1, 2))})
     driver.observe(SubmissionsListed(frozenset()))
     assert driver.view.reassignments[tp(0)].in_flight
+
+
+def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_bad() -> None:
+    """What it took over in flight is led back; what has not begun ends without a step."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (1, 2)})
+    submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
+    driver.acknowledges = False
+    goals = {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5), tp(1): goal((1, 3), (1, 2))}
+    taken_by_halves(driver, goals)
+    assert driver.view.reassignments[tp(0)].in_flight
+    submit(driver, submission(REQUEST, {**taken(goals), tp(9): (1, 2)}, atomic=True))
+    assert driver.view.reassignments[tp(0)].goal.rolls_back
+    driver.acknowledges = True
+    driver.acknowledge(tp(0), replicas(0, 1, 2))
+    driver.settle()
+    assert driver.view.reassignments == {}
+    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(0, 1, 2))
+    assert all(6 not in assignment.replicas for assignment in driver.history[tp(0)])
+    assert driver.history[tp(1)] == []
+    summary = outcomes(driver)[REQUEST]
+    assert (summary.total, summary.done) == (3, 0)
+    assert {r.partition: r.reason for r in summary.refused} == {
+        tp(1): RefusalReason.ATOMIC,
+        tp(9): RefusalReason.UNKNOWN_PARTITION,
+    }
+    assert summary.fates == {Fate.ROLLED_BACK: 1}
+
+
+def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:
+    """Its record is written once, however often the rest of the request is judged."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (1, 2)})
+    submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
+    driver.catch_up(tp(0), 3)
+    driver.acknowledges = False
+    taken_by_halves(driver, {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5)})
+    driver.changes.clear()
+    bad = {tp(0): (0, 1, 6), tp(1): (1, 3), tp(9): (1, 2)}
+    submit(driver, submission(REQUEST, bad, atomic=True))
+    assert driver.view.reassignments[tp(0)].in_flight
+    goals = [r for c in driver.changes for r in c.records if isinstance(r, GoalRecord)]
+    assert [r.goal.target for r in goals] == [replicas(0, 1, 2)]
+    assert driver.view.submissions == {}
