@@ -274,13 +274,13 @@ class NativeTurn(OpeningTurn):
         )
 
 
-def ending(goal: Goal, partition: TopicPartition) -> tuple[Record, ...]:
+def ending(goal: Goal, partition: TopicPartition, *, stands: bool = False) -> tuple[Record, ...]:
     """Return the end of a reassignment that is where its goal wants it."""
     if not goal.rolls_back:
-        return (GoalEndedRecord(partition, goal.version, goal.request, "done"),)
+        return (GoalEndedRecord(partition, goal.version, goal.request, "done", stands),)
     told = Ending(goal.request, partition, Fate.ROLLED_BACK, f"by {goal.cancelled_by}")
     return (
-        GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK),
+        GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK, stands),
         EndingRecord(told),
     )
 

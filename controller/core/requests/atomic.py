@@ -41,7 +41,7 @@ def _taken_back(
         return Change((GoalRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
-    ended = GoalEndedRecord(partition, goal.version, request, "refused")
+    ended = GoalEndedRecord(partition, goal.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
     return Change((ended, RefusalRecord((refusal,)), *left), partition=partition)
 

@@ -219,7 +219,7 @@ def _never(
     goal = reassignment.goal
     told = Ending(goal.request, partition, Fate.CANCELLED, f"by {cancellation.request}")
     records: tuple[Record, ...] = (
-        GoalEndedRecord(partition, goal.version, goal.request, Fate.CANCELLED),
+        GoalEndedRecord(partition, goal.version, goal.request, Fate.CANCELLED, stands=True),
         EndingRecord(told),
         *left_where_it_stands(view, partition, reassignment),
     )
