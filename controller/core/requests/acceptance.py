@@ -277,11 +277,11 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
 
 def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
     """Return the end of an entry whose partition is where it is to be; a row counts it."""
-    end = GoalEndedRecord(partition, goal.version, goal.request, "done")
-    if goal.version is not None:
-        return (end,)
     there = AcceptedEntry(partition, goal.target, goal.target)
-    return (end, AcceptedRecord(goal.request, there))
+    return (
+        GoalEndedRecord(partition, None, goal.request, "done"),
+        AcceptedRecord(goal.request, there),
+    )
 
 
 def original_of(
