@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import Deposed, Orphan, OrphansRead, TimerFired
-from controller.core.model import BrokerId, Instant, Zxid
+from controller.core.events import ControlsRead, Deposed, Orphan, OrphansRead, TimerFired
+from controller.core.model import BlockedBy, BrokerId, Instant, Zxid
 from controller.core.options import Options
 from controller.core.requests.topic_configs import CONFIG_TIMER
 from controller.core.role.tenures import LINGER_TIMER
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, replicas, tp
+from tests.core.test_requests import submission, submit
 
 
 def run_timers(driver: Driver) -> None:
@@ -48,3 +50,39 @@ def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() 
     driver.observe(OrphansRead(frozenset({orphan})))
     run_timers(driver)
     assert isinstance(driver.sent[-1], ClaimController)
+
+
+def waiting_for_health(options: Options) -> Driver:
+    """Return work that nothing holds but another topic, which is below min.insync.replicas."""
+    sick = tp(0, "sick")
+    driver = Driver({tp(): (1, 2), sick: (3, 4)}, options=options, min_isr=2)
+    driver.change_isr(sick, replicas(3))
+    submit(driver, submission("request_0000000000", {tp(): (1, 5)}))
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CLUSTER_HEALTH
+    return driver
+
+
+def linger(driver: Driver) -> None:
+    """Let the time pass after which the role is given back where nothing is to do."""
+    for _ in range(3):
+        driver.now = Instant(driver.now + 1.0)
+        driver.observe(TimerFired(LINGER_TIMER))
+
+
+def test_the_role_is_kept_while_work_waits_for_the_health_of_the_cluster() -> None:
+    """Only the controller hears of it: without the role it would be claimed again just to look."""
+    driver = waiting_for_health(Options(tenure_linger_s=1.0))
+    linger(driver)
+    assert not any(isinstance(e, ResignController) for e in driver.sent)
+    driver.change_isr(tp(0, "sick"), replicas(3, 4))
+    assert driver.view.reassignments[tp()].in_flight
+
+
+def test_a_pause_gives_the_role_back_also_while_the_cluster_is_not_well() -> None:
+    """So that topics can be created meanwhile."""
+    driver = waiting_for_health(Options(tenure_linger_s=1.0))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created")))))
+    linger(driver)
+    assert any(isinstance(e, ResignController) for e in driver.sent)
