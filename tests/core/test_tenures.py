@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import ControlsRead, Deposed, Orphan, OrphansRead, TimerFired
 from controller.core.model import BlockedBy, BrokerId, Instant, Zxid
-from controller.core.options import Options
+from controller.core.options import LegacyMode, Options
 from controller.core.requests.topic_configs import CONFIG_TIMER
 from controller.core.role.tenures import LINGER_TIMER
 from tests.core.builders import Driver, replicas, tp
@@ -28,6 +30,13 @@ def run_timers(driver: Driver) -> None:
         for name, at in sorted(timers.items(), key=lambda timer: timer[1]):
             driver.now = Instant(max(driver.now, at))
             driver.observe(TimerFired(name))
+
+
+def linger(driver: Driver) -> None:
+    """Let the time pass after which the role is given back where nothing is to do."""
+    for _ in range(3):
+        driver.now = Instant(driver.now + 1.0)
+        driver.observe(TimerFired(LINGER_TIMER))
 
 
 def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
@@ -52,6 +61,20 @@ def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() 
     assert isinstance(driver.sent[-1], ClaimController)
 
 
+@pytest.mark.parametrize("mode", list(LegacyMode))
+def test_a_paused_plan_does_not_fall_to_a_broker_that_would_start_it_whole(
+    mode: LegacyMode,
+) -> None:
+    """Taken out of the znode it can wait without the role; mirrored there it cannot."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=1.0, legacy_mode=mode))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    driver.submit({tp(): (3, 4)})
+    linger(driver)
+    assert driver.view.legacy is not None
+    resigned = any(isinstance(e, ResignController) for e in driver.sent)
+    assert resigned == (not driver.view.legacy.entries) == (mode is LegacyMode.ABSORB)
+
+
 def waiting_for_health(options: Options) -> Driver:
     """Return work that nothing holds but another topic, which is below min.insync.replicas."""
     sick = tp(0, "sick")
@@ -62,13 +85,6 @@ def waiting_for_health(options: Options) -> Driver:
     assert blocked is not None
     assert blocked.by is BlockedBy.CLUSTER_HEALTH
     return driver
-
-
-def linger(driver: Driver) -> None:
-    """Let the time pass after which the role is given back where nothing is to do."""
-    for _ in range(3):
-        driver.now = Instant(driver.now + 1.0)
-        driver.observe(TimerFired(LINGER_TIMER))
 
 
 def test_the_role_is_kept_while_work_waits_for_the_health_of_the_cluster() -> None:

@@ -126,6 +126,16 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
     return tuple(LegacyEntryRecord(p, None) for p in waiting if not view.reassignments[p].in_flight)
 
 
+def would_be_started(view: ClusterView) -> bool:
+    """Whether entries stay listed that a broker would start if it became the controller."""
+    legacy = view.legacy
+    return (
+        legacy is not None
+        and view.options.legacy_mode is LegacyMode.MIRROR
+        and bool(legacy.entries)
+    )
+
+
 def has_undecided(view: ClusterView) -> bool:
     """Whether entries will soon be accepted or refused; one whose settings fail may never be."""
     legacy = view.legacy
