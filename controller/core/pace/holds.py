@@ -74,7 +74,7 @@ def step_hold(
         if brokers and pauses.everything is not None:
             return _paused("everything is paused", pauses.everything)
     else:
-        if view.kill_switch and not reassignment.begun:
+        if view.kill_switch and not reassignment.has_moved:
             return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
         held = request_hold(view, goal.request, now)
         if held is not None:
