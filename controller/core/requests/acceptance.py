@@ -41,6 +41,7 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.view import ClusterView, PlanNode
+from controller.core.works import Reassignment
 
 
 def legacy_request_id(czxid: Zxid) -> RequestId:
@@ -237,7 +238,7 @@ def goal_of(
     """Return the goal of an accepted entry; one in flight keeps where it came from."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
     running = view.reassignments.get(partition)
-    if running is None:
+    if running is None or _has_ended(running, assignment):
         return Goal(target, original_of(view, partition, assignment), request, route)
     before = running.goal
     original = before.original
@@ -246,6 +247,11 @@ def goal_of(
     named = before.abandoned | frozenset(before.target)
     left = named - frozenset(target) - frozenset(original or ())
     return Goal(target, original, request, route, before.version, abandoned=left)
+
+
+def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
+    """Whether what others began is over, though nobody has looked at it since: it stands here."""
+    return running.goal.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
