@@ -161,15 +161,7 @@ class _Stages:
             by_broker[move.old].append(_excluded(move))
         self._tell(
             {
-                broker: [
-                    StopReplica(
-                        self._epoch,
-                        tuple(
-                            StopReplicaState(s.partition, s.leader_epoch, delete) for s in states
-                        ),
-                    )
-                    for delete in (False, True)
-                ]
+                broker: [self._stop_replica(states, delete=delete) for delete in (False, True)]
                 for broker, states in by_broker.items()
                 if states
             }

@@ -15,7 +15,6 @@ from integration.jvms import java_command, write_logging
 from integration.processes import on_a_leash
 
 REASSIGN_PARTITIONS: Final = "reassign.ReassignPartitionsCommand"
-LEADER_ELECTION: Final = "LeaderElectionCommand"
 TOPICS: Final = "TopicCommand"
 
 

@@ -240,14 +240,25 @@ def take_up(view: ClusterView) -> None:
         reassignment.load = None
         reassignment.inherited = True
         reassignment.deleted.clear()
+        reassignment.part_way = _is_part_way(view, partition, reassignment)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
             reassignment.step = max(reassignment.step, 1)
+        elif reassignment.part_way or reassignment.goal.rolls_back:
+            view.resumed[partition] = None
         else:
             view.waiting.add(partition, reassignment.goal.request)
     view.incoming.clear()
     view.outgoing.clear()
     view.due.add(view.reassignments)
+
+
+def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
+    """Whether steps of it were made: another controller may have ended the last one."""
+    assignment, original = view.known_assignment(partition), known.goal.original
+    if known.in_flight or assignment is None or original is None:
+        return False
+    return set(assignment.replicas) != set(original)
 
 
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:

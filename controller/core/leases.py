@@ -8,7 +8,7 @@ written in the same multi as, the setting itself; it ends in the multi that rest
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NewType
 
 from controller.core.model import BrokerId, Instant, ZkVersion
@@ -40,10 +40,6 @@ class Lease:
     """None: there was no such setting."""
     version: ZkVersion | None = None
     """Version of our record; None until it is written."""
-
-    def written_at(self, version: ZkVersion) -> Lease:
-        """Return the lease with the version its znode has now."""
-        return replace(self, version=version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             note_answer(view, event.broker, event.took_s, now)
             is_refused(view, event.error, event.broker)
         case ReassignmentsAltered():
-            reassignments_altered(view, event)
+            reassignments_altered(view, event, now)
         case ReassignmentsProbed():
             reassignments_probed(view, event)
         case TopicConfigsRead():

@@ -55,6 +55,7 @@ class Ordered:
     target: Replicas
     """What it was told, or where it leads back to where the order was to cancel."""
     since: Instant
+    """When it was told, or answered: that may take long while there is no controller."""
     error: int | None = None
     """What it answered; None: nothing yet."""
     why: str = ""

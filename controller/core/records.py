@@ -85,6 +85,9 @@ class GoalEndedRecord:
     version: ZkVersion | None
     request: RequestId
     outcome: str
+    stands: bool = False
+    """It ends where the partition stands, no step of ours was seen to end there: that holds only as
+    long as the topic znode says what was read."""
 
 
 @dataclass(frozen=True, slots=True)

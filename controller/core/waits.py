@@ -73,7 +73,7 @@ class Waits:
         if goal.request not in self._held:
             self._held[goal.request] = request_hold(self._view, goal.request, self._now)
         held = self._held[goal.request]
-        if held is None and self._view.kill_switch and not reassignment.begun:
+        if held is None and self._view.kill_switch and not reassignment.has_moved:
             return step_hold(self._view, reassignment, (), self._now)
         return held
 

@@ -53,6 +53,8 @@ class Reassignment:
     blocked: Blocked | None = None
     blocked_since: Instant | None = None
     load: Load | None = None
+    part_way: bool = False
+    """Whether a tenure found it, no step under way, elsewhere than where it came from."""
     inherited: bool = False
     """Whether an earlier tenure, or another controller, had a part in it."""
     ordered: Replicas | None = None
@@ -71,6 +73,11 @@ class Reassignment:
     def begun(self) -> bool:
         """Whether anything of it may stand in the topic znode."""
         return self.step > 0 or self.in_flight
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it made its first step, whoever ended that."""
+        return self.begun or self.part_way
 
 
 @dataclass(slots=True)

@@ -61,8 +61,6 @@ class Planned:
     leaders_before: Any
     cap: Any
     """Each topic's largest number of replicas on one broker before."""
-    forced_bytes: int = 0
-    forced_moves: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -103,10 +101,8 @@ class Planner:
             ledger = self._with_factor(ledger, wishes.replication_factor)
         sizes, counts = ledger.bands(wishes.tolerance)
         before = ledger.size.copy(), ledger.count.copy(), ledger.cap.copy()
-        forced = (0, 0)
         if not wishes.only_leaders:
             self._place(ledger, sizes, counts, duty)
-            forced = self._bytes, self._moves
             if not wishes.only_needed:
                 self._sample(ledger, sizes, counts)
                 self._rest(ledger, sizes, counts)
@@ -121,8 +117,6 @@ class Planner:
             before[1],
             led_before,
             before[2],
-            forced[0],
-            forced[1],
             self._notes,
         )
 

@@ -80,10 +80,5 @@ def added_replicas(before: Replicas, after: Replicas) -> Replicas:
     return tuple(broker for broker in after if broker not in before)
 
 
-def dropped_replicas(before: Replicas, after: Replicas) -> Replicas:
-    """Return the replicas that go away."""
-    return tuple(broker for broker in before if broker not in after)
-
-
 def _listed(brokers: Iterable[BrokerId]) -> str:
     return ",".join(map(str, brokers))

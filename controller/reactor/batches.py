@@ -237,13 +237,14 @@ def _relies_on_topic(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
     Whether a record is made of what a topic znode says: where a partition was, or that it is there.
 
     What was read may be from before our claim, whatever has been read since: a Kafka controller may
-    have ended a move meanwhile, and a cancellation would lead back to where nobody ever was.
+    have ended a move meanwhile, and a cancellation would lead back to where nobody ever was. A
+    controller that is told what to do may be doing it, late and unseen by what was read last.
     """
     match record:
         case GoalRecord(goal=goal):
             return goal.version is None and goal.route is not Route.FOREIGN
-        case GoalEndedRecord(version=version):
-            return version is None
+        case GoalEndedRecord(version=version, stands=stands):
+            return version is None or stands
         case _:
             return False
 

@@ -71,6 +71,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "version": (maybe(INTEGER), "of the record that goes"),
             "request": (TEXT, "its request"),
             "outcome": (TEXT, "in words"),
+            "stands": (BOOLEAN, "whether it ended where it stood, no step being seen to end there"),
         },
     ),
     "refusal": Kind(

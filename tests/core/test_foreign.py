@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.events import TopicsRead
 from controller.core.foreign import FOREIGN
 from controller.core.model import (
     BlockedBy,
     Fate,
+    PartitionAssignment,
     RefusalReason,
     RequestId,
     Route,
+    TopicAssignment,
+    ZkVersion,
 )
 from controller.core.options import ForeignMoves
+from controller.core.requests.acceptance import goal_of
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
 from tests.core.test_cancelling import CANCEL, cancel, has_ended
@@ -97,6 +102,18 @@ def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
     assert driver.orders[0] == (replicas(0, 1, 2), False)
     driver.run(THEIRS)
     assert driver.assignment(THEIRS).replicas == (2, 4)
+
+
+def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation() -> None:
+    """A request that is accepted before anybody looked at that comes from where they left it."""
+    driver = beside_a_move_of_others(ForeignMoves.ADOPT)
+    topic = driver.view.topics[THEIRS.topic]
+    ended = {**topic.partitions, THEIRS.partition: PartitionAssignment(replicas(2, 3))}
+    version = ZkVersion(topic.version + 1)
+    driver.fold(TopicsRead({THEIRS.topic: TopicAssignment(ended, version, topic.czxid)}))
+    assert driver.view.reassignments[THEIRS].goal.route is Route.FOREIGN
+    taken = goal_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
+    assert taken.original == (2, 3)
 
 
 @pytest.mark.parametrize("policy", ForeignMoves)

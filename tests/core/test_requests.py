@@ -1,4 +1,4 @@
-"""Requests: accepted, refused, superseded, all or nothing, and how they end."""
+"""Requests: accepted, refused, superseded, and how they end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from controller.core.records import (
     GoalRecord,
     OutcomeRecord,
     PartRecord,
-    RefusalRecord,
     SubmissionEndedRecord,
 )
 from controller.core.submissions import RequestOptions, Submission
@@ -171,48 +170,6 @@ def test_the_bad_part_is_refused_and_the_good_part_done() -> None:
     summary = outcomes(driver)[RequestId("request_0000000001")]
     assert (summary.total, summary.done) == (2, 1)
     assert [r.reason for r in summary.refused] == [RefusalReason.UNKNOWN_PARTITION]
-
-
-def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
-    """All or nothing: what is good is refused with the bad one's reason."""
-    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
-    bad = {tp(0): (1, 3), tp(1): (1, 3), tp(9): (1, 2)}
-    submit(driver, submission("request_0000000002", bad, atomic=True))
-    assert driver.view.reassignments == {}
-    summary = outcomes(driver)[RequestId("request_0000000002")]
-    assert summary.done == 0
-    assert {r.reason for r in summary.refused} == {
-        RefusalReason.UNKNOWN_PARTITION,
-        RefusalReason.ATOMIC,
-    }
-    assert sum(r.entries for r in summary.refused) == 3
-
-
-def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
-    """A refusal that has to be decided anew must not be forgotten with the znode."""
-    driver = Driver({tp(0): (1, 2)})
-    bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 2)}, atomic=True)
-    driver.fold(SubmissionsListed(frozenset({bad.name})))
-    driver.fold(SubmissionsRead({bad.name: bad}))
-    decision = decide(driver.view, driver.view.take_due(), driver.now)
-    written = [r for change in decision.changes for r in change.records]
-    assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
-    assert not any(isinstance(r, SubmissionEndedRecord) for r in written)
-
-
-def test_an_atomic_request_waits_for_all_its_parts() -> None:
-    """Not even the first part is accepted before the last is there."""
-    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
-    whole = RequestId("req-1")
-    first = submission("request_0000000003", {tp(0): (1, 3)}, atomic=True, part_of=whole, parts=2)
-    second = submission("request_0000000004", {tp(1): (1, 3)}, atomic=True, part_of=whole, parts=2)
-    submit(driver, first)
-    assert driver.view.reassignments == {}
-    submit(driver, second)
-    assert set(driver.view.reassignments) == {tp(0), tp(1)}
-    driver.run(tp(0))
-    driver.run(tp(1))
-    assert outcomes(driver)[whole].done == 2
 
 
 def test_parts_are_one_request() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import Deposed, Orphan, OrphansRead, TimerFired
-from controller.core.model import BrokerId, Instant, Zxid
-from controller.core.options import Options
+from controller.core.events import ControlsRead, Deposed, Orphan, OrphansRead, TimerFired
+from controller.core.model import BlockedBy, BrokerId, Instant, Zxid
+from controller.core.options import LegacyMode, Options
 from controller.core.requests.topic_configs import CONFIG_TIMER
 from controller.core.role.tenures import LINGER_TIMER
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, replicas, tp
+from tests.core.test_requests import submission, submit
 
 
 def run_timers(driver: Driver) -> None:
@@ -26,6 +30,13 @@ def run_timers(driver: Driver) -> None:
         for name, at in sorted(timers.items(), key=lambda timer: timer[1]):
             driver.now = Instant(max(driver.now, at))
             driver.observe(TimerFired(name))
+
+
+def linger(driver: Driver) -> None:
+    """Let the time pass after which the role is given back where nothing is to do."""
+    for _ in range(3):
+        driver.now = Instant(driver.now + 1.0)
+        driver.observe(TimerFired(LINGER_TIMER))
 
 
 def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
@@ -48,3 +59,46 @@ def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() 
     driver.observe(OrphansRead(frozenset({orphan})))
     run_timers(driver)
     assert isinstance(driver.sent[-1], ClaimController)
+
+
+@pytest.mark.parametrize("mode", list(LegacyMode))
+def test_a_paused_plan_does_not_fall_to_a_broker_that_would_start_it_whole(
+    mode: LegacyMode,
+) -> None:
+    """Taken out of the znode it can wait without the role; mirrored there it cannot."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=1.0, legacy_mode=mode))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    driver.submit({tp(): (3, 4)})
+    linger(driver)
+    assert driver.view.legacy is not None
+    resigned = any(isinstance(e, ResignController) for e in driver.sent)
+    assert resigned == (not driver.view.legacy.entries) == (mode is LegacyMode.ABSORB)
+
+
+def waiting_for_health(options: Options) -> Driver:
+    """Return work that nothing holds but another topic, which is below min.insync.replicas."""
+    sick = tp(0, "sick")
+    driver = Driver({tp(): (1, 2), sick: (3, 4)}, options=options, min_isr=2)
+    driver.change_isr(sick, replicas(3))
+    submit(driver, submission("request_0000000000", {tp(): (1, 5)}))
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CLUSTER_HEALTH
+    return driver
+
+
+def test_the_role_is_kept_while_work_waits_for_the_health_of_the_cluster() -> None:
+    """Only the controller hears of it: without the role it would be claimed again just to look."""
+    driver = waiting_for_health(Options(tenure_linger_s=1.0))
+    linger(driver)
+    assert not any(isinstance(e, ResignController) for e in driver.sent)
+    driver.change_isr(tp(0, "sick"), replicas(3, 4))
+    assert driver.view.reassignments[tp()].in_flight
+
+
+def test_a_pause_gives_the_role_back_also_while_the_cluster_is_not_well() -> None:
+    """So that topics can be created meanwhile."""
+    driver = waiting_for_health(Options(tenure_linger_s=1.0))
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created")))))
+    linger(driver)
+    assert any(isinstance(e, ResignController) for e in driver.sent)

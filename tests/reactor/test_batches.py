@@ -215,10 +215,23 @@ def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | N
     assert checks == ([] if version else known)
 
 
-def test_what_was_found_done_holds_only_while_the_topic_says_so() -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        GoalEndedRecord(tp(0), None, R1, "done"),
+        GoalEndedRecord(tp(0), ZkVersion(2), R1, "done", stands=True),
+    ],
+    ids=["found done", "ended where it stands"],
+)
+def test_what_ends_without_a_step_holds_only_while_the_topic_says_so(end: GoalEndedRecord) -> None:
     """Nothing else is written of it that could be refused."""
-    end = GoalEndedRecord(tp(0), None, R1, "done")
     assert Check(paths.topic_path("t"), ZkVersion(3)) in only(with_topic(), [end, refused(0)])
+
+
+def test_the_end_of_a_step_does_not_depend_on_what_else_the_topic_says() -> None:
+    """A controller that moves many partitions of a topic would have every end refused."""
+    end = GoalEndedRecord(tp(0), ZkVersion(2), R1, "done")
+    assert not any(isinstance(op, Check) for op in only(with_topic(), [end, refused(0)]))
 
 
 def test_the_write_of_a_topic_is_check_enough() -> None:

@@ -35,7 +35,6 @@ class Played:
     plot: str
     events: int
     checks: int
-    virtual_s: float
     failure: str | None = None
 
 
@@ -50,7 +49,7 @@ def attempt(seed: int) -> Played:
         done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
         failure = f"{type(error).__name__}: {error}\nwhat was done:\n{done}"
     checks = world.invariants.judge.checks
-    return Played(seed, plot.name, world.schedule.events, checks, world.now, failure)
+    return Played(seed, plot.name, world.schedule.events, checks, failure)
 
 
 def campaign(seeds: range) -> Iterator[Played]:

@@ -52,6 +52,8 @@ ASKED_REGRESSIONS: Final = {
     355: "(The simulator's:) where partitions were before the first write was not known.",
     511: "A request was told to be done before the rest of it, listed but unread, was accepted.",
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
+    732: "A plan's entry was taken out after others had dropped an original, its log untold.",
+    50987: "A request took the origin of a move of others that had ended for its own.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)

@@ -80,7 +80,7 @@ class DelegatedTurn(OpeningTurn):
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.goal.target:
-            return self.end("already at its target")
+            return self.end("already at its target", stands=True)
         if phase.not_before is not None and self.now < phase.not_before:
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
         return self.begin(budget, "step begins")
@@ -284,11 +284,10 @@ class DelegatedTurn(OpeningTurn):
             effects=() if isinstance(begun, Blocked) else begun.effects,
         )
 
-    def end(self, cause: str) -> Change:
-        """End the record."""
-        return self.change(
-            *self.lost_copies(), self.phase(Ended(), cause), *ending(self.goal, self.partition)
-        )
+    def end(self, cause: str, *, stands: bool = False) -> Change:
+        """End the record, where it stands if no step of ours was seen to end there."""
+        ended = ending(self.goal, self.partition, stands=stands)
+        return self.change(*self.lost_copies(), self.phase(Ended(), cause), *ended)
 
     def lost_copies(self) -> tuple[Record, ...]:
         """Return a record of each copy that nobody deletes: its broker was dead when it went."""

@@ -38,6 +38,7 @@ from controller.core.model import (
 from controller.core.moves.gates import begin_gate, ids
 from controller.core.moves.lacks import leader_missing, state_unknown
 from controller.core.moves.openings import OpeningTurn
+from controller.core.moves.remnants import left_behind
 from controller.core.pace.budgets import Budget
 from controller.core.phases import (
     Ended,
@@ -262,23 +263,24 @@ class NativeTurn(OpeningTurn):
             written += (self.state_record(self.state.leader, self.state.isr),)
             effects = self.tell(self.goal.target, ())
         recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+        known = recorded.union(self.goal.target)
         return self.change(
             *records,
             *written,
-            *self.left_behind(recorded),
+            *left_behind(self.view, self.partition, self.reassignment, known),
             self.phase(Ended(), cause),
             *ending(self.goal, self.partition),
             effects=effects,
         )
 
 
-def ending(goal: Goal, partition: TopicPartition) -> tuple[Record, ...]:
+def ending(goal: Goal, partition: TopicPartition, *, stands: bool = False) -> tuple[Record, ...]:
     """Return the end of a reassignment that is where its goal wants it."""
     if not goal.rolls_back:
-        return (GoalEndedRecord(partition, goal.version, goal.request, "done"),)
+        return (GoalEndedRecord(partition, goal.version, goal.request, "done", stands),)
     told = Ending(goal.request, partition, Fate.ROLLED_BACK, f"by {goal.cancelled_by}")
     return (
-        GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK),
+        GoalEndedRecord(partition, goal.version, goal.request, Fate.ROLLED_BACK, stands),
         EndingRecord(told),
     )
 

@@ -6,7 +6,7 @@ What to do with them, and when, is ``native``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from controller.core.effects import (
     Effect,
@@ -14,7 +14,6 @@ from controller.core.effects import (
     SendStopReplica,
     SendUpdateMetadata,
 )
-from controller.core.events import Orphan
 from controller.core.model import (
     Blocked,
     BrokerId,
@@ -28,12 +27,12 @@ from controller.core.model import (
 )
 from controller.core.moves.gates import drop_gate, sync_gate
 from controller.core.moves.leaders import reassigned_leader
+from controller.core.moves.remnants import orphan_records
 from controller.core.pace.limits import step_size_of
 from controller.core.phases import Phase
 from controller.core.records import (
     Change,
     LegacyEntryRecord,
-    OrphanRecord,
     PhaseRecord,
     Record,
     StateRecord,
@@ -143,38 +142,9 @@ class Turn:
             for b in sorted(brokers)
         )
 
-    def left_behind(self, recorded: Collection[BrokerId]) -> tuple[Record, ...]:
-        """
-        Return a record for each original replica that another tenure or controller may have left.
-
-        A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is
-        not known. Asking again is harmless, so what our record proves is asked for again.
-        """
-        if not self.reassignment.inherited:
-            return ()
-        known = {*self.goal.target, *self.reassignment.deleted, *recorded}
-        left = (*(self.goal.original or ()), *sorted(self.goal.abandoned))
-        return self.orphan_records(
-            (b, "ended by another controller")
-            for b in dict.fromkeys(left)
-            if b not in known and (b, self.partition) not in self.view.orphans
-        )
-
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
         """Return the records of replicas that may still be on disk, each with its reason."""
-        topic = self.view.topics[self.partition.topic]
-        return tuple(
-            OrphanRecord(
-                Orphan(
-                    broker=broker,
-                    partition=self.partition,
-                    topic_czxid=topic.czxid,
-                    reason=reason,
-                    failed_in=self.view.failed_in(broker, self.partition),
-                )
-            )
-            for broker, reason in left
-        )
+        return orphan_records(self.view, self.partition, left)
 
     def reduced(self) -> PartitionAssignment | None:
         """

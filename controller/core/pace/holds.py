@@ -40,6 +40,10 @@ def is_incomplete(view: ClusterView, request: RequestId) -> bool:
         return False
     if len(known.parts) < known.options.parts:
         return True
+    listed = view.submissions_listed
+    if listed is None or not (listed - view.submissions.keys()).isdisjoint(known.parts):
+        # What was not read yet is the rest of it, and may refuse the whole.
+        return True
     return any(s.request == request for s in view.submissions.values())
 
 
@@ -70,7 +74,7 @@ def step_hold(
         if brokers and pauses.everything is not None:
             return _paused("everything is paused", pauses.everything)
     else:
-        if view.kill_switch and not reassignment.begun:
+        if view.kill_switch and not reassignment.has_moved:
             return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
         held = request_hold(view, goal.request, now)
         if held is not None:

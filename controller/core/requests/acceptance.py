@@ -41,6 +41,7 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.view import ClusterView, PlanNode
+from controller.core.works import Reassignment
 
 
 def legacy_request_id(czxid: Zxid) -> RequestId:
@@ -237,7 +238,7 @@ def goal_of(
     """Return the goal of an accepted entry; one in flight keeps where it came from."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
     running = view.reassignments.get(partition)
-    if running is None:
+    if running is None or _has_ended(running, assignment):
         return Goal(target, original_of(view, partition, assignment), request, route)
     before = running.goal
     original = before.original
@@ -246,6 +247,11 @@ def goal_of(
     named = before.abandoned | frozenset(before.target)
     left = named - frozenset(target) - frozenset(original or ())
     return Goal(target, original, request, route, before.version, abandoned=left)
+
+
+def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
+    """Whether what others began is over, though nobody has looked at it since: it stands here."""
+    return running.goal.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
@@ -277,11 +283,11 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
 
 def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
     """Return the end of an entry whose partition is where it is to be; a row counts it."""
-    end = GoalEndedRecord(partition, goal.version, goal.request, "done")
-    if goal.version is not None:
-        return (end,)
     there = AcceptedEntry(partition, goal.target, goal.target)
-    return (end, AcceptedRecord(goal.request, there))
+    return (
+        GoalEndedRecord(partition, None, goal.request, "done"),
+        AcceptedRecord(goal.request, there),
+    )
 
 
 def original_of(

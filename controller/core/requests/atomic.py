@@ -7,6 +7,7 @@ Its parts are accepted one after the other, so one of them may turn out bad when
 from __future__ import annotations
 
 from controller.core.model import PartitionAssignment, Refusal, RefusalReason, TopicPartition
+from controller.core.moves.remnants import left_where_it_stands
 from controller.core.records import (
     Change,
     GoalEndedRecord,
@@ -40,8 +41,9 @@ def _taken_back(
         return Change((GoalRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
-    ended = GoalEndedRecord(partition, goal.version, request, "refused")
-    return Change((ended, RefusalRecord((refusal,))), partition=partition)
+    ended = GoalEndedRecord(partition, goal.version, request, "refused", stands=True)
+    left = left_where_it_stands(view, partition, running)
+    return Change((ended, RefusalRecord((refusal,)), *left), partition=partition)
 
 
 def atomic_refused(

@@ -31,6 +31,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.moves.remnants import left_where_it_stands
 from controller.core.options import ForeignMoves
 from controller.core.records import (
     AcceptedRecord,
@@ -191,7 +192,7 @@ def _turn(  # noqa: PLR0911 - one return per case
     if goal.original is None:
         return _skip(cancellation, partition, "nobody knows where it was before")
     if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
-        return _never(view, cancellation, partition, goal)
+        return _never(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
     if state is None:
         return None
@@ -209,13 +210,18 @@ def _turn(  # noqa: PLR0911 - one return per case
 
 
 def _never(
-    view: ClusterView, cancellation: Cancellation, partition: TopicPartition, goal: Goal
+    view: ClusterView,
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    reassignment: Reassignment,
 ) -> Change:
     """End what has not begun."""
+    goal = reassignment.goal
     told = Ending(goal.request, partition, Fate.CANCELLED, f"by {cancellation.request}")
     records: tuple[Record, ...] = (
-        GoalEndedRecord(partition, goal.version, goal.request, Fate.CANCELLED),
+        GoalEndedRecord(partition, goal.version, goal.request, Fate.CANCELLED, stands=True),
         EndingRecord(told),
+        *left_where_it_stands(view, partition, reassignment),
     )
     if view.legacy is not None and partition in view.legacy.entries:
         records += (LegacyEntryRecord(partition, None),)

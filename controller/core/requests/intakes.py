@@ -50,6 +50,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 view.judged.pop(name, None)
             view.asked_submissions &= names
             view.due.submissions = view.due.tenure = view.due.endings = True
+            view.due.capacity = True
         case SubmissionsRead(submissions=read):
             for name, submission in read.items():
                 if submission is None:

@@ -20,6 +20,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.moves.remnants import left_where_it_stands
 from controller.core.options import LegacyMode
 from controller.core.records import (
     Change,
@@ -30,6 +31,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
     OutcomeRecord,
+    Record,
     RefusalRecord,
 )
 from controller.core.requests.acceptance import accept_legacy, entry_text, legacy_request_id
@@ -74,9 +76,12 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         partition,
         was_accepted=True,
     )
-    return Change(
-        (ended(partition, reassignment, "dropped"), RefusalRecord((refusal,))), partition=partition
+    records: tuple[Record, ...] = (
+        ended(partition, reassignment, "dropped"),
+        RefusalRecord((refusal,)),
+        *left_where_it_stands(view, partition, reassignment),
     )
+    return Change(records, partition=partition)
 
 
 def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> GoalEndedRecord:
@@ -119,6 +124,16 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
         return ()
     waiting = (p for p in legacy.entries if p in view.reassignments)
     return tuple(LegacyEntryRecord(p, None) for p in waiting if not view.reassignments[p].in_flight)
+
+
+def would_be_started(view: ClusterView) -> bool:
+    """Whether entries stay listed that a broker would start if it became the controller."""
+    legacy = view.legacy
+    return (
+        legacy is not None
+        and view.options.legacy_mode is LegacyMode.MIRROR
+        and bool(legacy.entries)
+    )
 
 
 def has_undecided(view: ClusterView) -> bool:

@@ -16,7 +16,7 @@ from controller.core.events import (
     ReassignmentsProbed,
     StopReplicaAnswered,
 )
-from controller.core.model import BrokerId, PartitionState, TopicPartition
+from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.phases import Ordered, Stopping
 from controller.core.view import ClusterView
 
@@ -121,7 +121,7 @@ def _orphan_answered(
             view.due.add((partition,))
 
 
-def reassignments_altered(view: ClusterView, event: ReassignmentsAltered) -> None:
+def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
     """Note what the cluster's controller answered to each order that still stands."""
     if view.tenure is None:
         return
@@ -130,7 +130,7 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered) -> Non
         if reassignment is None or not isinstance(reassignment.phase, Ordered):
             continue
         if reassignment.phase.target == target:
-            reassignment.phase = replace(reassignment.phase, error=error, why=why)
+            reassignment.phase = replace(reassignment.phase, since=now, error=error, why=why)
             view.due.add((partition,))
             view.due.answered = True
 

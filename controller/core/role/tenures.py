@@ -21,7 +21,7 @@ from controller.core.records import (
     YieldedRecord,
 )
 from controller.core.requests.cancelling import needs_the_role
-from controller.core.requests.legacy import has_undecided, unlisted
+from controller.core.requests.legacy import has_undecided, unlisted, would_be_started
 from controller.core.requests.queues import is_standing_still
 from controller.core.requests.requests import is_due
 from controller.core.role.eligibility import choice_of
@@ -43,6 +43,8 @@ ORPHAN_PATIENCE_S = 60.0
 def has_work(view: ClusterView, now: Instant) -> bool:
     """Whether anything needs the controller's role now: what is held back does not."""
     if view.in_flight or needs_the_role(view) or _has_submissions(view) or _has_queue(view):
+        return True
+    if view.tenure is not None and would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None

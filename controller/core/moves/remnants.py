@@ -1,0 +1,86 @@
+"""
+What a reassignment may leave on disks, and the records that tell of it.
+
+A record asks for the deletion of one replica; whoever carries it out judges anew whether it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.options import EngineName
+from controller.core.records import OrphanRecord
+from controller.core.view import ClusterView
+from controller.core.works import Reassignment
+
+
+def orphan_records(
+    view: ClusterView, partition: TopicPartition, left: Iterable[tuple[BrokerId, str]]
+) -> tuple[OrphanRecord, ...]:
+    """Return the records of replicas that may still be on disk, each with its reason."""
+    topic = view.topics[partition.topic]
+    return tuple(
+        OrphanRecord(
+            Orphan(
+                broker=broker,
+                partition=partition,
+                topic_czxid=topic.czxid,
+                reason=reason,
+                failed_in=view.failed_in(broker, partition),
+            )
+        )
+        for broker, reason in left
+    )
+
+
+def left_behind(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    known: Collection[BrokerId],
+) -> tuple[OrphanRecord, ...]:
+    """
+    Return a record for each original replica that another tenure or controller may have left.
+
+    A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is not
+    known. Asking again is harmless, so what our record proves is asked for again, wherever that
+    record ends.
+
+    Args:
+        view: What is known.
+        partition: Whose record ends.
+        reassignment: What the record became.
+        known: Brokers of which nothing has to be told: replicas, or told of already.
+
+    """
+    if not reassignment.inherited:
+        return ()
+    goal = reassignment.goal
+    left = (*(goal.original or ()), *sorted(goal.abandoned))
+    return orphan_records(
+        view,
+        partition,
+        (
+            (b, "ended by another controller")
+            for b in dict.fromkeys(left)
+            if b not in known
+            and b not in reassignment.deleted
+            and (b, partition) not in view.orphans
+        ),
+    )
+
+
+def left_where_it_stands(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> tuple[OrphanRecord, ...]:
+    """
+    Return what is left behind where a record ends without a step of ours.
+
+    Where the cluster's controller does all the work, it does not tell what it left.
+    """
+    assignment = view.assignment(partition)
+    if assignment is None or view.engine is EngineName.DELEGATED:
+        return ()
+    return left_behind(view, partition, reassignment, assignment.replicas)

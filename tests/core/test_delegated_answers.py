@@ -1,0 +1,67 @@
+"""The delegated engine: orders whose answer, or whose effect, is seen late."""
+
+from __future__ import annotations
+
+from controller.core.events import AlterResult, ReassignmentsAltered
+from controller.core.model import BrokerId
+from controller.core.moves.delegated import REST_S, SEEN_S
+from controller.core.phases import Ordered, Pending
+from controller.core.records import GoalEndedRecord
+from controller.core.role.answers import NONE
+from tests.core.builders import replicas, tp
+from tests.core.delegated_rigs import DelegatedDriver
+from tests.core.test_cancelling import cancel
+from tests.core.test_delegated import ask, at
+
+
+def unanswered() -> DelegatedDriver:
+    """Return a partition whose controller was told to drop a replica and says nothing."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)}, answers=False)
+    ask(driver, 0, 1)
+    assert driver.orders == [(replicas(0, 1), False)]
+    return driver
+
+
+def accept(driver: DelegatedDriver) -> None:
+    """Let the controller accept the order, and make nothing of it yet."""
+    result = AlterResult(tp(), replicas(0, 1), NONE, "")
+    driver.observe(ReassignmentsAltered((result,), BrokerId(1)))
+
+
+def ends(driver: DelegatedDriver) -> list[GoalEndedRecord]:
+    """Return the ends of records that were written."""
+    return [r for c in driver.changes for r in c.records if isinstance(r, GoalEndedRecord)]
+
+
+def test_an_order_may_take_its_time_from_its_answer_on() -> None:
+    """While there was no controller nobody could make anything of it."""
+    driver = unanswered()
+    driver.pass_time(3 * SEEN_S)
+    accept(driver)
+    driver.pass_time(SEEN_S - 1)
+    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    driver.pass_time(1)
+    assert isinstance(driver.view.reassignments[tp()].phase, Pending)
+    assert len(driver.orders) == 1
+    driver.pass_time(REST_S)
+    assert len(driver.orders) == 2
+
+
+def test_what_ends_without_a_step_that_was_seen_ends_only_where_it_stands() -> None:
+    """The order may be carried out just now, and what was read last not say so yet."""
+    driver = unanswered()
+    cancel(driver)
+    accept(driver)
+    driver.pass_time(SEEN_S)
+    (end,) = ends(driver)
+    assert end.stands
+    assert at(driver) == (0, 1, 2)
+
+
+def test_a_step_that_was_seen_to_end_needs_no_second_look() -> None:
+    """Whatever the controller does with other partitions meanwhile does not hold it up."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 0, 1)
+    driver.run(tp())
+    (end,) = ends(driver)
+    assert not end.stands

@@ -1,0 +1,79 @@
+"""What a new tenure finds between two steps goes on before what has not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.core.controls import Controls, Limits
+from controller.core.events import ControlsRead, KillSwitchRead, LegacyPlanRead
+from controller.core.model import (
+    BlockedBy,
+    Goal,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.options import Options
+from controller.core.submissions import Window
+from tests.core.builders import Driver, replicas, tp
+
+REQUEST = RequestId("request_0000000000")
+ONE_AT_A_TIME = Options(max_partitions_in_flight=1)
+CLOSED = Window(opens=0, closes=1)
+"""A minute after midnight; the tests begin in the evening."""
+
+
+def goal(
+    target: tuple[int, ...], original: tuple[int, ...], *, cancelled_by: RequestId | None = None
+) -> Goal:
+    """Return a record of an earlier daemon's."""
+    return Goal(
+        replicas(*target),
+        replicas(*original),
+        REQUEST,
+        Route.REQUEST,
+        ZkVersion(0),
+        cancelled_by=cancelled_by,
+    )
+
+
+def took_over(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> None:
+    """Claim where an earlier daemon left these records."""
+    driver.adopt(goals)
+    driver.observe(LegacyPlanRead(None))
+
+
+def test_what_made_its_first_step_goes_on_while_reassignments_are_disabled() -> None:
+    """Another controller ended the step in flight when the daemon died."""
+    driver = Driver({tp(0): (0, 1, 3), tp(1): (0, 1, 2)})
+    driver.observe(KillSwitchRead(is_on=True))
+    took_over(driver, {tp(n): goal((3, 4, 5), (0, 1, 2)) for n in range(2)})
+    driver.run(tp(0))
+    assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(3, 4, 5))
+    assert driver.history[tp(1)] == []
+    blocked = driver.view.reassignments[tp(1)].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.KILL_SWITCH
+
+
+def test_what_goes_back_goes_on_in_closed_hours() -> None:
+    """Also what had to wait for its turn when the role was claimed."""
+    driver = Driver({tp(n): (0, 1, 3) for n in range(3)}, options=ONE_AT_A_TIME)
+    driver.observe(ControlsRead(Controls(limits=Limits(window=CLOSED))))
+    by = RequestId("cancel-0000000000000064")
+    took_over(driver, {tp(n): goal((0, 1, 2), (0, 1, 2), cancelled_by=by) for n in range(3)})
+    for n in range(3):
+        assert driver.view.reassignments[tp(n)].in_flight
+        driver.run(tp(n))
+        assert driver.view.assignment(tp(n)) == PartitionAssignment(replicas(0, 1, 2))
+
+
+def test_what_was_begun_goes_before_what_was_not() -> None:
+    """Half moved partitions are ended first, whatever order their records are read in."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1), tp(2): (0, 2)}, options=ONE_AT_A_TIME)
+    took_over(driver, {tp(n): goal((2, 3), (0, 1)) for n in range(3)})
+    driver.run(tp(0))
+    assert driver.view.reassignments[tp(2)].in_flight
+    assert driver.history[tp(1)] == []
