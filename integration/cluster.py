@@ -197,11 +197,22 @@ class Cluster:
         if names:
             self._administer(lambda: self.admin.delete_topics(list(names), request_timeout=30))
 
+    def await_deletions(self) -> None:
+        """Wait until every deletion of a topic that was asked for is complete."""
+        eventually(
+            lambda: not self.zk.get_children("/admin/delete_topics"),
+            within_s=_SERVING_WITHIN_S,
+            what="topics that are to be deleted are gone",
+        )
+
     def _administer(self, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
         """Ask the controller for something, again where the role has just changed hands."""
 
         def done() -> bool:
-            self.admin.list_topics(timeout=10)  # says who is the controller
+            try:
+                self.admin.list_topics(timeout=10)  # says who is the controller
+            except KafkaException:
+                return False  # the brokers are busy, nothing was asked for yet
             try:
                 for future in ask().values():
                     future.result(timeout=35)

@@ -88,7 +88,8 @@ def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
 
 @pytest.fixture
 def make_topic(cluster: Cluster, fresh_name: Callable[[], str]) -> Iterator[MakeTopic]:
-    """Give a maker of topics that are deleted after the test."""
+    """Give a maker of topics that are deleted after the test, where no deletion is under way."""
+    cluster.await_deletions()
     made: list[str] = []
 
     def make(

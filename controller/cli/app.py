@@ -29,7 +29,7 @@ from controller.cli.reports import say, tell
 from controller.cli.request_verbs import RequestVerbs
 from controller.cli.stock_verbs import StockVerbs
 from controller.cli.surroundings import Surroundings
-from controller.cli.trees import tree_without_surroundings
+from controller.cli.trees import command_tree
 from controller.cli.verbs import DryRunOption, HttpOption, Verbs
 from controller.cli.watch import print_status, watch_leader
 from controller.errors import ControllerError, PlanInvalidError
@@ -112,6 +112,7 @@ def build_app(around: Surroundings) -> typer.Typer:
 
 
 def completion(
+    context: typer.Context,
     shell: Annotated[
         str, typer.Argument(metavar="|".join(SHELLS), help="The shell.", show_default=False)
     ],
@@ -127,7 +128,7 @@ def completion(
     script = SHELLS.get(shell)
     if script is None:
         raise PlanInvalidError(f"one of {', '.join(SHELLS)}, not {shell!r}")
-    typer.echo(script(tree_without_surroundings()), nl=False)
+    typer.echo(script(command_tree(context.find_root().command)), nl=False)
 
 
 class DaemonVerbs(Verbs):

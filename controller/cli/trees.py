@@ -8,10 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import typer
-
-from controller.cli.surroundings import Surroundings
-
 _CHOICES: Final = re.compile(r"[a-z_-]+(\|[a-z_-]+)+")
 """A value to choose is written ``one|other``."""
 
@@ -61,19 +57,12 @@ class Verb:
             yield from verb.walk()
 
 
-def command_tree(app: typer.Typer) -> Verb:
-    """Return the command with everything below it."""
-    return _verb(typer.main.get_command(app), ())
+def command_tree(command: Any) -> Verb:  # noqa: ANN401 - typer hides its command classes
+    """Return a command with everything below it."""
+    return _verb(command, ())
 
 
-def tree_without_surroundings() -> Verb:
-    """Return the command as it is everywhere: nothing is asked of the outside."""
-    from controller.cli.app import build_app  # noqa: PLC0415 - the application has a verb for this
-
-    return command_tree(build_app(Surroundings(environ={})))
-
-
-def _verb(command: Any, path: tuple[str, ...]) -> Verb:  # noqa: ANN401 - typer hides its command classes
+def _verb(command: Any, path: tuple[str, ...]) -> Verb:  # noqa: ANN401 - as above
     parameters = list(command.params)
     return Verb(
         path=path,

@@ -12,8 +12,9 @@ from typing import Final
 import typer
 
 from controller.brokers import identities, surveys
-from controller.cli.surroundings import HTTP_TIMEOUT_S
-from controller.cli.trees import Option, Verb, tree_without_surroundings
+from controller.cli.app import build_app
+from controller.cli.surroundings import HTTP_TIMEOUT_S, Surroundings
+from controller.cli.trees import Option, Verb, command_tree
 from controller.zk.connections import CONNECT_S
 
 _HEAD: Final = """# The command line
@@ -50,6 +51,12 @@ _TIMES: Final = {
 }
 ELSEWHERE: Final = "run"
 """Its options are the settings, which have a reference of their own."""
+
+
+def tree_without_surroundings() -> Verb:
+    """Return the command as it is everywhere: nothing is asked of the outside."""
+    app = build_app(Surroundings(environ={}))
+    return command_tree(typer.main.get_command(app))
 
 
 def verb_reference(tree: Verb) -> str:

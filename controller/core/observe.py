@@ -47,12 +47,8 @@ from controller.core.model import (
     BrokerId,
     Instant,
     LegacyPlan,
-    PartitionState,
-    TopicAssignment,
     TopicPartition,
-    ZkVersion,
 )
-from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
 from controller.core.pace.loads import begin, drop, hand_on
 from controller.core.pace.paces import note_answer
 from controller.core.pace.sizes import sizes_read
@@ -71,7 +67,15 @@ from controller.core.throttling.lease_books import (
     leases_read,
     leases_unknown,
 )
-from controller.core.view import ClusterView, PlanNode, Topic
+from controller.core.topic_reads import (
+    deletions_read,
+    is_no_news,
+    states_read,
+    topic_configs_read,
+    topics_listed,
+    topics_read,
+)
+from controller.core.view import ClusterView, PlanNode
 from controller.core.works import START, Reassignment
 
 
@@ -81,11 +85,11 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case BrokersRead():
             _brokers(view, event)
         case TopicsListed():
-            _topics_listed(view, event)
+            topics_listed(view, event)
         case TopicsRead():
-            _topics(view, event)
+            topics_read(view, event)
         case StatesRead():
-            _states(view, event, now)
+            states_read(view, event, now)
         case StateChanged(partition=partition):
             view.due.changed.add(partition)
             view.watched.pop(partition, None)
@@ -94,7 +98,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case GoalsRead():
             _goals(view, event, now)
         case DeletionsRead():
-            _deletions(view, event, now)
+            deletions_read(view, event, now)
         case IsrNotificationsRead():
             view.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
@@ -153,7 +157,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case ReassignmentsProbed():
             reassignments_probed(view, event)
         case TopicConfigsRead():
-            _configs(view, event, now)
+            topic_configs_read(view, event, now)
         case TimerFired():
             _timer(view)
         case _:
@@ -197,159 +201,12 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     view.due.capacity = True
 
 
-def _deletions(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
-    if not event.topics:
-        view.deletions_since = None
-    elif view.deletions_since is None or not event.topics <= (view.deletions or frozenset()):
-        view.deletions_since = now
-    view.deletions = event.topics
-    # A topic of the same name that is deleted later has to be yielded to again.
-    view.yielded &= event.topics
-    view.due.tenure = view.due.plan = view.due.capacity = True
-
-
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
     """Have every partition with a replica on these brokers looked at."""
     for name, topic in view.topics.items():
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
                 view.due.partitions[TopicPartition(name, number)] = None
-
-
-def _topics_listed(view: ClusterView, event: TopicsListed) -> None:
-    view.listed = event.topics
-    view.due.listed_topics = view.due.tenure = True
-    for name in [t for t in view.topics if t not in event.topics]:
-        _forget_topic(view, name)
-    view.asked_topics &= event.topics
-    for name in [t for t in view.unreadable_topics if t not in event.topics]:
-        del view.unreadable_topics[name]
-
-
-def _forget_topic(view: ClusterView, name: str) -> None:
-    topic = view.topics.pop(name, None)
-    view.configs.pop(name, None)
-    for number in topic.partitions if topic else ():
-        partition = TopicPartition(name, number)
-        view.states.pop(partition, None)
-        view.distrusted.pop(partition, None)
-        view.stateless.discard(partition)
-        view.unseeded.pop(partition, None)
-        view.acked.pop(partition, None)
-        view.preferred.pop(partition, None)
-        forget_health(view, partition)
-        if partition in view.reassignments:
-            view.due.add((partition,))
-
-
-def _topics(view: ClusterView, event: TopicsRead) -> None:
-    for name, read in event.topics.items():
-        if isinstance(read, TopicAssignment):
-            _topic(view, name, read)
-        elif read is None:
-            _forget_topic(view, name)
-            view.asked_topics.discard(name)
-            if view.listed is not None:
-                view.listed -= {name}
-        else:
-            view.unreadable_topics[name] = read
-    view.due.tenure = view.due.plan = True
-
-
-def _is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
-    """Whether a read was overtaken; what is in doubt is confirmed by no older one."""
-    return read < known or (read == known and not stale)
-
-
-def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
-    view.unreadable_topics.pop(name, None)
-    known = view.topics.get(name)
-    if known is not None and known.czxid != read.czxid:
-        _forget_topic(view, name)
-        known = None
-    view.due.submissions = view.due.queue = True
-    if known is not None and _is_no_news(read.version, known.version, stale=known.stale):
-        return
-    before = known.partitions if known is not None else {}
-    moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
-    for number, assignment in read.partitions.items():
-        partition = TopicPartition(name, number)
-        old = before.get(number)
-        if assignment.is_reassigning and old is not None and not old.is_reassigning:
-            view.before[partition] = old.replicas
-        elif not assignment.is_reassigning:
-            view.before.pop(partition, None)
-        if view.tenure is not None:
-            if old is None:
-                view.unseeded[partition] = None
-                view.due.listed_topics = True
-            if assignment.is_reassigning and partition not in view.reassignments:
-                view.may_have_foreign = view.due.plan = True
-    view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
-    partitions = [TopicPartition(name, n) for n in read.partitions]
-    view.due.add(p for p in partitions if p in view.states or p in view.stateless)
-    _reconsider(view, partitions, moved)
-    if known is not None and known.stale:
-        # While it was in doubt nothing could be decided or was told rightly.
-        view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
-
-
-def _reconsider(
-    view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition]
-) -> None:
-    """Judge by the replicas as read; what others moved copies other replicas than it would have."""
-    for partition in partitions:
-        reassignment = view.reassignments.get(partition) if partition in moved else None
-        if reassignment is not None:
-            view.stakes.put(partition, reassignment.goal, view.assignment(partition))
-        if partition in view.states:
-            judge(view, partition)
-
-
-def _is_outdated(
-    view: ClusterView, partition: TopicPartition, read: PartitionState | str | None
-) -> bool:
-    """Whether a read was under way when a write of ours was refused; another one follows."""
-    oldest = view.distrusted.get(partition)
-    if oldest is not None and isinstance(read, PartitionState) and read.version < oldest:
-        return True
-    view.distrusted.pop(partition, None)
-    return False
-
-
-def _states(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
-    if view.tenure is None:
-        return
-    for partition, read in event.states.items():
-        if _is_outdated(view, partition, read):
-            continue
-        if partition in view.watched:
-            view.watched[partition] = True
-        fresh = partition in view.seeding
-        view.seeding.discard(partition)
-        view.unseeded.pop(partition, None)
-        if partition in view.refreshing:
-            view.refreshing.discard(partition)
-            view.due.refreshed[partition] = None
-        if partition.topic not in view.topics:
-            continue
-        if fresh:
-            view.due.seeded[partition] = None
-        if isinstance(read, PartitionState):
-            view.stateless.discard(partition)
-            known = view.states.get(partition)
-            if known is not None and read.version < known.version:
-                continue
-            view.states[partition] = read
-            note_isr(view, partition, known, read, now)
-            judge(view, partition)
-        elif read is None:
-            view.stateless.add(partition)
-            view.states.pop(partition, None)
-            forget_health(view, partition)
-        else:
-            continue
-        view.due.partitions[partition] = None
 
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
@@ -364,7 +221,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
         plan is not None
         and known is not None
         and plan.czxid == known.czxid
-        and _is_no_news(plan.version, known.version, stale=known.stale)
+        and is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
     if known is not None and view.tenure is not None and view.legacy_confirmed:
@@ -421,27 +278,6 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
     view.due.add(event.goals)
     view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
     view.due.submissions = view.due.queue = view.due.plan = True
-
-
-def _configs(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
-    for topic, read in event.configs.items():
-        view.asked_configs[topic] = now
-        if isinstance(read, str):
-            if view.config_errors.get(topic) != read:
-                # What waits for these settings has to say why they are not known.
-                view.config_errors[topic] = read
-                view.due.capacity = True
-                view.due.add(p for p in view.reassignments if p.topic == topic)
-            judge_topic(view, topic)
-            continue
-        view.config_errors.pop(topic, None)
-        if view.configs.get(topic) != read:
-            view.configs[topic] = read
-            judge_topic(view, topic)
-            view.due.plan = view.due.capacity = True
-            view.due.submissions = view.due.queue = True
-            if topic in view.topics and view.tenure is not None:
-                view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
 
 
 def _timer(view: ClusterView) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.trees import tree_without_surroundings
+from controller.cli.verb_reference import tree_without_surroundings
 from tests.cli.builders import FakeCluster, Terminal
 
 VERBS = [verb for verb in tree_without_surroundings().walk() if verb.path]
