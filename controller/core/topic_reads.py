@@ -61,6 +61,13 @@ DEPARTURES_KEPT: Final = 2_000
 """Replicas others dropped that are remembered: more than a controller drops in a minute."""
 
 
+def _is_led_by_a_broker(view: ClusterView) -> bool:
+    """Whether it is a Kafka controller that writes, and not another daemon, which tells itself."""
+    if view.tenure is not None or view.engine is EngineName.DELEGATED:
+        return False
+    return view.guards is None or view.guards.controller_broker in view.brokers
+
+
 def _note_departures(
     view: ClusterView, name: str, known: Topic, read: TopicAssignment, now: Instant
 ) -> None:
@@ -69,8 +76,6 @@ def _note_departures(
 
     It sends StopReplica once and does not wait; our claim may cut it off before the broker heard.
     """
-    if view.engine is EngineName.DELEGATED:
-        return
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
@@ -122,7 +127,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, now: Instant) ->
         return
     before = known.partitions if known is not None else {}
     is_doubted = known is not None and known.stale
-    if known is not None and (is_doubted or view.tenure is None):
+    if known is not None and (is_doubted or _is_led_by_a_broker(view)):
         _note_departures(view, name, known, read, now)
     moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
     for number, assignment in read.partitions.items():

@@ -100,7 +100,12 @@ def tell_departures(view: ClusterView) -> Decision:
             continue
         if broker not in assignment.replicas and (broker, partition) not in view.orphans:
             left = ((broker, "dropped by another controller"),)
-            changes.append(Change(orphan_records(view, partition, left), partition=partition))
+            state = view.states.get(partition)
+            # Nothing is deleted before the leader said that it has the present epoch.
+            leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
+            effects = introduce(view, partition, leader)
+            records = orphan_records(view, partition, left)
+            changes.append(Change(records, partition=partition, effects=effects))
     return Decision(tuple(changes))
 
 
