@@ -139,6 +139,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             throttles_settled(view, record)
         case OrphanRecord(orphan=orphan):
             view.orphans[orphan.broker, orphan.partition] = orphan
+            view.departed.pop((orphan.broker, orphan.partition), None)
             view.orphans_tried.discard(orphan)
             view.orphaned.add(orphan.partition)
             view.due.orphans = True

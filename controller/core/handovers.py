@@ -17,6 +17,8 @@ from controller.core.phases import Pending
 from controller.core.throttling.lease_books import leases_unknown
 from controller.core.view import ClusterView, Tenure
 
+DEPARTED_S: Final = 60.0
+"""What another controller dropped longer before a claim has had its StopReplica."""
 ORPHAN_RETRY_S: Final = 60.0
 """Orphans that a tenure could not delete are no reason for another one before that."""
 
@@ -40,6 +42,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.refreshing.clear()
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
+    view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
     take_up(view)
     view.legacy_confirmed = False
     view.preferred.clear()
@@ -58,6 +61,7 @@ def _doubt(view: ClusterView) -> None:
     if view.legacy is not None:
         view.legacy.stale = True
     concerned = {p.topic for p in view.reassignments} | {p.topic for p in view.orphaned}
+    concerned |= {p.topic for _, p in view.departed}
     concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
     for name, topic in view.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):

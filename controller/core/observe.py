@@ -87,7 +87,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case TopicsListed():
             topics_listed(view, event)
         case TopicsRead():
-            topics_read(view, event)
+            topics_read(view, event, now)
         case StatesRead():
             states_read(view, event, now)
         case StateChanged(partition=partition):

@@ -7,6 +7,8 @@ was in doubt.
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.core.events import (
     DeletionsRead,
     StatesRead,
@@ -16,11 +18,13 @@ from controller.core.events import (
 )
 from controller.core.model import (
     Instant,
+    PartitionAssignment,
     PartitionState,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
 )
+from controller.core.options import EngineName
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
 from controller.core.view import ClusterView, Topic
 
@@ -53,6 +57,34 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
     view.due.tenure = view.due.plan = view.due.capacity = True
 
 
+DEPARTURES_KEPT: Final = 2_000
+"""Replicas others dropped that are remembered: more than a controller drops in a minute."""
+
+
+def _is_led_by_a_broker(view: ClusterView) -> bool:
+    """Whether it is a Kafka controller that writes, and not another daemon, which tells itself."""
+    if view.tenure is not None or view.engine is EngineName.DELEGATED:
+        return False
+    return view.guards is None or view.guards.controller_broker in view.brokers
+
+
+def _note_departures(
+    view: ClusterView, name: str, known: Topic, read: TopicAssignment, now: Instant
+) -> None:
+    """
+    Remember which replicas another controller dropped.
+
+    It sends StopReplica once and does not wait; our claim may cut it off before the broker heard.
+    """
+    for number, assignment in read.partitions.items():
+        old = known.partitions.get(number)
+        for broker in old.replicas if old is not None and old != assignment else ():
+            if broker not in assignment.replicas:
+                view.departed[broker, TopicPartition(name, number)] = now
+    while len(view.departed) > DEPARTURES_KEPT:
+        del view.departed[next(iter(view.departed))]
+
+
 def _forget_topic(view: ClusterView, name: str) -> None:
     topic = view.topics.pop(name, None)
     view.configs.pop(name, None)
@@ -69,11 +101,11 @@ def _forget_topic(view: ClusterView, name: str) -> None:
             view.due.add((partition,))
 
 
-def topics_read(view: ClusterView, event: TopicsRead) -> None:
+def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
     for name, read in event.topics.items():
         if isinstance(read, TopicAssignment):
-            _topic(view, name, read)
+            _topic(view, name, read, now)
         elif read is None:
             _forget_topic(view, name)
             view.asked_topics.discard(name)
@@ -84,7 +116,7 @@ def topics_read(view: ClusterView, event: TopicsRead) -> None:
     view.due.tenure = view.due.plan = True
 
 
-def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
+def _topic(view: ClusterView, name: str, read: TopicAssignment, now: Instant) -> None:
     view.unreadable_topics.pop(name, None)
     known = view.topics.get(name)
     if known is not None and known.czxid != read.czxid:
@@ -94,14 +126,14 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     if known is not None and is_no_news(read.version, known.version, stale=known.stale):
         return
     before = known.partitions if known is not None else {}
+    is_doubted = known is not None and known.stale
+    if known is not None and (is_doubted or _is_led_by_a_broker(view)):
+        _note_departures(view, name, known, read, now)
     moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
     for number, assignment in read.partitions.items():
         partition = TopicPartition(name, number)
         old = before.get(number)
-        if assignment.is_reassigning and old is not None and not old.is_reassigning:
-            view.before[partition] = old.replicas
-        elif not assignment.is_reassigning:
-            view.before.pop(partition, None)
+        _note_before(view, partition, old, assignment)
         if view.tenure is not None:
             if old is None:
                 view.unseeded[partition] = None
@@ -112,9 +144,22 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
     _reconsider(view, partitions, moved)
-    if known is not None and known.stale:
+    if is_doubted:
         # While it was in doubt nothing could be decided or was told rightly.
         view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
+
+
+def _note_before(
+    view: ClusterView,
+    partition: TopicPartition,
+    old: PartitionAssignment | None,
+    new: PartitionAssignment,
+) -> None:
+    """Remember where a partition was before somebody else began to move it."""
+    if not new.is_reassigning:
+        view.before.pop(partition, None)
+    elif old is not None and not old.is_reassigning:
+        view.before[partition] = old.replicas
 
 
 def _reconsider(

@@ -128,6 +128,8 @@ class ClusterView:
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas a partition had before somebody else began to change them."""
+    departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
+    """Replicas that somebody else took out of an assignment, and when we saw it."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     distrusted: dict[TopicPartition, ZkVersion] = field(default_factory=dict)
     """Versions of states that a rejected write made us forget: a read that is older is no news."""

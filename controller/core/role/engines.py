@@ -29,6 +29,7 @@ from controller.core.role.housekeeping import (
     follow_notifications,
     hold_elections,
     order_elections,
+    tell_departures,
 )
 from controller.core.role.membership import channels, welcome
 from controller.core.role.rounds import follow_watched, look_round
@@ -99,7 +100,8 @@ class NativeEngine:
         parts = [follow_watches(view, due)]
         if due.elections:
             parts.append(hold_elections(view, now))
-        return [*parts, follow_notifications(view, due), bury_orphans(view, due)]
+        parts += [follow_notifications(view, due), tell_departures(view)]
+        return [*parts, bury_orphans(view, due)]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

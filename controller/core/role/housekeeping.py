@@ -20,6 +20,7 @@ from controller.core.effects import (
 )
 from controller.core.events import Orphan
 from controller.core.model import Instant
+from controller.core.moves.remnants import orphan_records
 from controller.core.records import (
     Change,
     Decision,
@@ -82,6 +83,30 @@ def follow_notifications(view: ClusterView, due: Due) -> Decision:
         for start in range(0, len(names), NAMES_AT_ONCE)
     ]
     return Decision(tuple(changes), tuple(effects))
+
+
+def tell_departures(view: ClusterView) -> Decision:
+    """
+    Record what another controller dropped just before our claim: it may not have been told to all.
+
+    Once: the record is deleted when the broker said that nothing is left. Where a reassignment of
+    ours goes on, its own end tells.
+    """
+    changes = []
+    for broker, partition in view.departed:
+        topic = view.topics.get(partition.topic)
+        assignment = topic.partitions.get(partition.partition) if topic else None
+        if topic is None or topic.stale or assignment is None or partition in view.reassignments:
+            continue
+        if broker not in assignment.replicas and (broker, partition) not in view.orphans:
+            left = ((broker, "dropped by another controller"),)
+            state = view.states.get(partition)
+            # Nothing is deleted before the leader said that it has the present epoch.
+            leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
+            effects = introduce(view, partition, leader)
+            records = orphan_records(view, partition, left)
+            changes.append(Change(records, partition=partition, effects=effects))
+    return Decision(tuple(changes))
 
 
 def bury_orphans(view: ClusterView, due: Due) -> Decision:
