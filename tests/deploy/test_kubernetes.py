@@ -103,11 +103,14 @@ def test_only_settings_that_exist_are_set() -> None:
 
 
 def test_the_leader_publishes_an_address_that_leads_to_it() -> None:
-    """It listens at its pod's address, on the port that the probes and the service name."""
+    """Its pod's, with the port on which the image listens, and which probes and service name."""
     assert ENVIRONMENT["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
-    assert list(ENVIRONMENT).index("POD_IP") < list(ENVIRONMENT).index("REASSIGNER_HTTP")
+    assert list(ENVIRONMENT).index("POD_IP") < list(ENVIRONMENT).index("REASSIGNER_HTTP_ADVERTISE")
     (port,) = CONTAINER["ports"]
-    assert ENVIRONMENT["REASSIGNER_HTTP"]["value"] == f"$(POD_IP):{port['containerPort']}"
+    assert ENVIRONMENT["REASSIGNER_HTTP_ADVERTISE"]["value"] == "$(POD_IP)"
+    assert "REASSIGNER_HTTP" not in ENVIRONMENT
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert f"REASSIGNER_HTTP=0.0.0.0:{port['containerPort']} " in dockerfile
     probes = [CONTAINER[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
     assert {probe["port"] for probe in probes} == {port["name"]}
     assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]
