@@ -118,6 +118,9 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield waiting_line(partition)
     for load in broker_loads(status):
         yield str(load)
+    unanswered = (status.get("orders") or {}).get("unanswered")
+    if unanswered:
+        yield f"{unanswered} partitions the cluster's controller was told of and has not answered"
     yield from blocked_lines(status)
     yield work_line(status)
 
