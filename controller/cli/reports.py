@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from controller.cli.amounts import amount_words, broker_loads
+from controller.cli.holds import held_lines
 from controller.cli.plans import Entry, Standing
 from controller.core.model import Refusal, RequestId
 
@@ -110,6 +111,7 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield f"cannot be the controller: {reason}"
     if status.get("unready_because"):
         yield f"not ready: {status['unready_because']}"
+    yield from held_lines(status)
     for request in status["requests"]:
         yield request_line(request)
     for partition in status["in_flight"]:
@@ -147,6 +149,8 @@ def request_line(request: Mapping[str, Any]) -> str:
     why = f" ({request['reason']})" if request.get("reason") else ""
     refused = f", {counts['refused']} refused" if counts["refused"] else ""
     amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
+    if not counts["total"]:  # a cancellation counts with what it cancels
+        return f"request {request['id']}: {request['state']}{why}"
     return (
         f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
         f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"

@@ -7,7 +7,7 @@ and a form that asks for the token before anything is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from html import escape
@@ -124,7 +124,21 @@ def _warnings(status: Mapping[str, Any]) -> str:
     reasons = list(status["refused_because"])
     if status.get("unready_because"):
         reasons.append(status["unready_because"])
-    return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in reasons)
+    return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in (*reasons, *_held(status)))
+
+
+def _held(status: Mapping[str, Any]) -> Iterator[str]:
+    """Word what operators hold up."""
+    paused = status["controls"]["paused"]
+    named = [("everything", paused["everything"])] if paused["everything"] else []
+    named += [(f"request {name}", about) for name, about in paused["requests"].items()]
+    named += [(f"broker {broker}", about) for broker, about in paused["brokers"].items()]
+    for what, about in named:
+        by = f" by {about['by']}" if about["by"] else ""
+        why = f": {about['reason']}" if about["reason"] else ""
+        yield f"{what} is paused{by}{why}"
+    if status["controls"]["disabled"]:
+        yield "new reassignments are disabled"
 
 
 def _stillness(shown: Overview) -> str:
