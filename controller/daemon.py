@@ -58,6 +58,7 @@ from controller.telemetry.notifications import (
 )
 from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.pages import Pages
+from controller.telemetry.recollections import recall
 from controller.telemetry.steering import Desk
 from controller.zk.leadership import Leadership
 from controller.zk.pings import Pings
@@ -275,6 +276,7 @@ def _telemetry(
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
+    recall(settings.journal_dir, board.timelines)
     desk = _desk(settings, clock, log, journal)
     pages = Pages(metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk)
     http = HttpServer(settings.http, pages)

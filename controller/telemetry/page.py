@@ -319,4 +319,8 @@ def _history(ended: Sequence[Mapping[str, Any]]) -> str:
         )
         for end in ended
     )
-    return table(heads, rows, empty="No request ended since the daemon began.")
+    return table(
+        heads,
+        rows,
+        empty="No ended request is known here; reassigner list --history may know some.",
+    )

@@ -70,7 +70,7 @@ def a_timeline() -> Timeline:
     ):
         change = replace(CHANGE, phase=phase, before=before, seconds=seconds, request="r")
         timelines.changed(change, START + timedelta(seconds=at))
-    timelines.ended({**ENDED, "request": "r"})
+    timelines.ended({**ENDED, "request": "r"}, START + timedelta(seconds=10))
     found = timelines.of("r")
     assert found is not None
     return found
