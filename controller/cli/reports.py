@@ -174,11 +174,14 @@ def partition_line(partition: Mapping[str, Any]) -> str:
 def status_about(
     status: Mapping[str, Any] | None, request: RequestId | None
 ) -> Mapping[str, Any] | None:
-    """Return the partitions in flight of one request, from a status."""
+    """Return what a status tells of one request: itself, and its partitions."""
     if status is None:
         return None
-    in_flight = [p for p in status["in_flight"] if p.get("request") == request]
-    return {**status, "requests": [], "in_flight": in_flight}
+    own = {
+        key: [p for p in status.get(key, ()) if p.get("request") == request]
+        for key in ("in_flight", "waiting")
+    }
+    return {**status, **own, "requests": [r for r in status["requests"] if r["id"] == request]}
 
 
 def waiting_line(partition: Mapping[str, Any]) -> str:
