@@ -67,6 +67,24 @@ def test_kustomize_puts_them_together() -> None:
     assert pod["containers"][0]["image"] == f"kafka-reassigner:{version}"
 
 
+def test_kustomize_adds_the_monitoring_where_it_is_uncommented(tmp_path: Path) -> None:
+    """As the comment in the file says."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    copy = tmp_path / "kubernetes"
+    shutil.copytree(DIRECTORY, copy)
+    file = copy / "kustomization.yaml"
+    file.write_text(
+        re.sub(r"^# (components:|  - monitoring)$", r"\1", file.read_text(), flags=re.MULTILINE)
+    )
+    built = subprocess.run(
+        [kubectl, "kustomize", str(copy)], check=True, capture_output=True, text=True
+    )
+    kinds = {document["kind"] for document in yaml.safe_load_all(built.stdout)}
+    assert kinds == {*MANIFESTS, "ConfigMap", "ServiceMonitor", "PrometheusRule"}
+
+
 def test_there_are_two_and_one_of_them_always_stays() -> None:
     """A drained node leaves a standby to take over."""
     assert MANIFESTS["StatefulSet"]["spec"]["replicas"] == 2
