@@ -177,7 +177,7 @@ class DaemonVerbs(Verbs):
         request: Annotated[
             str | None,
             typer.Argument(
-                metavar="[REQUEST]", help="Only this one, until it has ended.", show_default=False
+                metavar="REQUEST", help="Only this one, until it has ended.", show_default=False
             ),
         ] = None,
         *,
@@ -215,7 +215,7 @@ class DaemonVerbs(Verbs):
         partition: Annotated[
             list[str],
             typer.Argument(
-                metavar="TOPIC-PARTITION", help="Or TOPIC PARTITION.", show_default=False
+                metavar="TOPIC-PARTITION", help="One, or TOPIC PARTITION.", show_default=False
             ),
         ],
         *,
