@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -65,7 +67,7 @@ def test_every_number_of_a_running_move_is_drawn(
     assert printed.code == 0, printed.stdout
     lines = printed.stdout.splitlines()
     assert lines[-1] == f"Request {request} has ended: 4 of 4 done"
-    assert len(set(lines)) == len(lines), "a line that says nothing new"
+    assert all(before != line for before, line in pairwise(lines)), "a line that says nothing new"
     assert any(re.match(r"broker 1: in 0, out \d \(.*B/s\)$", line) for line in lines), lines
     await_end(cluster, targets, within_s=60)
     idle = run_reassigner("watch", "--until-idle", *_connect(cluster))
@@ -88,7 +90,7 @@ def test_a_cancelled_request_ends_the_watch_with_four(
         watched = watching.result()
     assert watched.code == 4, watched.stdout
     for line in watched.stdout.splitlines():
-        assert {r["id"] for r in json.loads(line)["requests"]} <= {request}
+        assert {r["id"] for r in json.loads(line).get("requests", ())} <= {request}
 
 
 def _busy_status(daemon: Daemon) -> dict[str, Any] | None:
@@ -116,5 +118,5 @@ def _interrupted(cluster: Cluster, request: str) -> int:
     with subprocess.Popen(on_a_leash(command), stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         assert request in watching.stdout.readline()
-        watching.send_signal(2)
+        watching.send_signal(signal.SIGINT)
         return watching.wait(30)
