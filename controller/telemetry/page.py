@@ -172,6 +172,8 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
         if volume["total"]:
             most, value = volume["total"], volume["moved"]
     is_open = request["state"] in {"in_flight", "waiting", "held"}
+    if not counts["total"]:  # a cancellation counts with what it cancels
+        value = 0 if is_open else most
     words = "" if eta is None or not is_open else _between(*eta)
     why = request.get("reason")
     state = escape(str(request["state"]))
@@ -184,7 +186,11 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
             f'<span class="bar"><progress max="{most}" value="{value}"></progress> '
             f"{100 * value // most} %</span>"
         ),
-        f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight",
+        (
+            f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight"
+            if counts["total"]
+            else ""
+        ),
         escape(moved),
         escape(words),
         f'<span class="bad">{counts["refused"]}</span>' if counts["refused"] else "0",

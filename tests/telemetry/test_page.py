@@ -188,6 +188,16 @@ def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
     assert "http-equiv" not in render_history("r", None, START)
 
 
+def test_a_cancellation_that_is_done_is_whole() -> None:
+    """It has no partitions of its own, and still is not at 0 %."""
+    view = a_busy_view()
+    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, refused=[])
+    view.reassignments.clear()
+    html = page(view)
+    assert "100 %" in html
+    assert "0 of 0 done" not in html
+
+
 def test_what_operators_hold_up_is_told_at_the_top() -> None:
     """With why, escaped; nothing where nothing is held up."""
     view = a_view(1).view
