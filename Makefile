@@ -2,6 +2,7 @@
 #
 #   make test      set-up, checks, unit tests, smoke tests on real brokers
 #   make demo      a real cluster, a real reassignment, the proof that nothing was lost
+#   make cluster   a real cluster to try the commands on
 #   make help      the rest
 
 SHELL := /bin/bash
@@ -21,7 +22,7 @@ COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench bench-pipeline demo clean
+.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +89,9 @@ picture: $(READY) ## docs/images/status-page.png, of a real move in headless Chr
 
 demo: $(READY) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo
+
+cluster: $(READY) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
+	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL))
 
 clean: ## remove what was made here
 	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build *.egg-info

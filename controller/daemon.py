@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Inbox
 from controller.releases import installed_version
+from controller.setting_values import advertised
 from controller.settings import Settings
 from controller.steering import PageSteering
 from controller.telemetry.arrivals import TimedInbox
@@ -56,6 +58,7 @@ from controller.telemetry.notifications import (
 )
 from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.pages import Pages
+from controller.telemetry.recollections import recall
 from controller.telemetry.steering import Desk
 from controller.zk.leadership import Leadership
 from controller.zk.pings import Pings
@@ -149,8 +152,14 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     stopping = _Signals()
     session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
     health.watch_session(lambda: _state_of(session))
-    http = str(parts.http.address)
-    log.info("starting", zookeeper=settings.zookeeper, http=http, engine=settings.engine.value)
+    http = str(advertised(settings.http_advertise, parts.http.address, socket.gethostname()))
+    log.info(
+        "starting",
+        zookeeper=settings.zookeeper,
+        http=str(parts.http.address),
+        http_advertised=http,
+        engine=settings.engine.value,
+    )
     _announce(settings, metrics, parts.journal, engine=settings.engine.value)
 
     waking = WakingInbox()
@@ -267,6 +276,7 @@ def _telemetry(
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
+    recall(settings.journal_dir, board.timelines)
     desk = _desk(settings, clock, log, journal)
     pages = Pages(metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk)
     http = HttpServer(settings.http, pages)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -36,11 +36,13 @@ from controller.core.options import (
 )
 from controller.setting_values import (
     OCCASIONS,
-    PORT_MAX,
     TOKEN_MIN,
+    HttpAddress,
     connect_string,
     long_enough,
     occasions,
+    parse_address,
+    parse_advertised,
     parse_step_size,
     web_address,
 )
@@ -80,40 +82,6 @@ class SaslMechanism(StrEnum):
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     GSSAPI = "GSSAPI"
-
-
-class HttpAddress(NamedTuple):
-    """Where the HTTP server listens; port 0 lets the system choose."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-def parse_address(value: object) -> HttpAddress:
-    """
-    Read ``HOST:PORT`` (an IPv6 host stands in brackets).
-
-    Raises:
-        ValueError: it is something else.
-
-    """
-    if isinstance(value, HttpAddress):
-        return value
-    text = str(value)
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError("must be HOST:PORT, an IPv6 host in brackets")
-    if not colon or not host or not port.isascii() or not port.isdigit():
-        raise ValueError("must be HOST:PORT, for example 127.0.0.1:8095")
-    if int(port) > PORT_MAX:
-        raise ValueError(f"port {port} is above {PORT_MAX}")
-    return HttpAddress(host, int(port))
 
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -282,6 +250,11 @@ class Settings(BaseSettings):
         HttpAddress("127.0.0.1", 8095),
         description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
         "one.",
+    )
+    http_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
+        None,
+        description="Where commands reach that server, published in ZooKeeper; without a port, the "
+        "one listened on. Without it what `http` says, the machine's host name for 0.0.0.0.",
     )
     http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,

@@ -8,14 +8,12 @@ from pydantic import ValidationError
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.errors import PlanInvalidError
 from controller.setting_sources import load_settings
-from controller.setting_values import OCCASIONS
+from controller.setting_values import OCCASIONS, HttpAddress, advertised, parse_address
 from controller.settings import (
-    HttpAddress,
     Settings,
     flag_of,
     is_secret,
     name_of,
-    parse_address,
     variable_of,
 )
 from controller.telemetry.announcements import Occasion
@@ -88,6 +86,36 @@ def test_http_addresses_are_parsed(text: str, address: HttpAddress) -> None:
     """Host and port come apart, and together again."""
     assert parse_address(text) == address
     assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "bound", "published"),
+    [
+        (None, "127.0.0.1:8095", "127.0.0.1:8095"),
+        (None, "0.0.0.0:8095", "box-1:8095"),
+        (None, "[::]:8095", "box-1:8095"),
+        ("10.0.0.7", "0.0.0.0:8095", "10.0.0.7:8095"),
+        ("fd00::7", "[::]:8095", "[fd00::7]:8095"),
+        ("[fd00::7]:80", "[::]:8095", "[fd00::7]:80"),
+        ("reassigner.example:443", "127.0.0.1:8095", "reassigner.example:443"),
+    ],
+)
+def test_the_published_address_leads_to_the_server(
+    given: str | None, bound: str, published: str
+) -> None:
+    """What is set, with the port listened on where it has none; else what others can reach."""
+    settings = valid() if given is None else valid(http_advertise=given)
+    found = advertised(settings.http_advertise, parse_address(bound), "box-1")
+    assert str(found) == published
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0.0.0.0:80", "[::]:80", "::", "a b", "host:", "h:65536", "h:x"]
+)
+def test_an_address_that_leads_nowhere_is_not_published(text: str) -> None:
+    """It would lead whoever looks for the leader to himself."""
+    with pytest.raises(PlanInvalidError, match="--http-advertise"):
+        valid(http_advertise=text)
 
 
 @pytest.mark.parametrize(

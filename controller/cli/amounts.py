@@ -83,7 +83,7 @@ class BrokerLoad:
     outgoing: str
 
     def __str__(self) -> str:
-        return f"broker {self.broker}: {self.incoming} in, {self.outgoing} out"
+        return f"broker {self.broker}: in {self.incoming}, out {self.outgoing}"
 
 
 def broker_loads(status: Mapping[str, Any]) -> Iterator[BrokerLoad]:

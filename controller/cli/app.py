@@ -30,8 +30,8 @@ from controller.cli.request_verbs import RequestVerbs
 from controller.cli.stock_verbs import StockVerbs
 from controller.cli.surroundings import Surroundings
 from controller.cli.trees import command_tree
-from controller.cli.verbs import DryRunOption, HttpOption, Verbs
-from controller.cli.watch import print_status, watch_leader
+from controller.cli.verbs import DryRunOption, HttpOption, Verbs, request_ids
+from controller.cli.watch import print_status, watch_leader, watch_request
 from controller.errors import ControllerError, PlanInvalidError
 from controller.releases import DISTRIBUTION, installed_version
 
@@ -173,8 +173,14 @@ class DaemonVerbs(Verbs):
         with self._leader(zookeeper, config, http) as leader:
             raise typer.Exit(print_status(leader, as_json=as_json))
 
-    def watch(
+    def watch(  # noqa: PLR0913 - the options of the verb
         self,
+        request: Annotated[
+            str | None,
+            typer.Argument(
+                metavar="REQUEST", help="Only this one, until it has ended.", show_default=False
+            ),
+        ] = None,
         *,
         zookeeper: ZookeeperOption = None,
         config: ConfigOption = None,
@@ -190,8 +196,17 @@ class DaemonVerbs(Verbs):
         Example: reassigner watch --zookeeper zk1:2181/kafka
 
         With --json each change is one line of JSON. Exit code: 0 nothing left, 2 something is
-        under way.
+        under way; of a request: 0 done, 2 interrupted, 3 refused in part, 4 cancelled.
         """
+        if request is not None:
+            if http is not None:
+                raise PlanInvalidError("--http goes without a REQUEST: ZooKeeper says how it ended")
+            (meant,) = request_ids([request])
+            with self._connected(zookeeper, config) as operator:
+                display = json_lines if as_json else self._display()
+                raise typer.Exit(
+                    watch_request(self._around, operator, meant, display, as_json=as_json)
+                )
         with self._leader(zookeeper, config, http) as leader:
             display = json_lines if as_json else self._display()
             raise typer.Exit(watch_leader(self._around, leader, display, until_idle=until_idle))
@@ -201,7 +216,7 @@ class DaemonVerbs(Verbs):
         partition: Annotated[
             list[str],
             typer.Argument(
-                metavar="TOPIC-PARTITION", help="Or TOPIC PARTITION.", show_default=False
+                metavar="TOPIC-PARTITION", help="One, or TOPIC PARTITION.", show_default=False
             ),
         ],
         *,

@@ -181,7 +181,7 @@ class ControlVerbs(Verbs):
         rate: Annotated[
             str | None,
             typer.Argument(
-                metavar="[RATE|none]", help="Per second and broker: 50MB.", show_default=False
+                metavar="RATE|none", help="Per second and broker: 50MB.", show_default=False
             ),
         ] = None,
         *,
@@ -189,7 +189,9 @@ class ControlVerbs(Verbs):
         config: ConfigOption = None,
         request: Annotated[
             str | None,
-            typer.Option("--request", metavar="ID", help="Of this one; none: as submitted."),
+            typer.Option(
+                "--request", metavar="ID", help="Of this request only; none: as submitted."
+            ),
         ] = None,
         dry_run: DryRunOption = False,
         as_json: JsonOption = False,

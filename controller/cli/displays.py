@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.cli.amounts import broker_loads, busy_brokers, milestone, share_copied
+from controller.cli.holds import held_lines
 from controller.cli.reports import (
     blocked_lines,
     ids,
@@ -59,6 +60,8 @@ class Lines:
         """Print the headline, and each request and partition of the status, where they changed."""
         del done, total
         if status is not None:
+            for line in held_lines(status):
+                self._once(line, line)
             for request in status["requests"]:
                 line = request_line(request)
                 # Bytes change all the time: only now and then is that worth a line.
@@ -129,6 +132,7 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     elif headline:
         parts.append(Text(headline))
     if status is not None:
+        parts += [Text(line, style="yellow") for line in held_lines(status)]
         parts += [_requests(status), _brokers(status), _partitions(status), *_blocked(status)]
     return Group(*parts)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from controller.cli.displays import DisplayOpener
 from controller.cli.exits import Exit
+from controller.cli.holds import pause_lines
 from controller.cli.plans import Entry, Plan, look
 from controller.cli.ports import OperatorPort
 from controller.cli.previews import (
     check_enabled,
     conflicts_of,
-    pause_lines,
     print_rollback,
     rollback_of,
     show_preview,

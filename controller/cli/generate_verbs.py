@@ -50,7 +50,7 @@ class GenerateVerbs(Verbs):
         self,
         topics: Annotated[
             list[str] | None,
-            typer.Argument(metavar="[TOPIC]...", help="The topics.", show_default=False),
+            typer.Argument(metavar="TOPIC", help="The topics.", show_default=False),
         ] = None,
         *,
         zookeeper: ZookeeperOption = None,

@@ -95,7 +95,7 @@ def change_limits(
     Change limits and show what is set.
 
     Raises:
-        PlanInvalidError: such a limit does not exist, or nothing is known of the request.
+        PlanInvalidError: such a limit does not exist, or the request has ended or is not known.
 
     """
     if changes.request is not None and changes.values:
@@ -107,7 +107,7 @@ def change_limits(
     if as_json:
         say_json({"dry_run": dry_run, "limits": limits_document(limits)})
         return Exit.DONE
-    for line in _set_lines(limits):
+    for line in _changed_lines(limits, changes):
         say(line)
     if dry_run:
         say("Nothing was written.")
@@ -136,6 +136,8 @@ def show_limits(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_
         value = getattr(controls.limits, own.name)
         if value is not None:
             say(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
+        elif own.name == "window":
+            say("window: none")
         elif isinstance(effective, Mapping) and own.name in effective:
             say(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
         else:
@@ -178,6 +180,18 @@ def _set_lines(limits: Limits) -> Iterator[str]:
         yield "No limit is set; all are as in the daemon's settings."
 
 
+def _changed_lines(limits: Limits, changes: Changes) -> Iterator[str]:
+    """Word what is set now of what was meant: of all, of the broker, or of the request."""
+    if changes.request is not None:
+        asked = limits.requests.get(changes.request, RequestLimits())
+        yield f"request {changes.request}: {_listed(asked) or 'as submitted'}"
+    elif changes.broker is not None:
+        own = limits.brokers.get(changes.broker, BrokerLimits())
+        yield f"broker {changes.broker}: {_listed(own) or 'as all'}"
+    else:
+        yield from _set_lines(limits)
+
+
 def _special_lines(limits: Limits) -> Iterator[str]:
     for broker, own in limits.brokers.items():
         yield f"broker {broker}: {_listed(own)}"
@@ -191,6 +205,8 @@ def _listed(limits: BrokerLimits | RequestLimits) -> str:
 
 
 def _shown(name: str, value: object) -> str:
+    if value is None:
+        return "none"
     if name == "max_bytes_in_flight" and isinstance(value, int):
         return show_bytes(value)
     if name == "throttle" and isinstance(value, int):
@@ -220,7 +236,7 @@ def change_throttle(
     Set the throttle of all, or of one request; None takes it away again.
 
     Raises:
-        PlanInvalidError: nothing is known of the request.
+        PlanInvalidError: the request has ended, or nothing is known of it.
 
     """
     if request is not None:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from controller.cli.exits import Exit
+from controller.cli.holds import pause_lines
 from controller.cli.ports import OperatorPort
-from controller.cli.previews import pause_lines
 from controller.cli.quantities import show_bytes, show_time
 from controller.cli.reports import entry_document, refusal_document, request_line, say, say_json
 from controller.cli.requests import RequestStanding, stand_of, standing_lines

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final, get_args
 import typer
 from pydantic.fields import FieldInfo
 
-from controller.settings import HttpAddress, Settings, flag_of, is_secret
+from controller.setting_values import HttpAddress
+from controller.settings import Settings, flag_of, is_secret
 
 SECTIONS: Final = {
     "zookeeper": "ZooKeeper",
@@ -31,6 +32,7 @@ SPECIAL: Final = {
     "zookeeper": "HOST:PORT[,HOST:PORT][/chroot]",
     "zookeeper_sasl_mechanism": "DIGEST-MD5|GSSAPI",
     "step_size": "N|all",
+    "http_advertise": "HOST[:PORT]",
 }
 """What to write where the type alone does not say it."""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from controller.cli.exits import Exit
+from controller.cli.holds import pause_lines
 from controller.cli.ports import OperatorPort
-from controller.cli.previews import pause_lines
 from controller.cli.quantities import show_time
 from controller.cli.reports import say, say_json, tell
 from controller.core.controls import Pause, Pauses
@@ -43,7 +43,7 @@ def pause_work(
     Let no new step begin.
 
     Raises:
-        PlanInvalidError: a request is named that nothing is known of.
+        PlanInvalidError: a request is named that has ended, or that nothing is known of.
 
     """
     check_requests(operator, meant.requests)
@@ -114,7 +114,7 @@ def _pauses_document(pauses: Pauses) -> dict[str, object]:
 
 def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> None:
     """
-    See whether requests are known.
+    See whether requests are known and open.
 
     Raises:
         PlanInvalidError: one is not.
@@ -123,7 +123,11 @@ def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> Non
     missing = set(requests)
     if not missing:
         return
-    missing -= operator.request_ids().keys()
+    known = operator.request_ids()
+    ended = sorted(name for name in missing if known.get(name))
+    if ended:
+        raise PlanInvalidError(f"request {', '.join(ended)} has ended")
+    missing -= known.keys()
     submitted = operator.read_submissions(operator.submission_names()).values()
     missing -= {s.request for s in submitted if s is not None}
     if missing:

@@ -288,9 +288,7 @@ class PipelineVerbs(Verbs):
         self,
         journals: Annotated[
             list[Path],
-            typer.Argument(
-                metavar="JOURNAL...", help="Directories of daemons.", show_default=False
-            ),
+            typer.Argument(metavar="JOURNAL", help="Directories of daemons.", show_default=False),
         ],
         *,
         out: OutOption,

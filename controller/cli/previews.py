@@ -7,7 +7,7 @@ What is seen from here is a preview; the daemon judges each entry when it accept
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from controller.cli import reports
@@ -16,8 +16,7 @@ from controller.cli.plans import Entry, document_of
 from controller.cli.ports import OperatorPort
 from controller.cli.quantities import show_time
 from controller.cli.reports import ids, names, say, say_json
-from controller.core.controls import Pauses
-from controller.core.model import BrokerId, RequestId, Route
+from controller.core.model import BrokerId, RequestId, Route, TopicPartition
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import KILL_SWITCH
 
@@ -116,11 +115,13 @@ def show_preview(
 ) -> Exit:
     """Print what a plan would do, and that nothing was written."""
     problems = list(problems_of(before, live))
+    refused = {e.partition for e, _ in problems}
+    refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
     if as_json:
         say_json(
             {
                 "dry_run": True,
-                "entries": [reports.entry_document(e) for e in before],
+                "entries": [_preview_of(e, refused) for e in before],
                 "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
                 "conflicts": conflict_documents(conflicts),
             }
@@ -135,6 +136,18 @@ def show_preview(
         say("Nothing was written.")
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
+
+
+def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, object]:
+    """Return an entry for a program, with what would become of it instead of what did."""
+    now = entry.assignment
+    if entry.partition in refused:
+        state = "would_be_refused"
+    elif now is not None and now.replicas == entry.target and not now.is_reassigning:
+        state = "done"
+    else:
+        state = "would_change"
+    return {**reports.entry_document(entry), "state": state}
 
 
 def print_rollback(rollback: dict[str, object]) -> None:
@@ -160,16 +173,3 @@ def check_enabled(operator: OperatorPort) -> None:
             f"new reassignments are disabled since {show_time(switch.since_ms)}{by}{why} "
             f"({KILL_SWITCH} exists; `reassigner enable` deletes it)"
         )
-
-
-def pause_lines(pauses: Pauses) -> list[str]:
-    """Word what stands still."""
-    paused = [("everything", pauses.everything)] if pauses.everything else []
-    paused += [(f"request {name}", pause) for name, pause in pauses.requests.items()]
-    paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
-    lines: list[str] = []
-    for what, pause in paused:
-        by = f" by {pause.by}" if pause.by else ""
-        why = f": {pause.reason}" if pause.reason else ""
-        lines.append(f"{what} is paused since {show_time(pause.since_ms)}{by}{why}")
-    return lines

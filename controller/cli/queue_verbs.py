@@ -121,7 +121,7 @@ class QueueVerbs(Verbs):
     def remove(
         self,
         partitions: Annotated[
-            list[str], typer.Argument(metavar="TOPIC-N...", help="Partitions.", show_default=False)
+            list[str], typer.Argument(metavar="TOPIC-N", help="Partitions.", show_default=False)
         ],
         *,
         zookeeper: ZookeeperOption = None,

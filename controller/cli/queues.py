@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 
 from controller.cli.exits import Exit
+from controller.cli.holds import pause_lines
 from controller.cli.plans import Entry, Plan, document_of, look
 from controller.cli.ports import OperatorPort
 from controller.cli.previews import (
@@ -18,7 +19,6 @@ from controller.cli.previews import (
     check_enabled,
     conflict_documents,
     conflicts_of,
-    pause_lines,
     problems_of,
     rollback_of,
 )

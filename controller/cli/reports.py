@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from controller.cli.amounts import amount_words, broker_loads
+from controller.cli.holds import held_lines
 from controller.cli.plans import Entry, Standing
 from controller.core.model import Refusal, RequestId
 
@@ -110,6 +111,7 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield f"cannot be the controller: {reason}"
     if status.get("unready_because"):
         yield f"not ready: {status['unready_because']}"
+    yield from held_lines(status)
     for request in status["requests"]:
         yield request_line(request)
     for partition in status["in_flight"]:
@@ -118,6 +120,9 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield waiting_line(partition)
     for load in broker_loads(status):
         yield str(load)
+    unanswered = (status.get("orders") or {}).get("unanswered")
+    if unanswered:
+        yield f"{unanswered} partitions the cluster's controller was told of and has not answered"
     yield from blocked_lines(status)
     yield work_line(status)
 
@@ -144,6 +149,8 @@ def request_line(request: Mapping[str, Any]) -> str:
     why = f" ({request['reason']})" if request.get("reason") else ""
     refused = f", {counts['refused']} refused" if counts["refused"] else ""
     amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
+    if not counts["total"]:  # a cancellation counts with what it cancels
+        return f"request {request['id']}: {request['state']}{why}"
     return (
         f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
         f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"
@@ -167,11 +174,14 @@ def partition_line(partition: Mapping[str, Any]) -> str:
 def status_about(
     status: Mapping[str, Any] | None, request: RequestId | None
 ) -> Mapping[str, Any] | None:
-    """Return the partitions in flight of one request, from a status."""
+    """Return what a status tells of one request: itself, and its partitions."""
     if status is None:
         return None
-    in_flight = [p for p in status["in_flight"] if p.get("request") == request]
-    return {**status, "requests": [], "in_flight": in_flight}
+    own = {
+        key: [p for p in status.get(key, ()) if p.get("request") == request]
+        for key in ("in_flight", "waiting")
+    }
+    return {**status, **own, "requests": [r for r in status["requests"] if r["id"] == request]}
 
 
 def waiting_line(partition: Mapping[str, Any]) -> str:

@@ -155,7 +155,7 @@ class RequestVerbs(Verbs):
         self,
         requests: Annotated[
             list[str] | None,
-            typer.Argument(metavar="[REQUEST]...", help="Ids of requests.", show_default=False),
+            typer.Argument(metavar="REQUEST", help="Ids of requests.", show_default=False),
         ] = None,
         *,
         zookeeper: ZookeeperOption = None,
@@ -229,7 +229,7 @@ class RequestVerbs(Verbs):
         self,
         request: Annotated[
             str | None,
-            typer.Argument(metavar="[REQUEST]", help="Only this one, in full.", show_default=False),
+            typer.Argument(metavar="REQUEST", help="Only this one, in full.", show_default=False),
         ] = None,
         *,
         zookeeper: ZookeeperOption = None,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+_ANY_NUMBER: Final = -1
 _CHOICES: Final = re.compile(r"[a-z_-]+(\|[a-z_-]+)+")
 """A value to choose is written ``one|other``."""
 
@@ -77,7 +78,9 @@ def _verb(command: Any, path: tuple[str, ...]) -> Verb:  # noqa: ANN401 - as abo
 
 
 def _argument(parameter: Any) -> Argument:  # noqa: ANN401 - as above
-    return Argument(parameter.metavar or parameter.name.upper(), parameter.help or "")
+    name = str(parameter.metavar or parameter.name.upper())
+    name = name if parameter.required else f"[{name}]"
+    return Argument(f"{name}..." if parameter.nargs == _ANY_NUMBER else name, parameter.help or "")
 
 
 def _option(parameter: Any) -> Option:  # noqa: ANN401 - as above

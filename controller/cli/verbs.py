@@ -21,7 +21,7 @@ from controller.cli.surroundings import Surroundings
 from controller.cli.watch import LeaderStatus
 from controller.core.model import RequestId, TopicPartition
 from controller.errors import PlanInvalidError
-from controller.settings import parse_address
+from controller.setting_values import parse_address
 from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
 
 PlanArgument = Annotated[

@@ -1,4 +1,4 @@
-"""``status`` and ``watch``: what the leading daemon says of itself, once or all the time."""
+"""``status`` and ``watch``: what the leading daemon says, once, all the time, or of one request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, Final
 from controller.cli.displays import DisplayOpener
 from controller.cli.exits import Exit
 from controller.cli.ports import OperatorPort
-from controller.cli.reports import is_busy, say, say_json, status_lines, work_line
+from controller.cli.reports import is_busy, say, say_json, status_about, status_lines, work_line
+from controller.cli.requests import exit_of_standing, stand_of, standing_lines
 from controller.cli.surroundings import Surroundings
+from controller.core.model import RequestId
 from controller.errors import SessionSuspendedError, TransientError
 
 INTERVAL_S: Final = 1.0
@@ -74,3 +76,39 @@ def watch_leader(
     except KeyboardInterrupt:
         pass
     return Exit.IN_PROGRESS if document is not None and is_busy(document) else Exit.DONE
+
+
+def watch_request(
+    surroundings: Surroundings,
+    operator: OperatorPort,
+    request: RequestId,
+    display: DisplayOpener,
+    *,
+    as_json: bool,
+) -> Exit:
+    """
+    Show one request until it has ended, and then how; Ctrl-C ends it sooner.
+
+    Raises:
+        PlanInvalidError: nothing is known of it.
+
+    """
+    standing = stand_of(operator, request)
+    try:
+        with display() as shown:
+            while not standing.has_ended and operator.read_outcome(request) is None:
+                status = surroundings.status_of_leader(operator)
+                shown.show(_no_leader(status), 0, 0, status_about(status, request))
+                surroundings.sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        return Exit.IN_PROGRESS
+    standing = stand_of(operator, request)
+    if not as_json:
+        for line in standing_lines(standing):
+            say(line)
+        say(f"Request {request} has ended: {standing.sentence()}")
+    return exit_of_standing(standing)
+
+
+def _no_leader(status: Mapping[str, Any] | None) -> str:
+    return "no reassigner that leads answers" if status is None else ""

@@ -61,7 +61,8 @@ class Waits:
         held = self._hold(reassignment)
         if held is not None:
             return held
-        if blocked is None or blocked.by in IN_TURN:
+        # Beyond the limit nobody looks whether the throttle it waited for stands by now.
+        if blocked is None or blocked.by in IN_TURN or blocked.by is BlockedBy.THROTTLE:
             return self.common or blocked
         return blocked
 

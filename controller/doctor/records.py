@@ -80,6 +80,6 @@ def kill_switch(snapshot: Snapshot) -> Iterator[Finding]:
             "kill_switch",
             Severity.WARNING,
             KILL_SWITCH,
-            "it exists: somebody wants no partition to start",
-            "delete it when reassignments may begin again",
+            "it exists: new reassignments are refused, and accepted ones do not begin",
+            "`reassigner enable` when reassignments may begin again",
         )

@@ -94,7 +94,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.WARNING,
             address,
             "several daemons say that they answer there",
-            "set `http` of each to an address by which it can be reached",
+            "set `http_advertise` of each to an address by which it can be reached",
         )
 
 

@@ -136,13 +136,14 @@ class StatusBoard:
         self._measure(view, started, at_once=at_once)
         work = work_counts(view, started, self._stalled_after_s)
         status = status_of(view, clocks, work, engine=self._engine, book=self.book)
-        strain = strain_of(view, work.in_flight)
+        strain, role = strain_of(view, work.in_flight), role_of(view, started)
+        orders = {"unanswered": role.orders_unanswered}
         snapshot = Snapshot(
-            status={**status, "strain": strain.as_status()},
+            status={**status, "strain": strain.as_status(), "orders": orders},
             work=work,
             cluster=self._cluster,
             strain=strain,
-            role=role_of(view, started),
+            role=role,
             received={b: t.received for b, t in self.book.traffic.items()},
             served={b: t.served for b, t in self.book.traffic.items()},
         )

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
-from controller.core.phases import LABELS, Ended, Pending, Phase, Syncing
+from controller.core.phases import LABELS, Ended, Ordered, Pending, Phase, Syncing
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
 from controller.core.waits import IN_TURN, Waits, since_of
@@ -88,6 +88,8 @@ class Role:
     """How long the oldest copy in flight has been awaited in its ISR."""
     paused: bool = False
     disabled: bool = False
+    orders_unanswered: int = 0
+    """Partitions of which the cluster's controller was told, and has not said anything yet."""
 
 
 def role_of(view: ClusterView, now: Instant) -> Role:
@@ -105,6 +107,10 @@ def role_of(view: ClusterView, now: Instant) -> Role:
         oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
         paused=view.controls.pauses.everything is not None,
         disabled=bool(view.kill_switch),
+        orders_unanswered=sum(
+            isinstance(r.phase, Ordered) and r.phase.error is None
+            for r in (view.reassignments.values() if view.in_flight else ())
+        ),
     )
 
 

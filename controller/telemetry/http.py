@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 from controller.errors import PlanInvalidError
-from controller.settings import HttpAddress
+from controller.setting_values import HttpAddress
 from controller.telemetry.pages import READ_ONLY, Answer, Pages, is_number, text
 from controller.telemetry.steering import BODY_MAX
 

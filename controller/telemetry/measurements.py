@@ -17,6 +17,7 @@ from controller.core.events import (
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
+    ReassignmentsAltered,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
@@ -27,23 +28,9 @@ from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
+from controller.telemetry.kafka_errors import error_name, order_result
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phases import PhaseChange
-
-ERROR_NAMES: Final = {
-    -1: "unknown_server_error",
-    3: "unknown_topic_or_partition",
-    6: "not_leader_or_follower",
-    11: "stale_controller_epoch",
-    31: "cluster_authorization_failed",
-    35: "unsupported_version",
-    42: "invalid_request",
-    56: "kafka_storage_error",
-    74: "fenced_leader_epoch",
-    77: "stale_broker_epoch",
-    103: "inconsistent_topic_id",
-}
-"""Errors of Kafka's protocol that brokers answer to a controller; any other is ``other``."""
 
 Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
@@ -57,11 +44,6 @@ _KINDS: Final = {
 }
 
 KIND_NAMES: Final = tuple(sorted(set(_KINDS.values())))
-
-
-def error_name(error: int) -> str:
-    """Name an error code; a bounded set, fit for a label."""
-    return ERROR_NAMES.get(error, "other")
 
 
 def is_error(answer: Answer, error: int) -> bool:
@@ -105,6 +87,10 @@ class Measurements:
                 metrics.leader.set(view.leading)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 self._answered(event)
+            case ReassignmentsAltered(results=results, took_s=took_s):
+                metrics.order_seconds.observe(took_s)
+                for result in results:
+                    metrics.orders.labels(order_result(result.error)).inc()
             case _:
                 pass
         if had_tenure and view.tenure is None:

@@ -32,6 +32,7 @@ from controller.reactor.ports import WriteError
 from controller.telemetry.boards import Snapshot
 from controller.telemetry.counts import UNNOTED
 from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
+from controller.telemetry.kafka_errors import ORDER_ERRORS, OTHER
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
@@ -269,6 +270,24 @@ class Metrics:
             ["broker"],
             registry=registry,
         )
+        # --- the delegated engine
+        self.orders = Counter(
+            "reassigner_orders_total",
+            "Partitions that the cluster's controller was told of, by its answer (delegated)",
+            ["result"],
+            registry=registry,
+        )
+        self.order_seconds = Histogram(
+            "reassigner_order_seconds",
+            "Time until the cluster's controller answered, changes of the controller included",
+            registry=registry,
+            buckets=RPC_BUCKETS,
+        )
+        self.orders_unanswered = Gauge(
+            "reassigner_orders_unanswered",
+            "Partitions that the cluster's controller was told of and has not answered yet",
+            registry=registry,
+        )
         # --- what we tell
         self.journal_dropped = Counter(
             "reassigner_journal_dropped_total",
@@ -305,6 +324,8 @@ class Metrics:
                 self.notifications.labels(target, result)
         for operation in OPERATIONS:
             self.zookeeper.labels(operation)
+        for result in (*ORDER_ERRORS.values(), OTHER):
+            self.orders.labels(result)
         for error in WriteError:
             self.write_rejections.labels(error.value)
 
@@ -338,6 +359,7 @@ class Metrics:
         self.paused.set(role.paused)
         self.disabled.set(role.disabled)
         self.orphans.set(role.orphans)
+        self.orders_unanswered.set(role.orders_unanswered)
         self.brokers.set(role.brokers)
         self.tenure_seconds.set(role.tenure_s)
         self.isr_wait.set(role.oldest_isr_wait_s)

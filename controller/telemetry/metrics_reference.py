@@ -16,7 +16,8 @@ from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
-from controller.telemetry.measurements import ERROR_NAMES, KIND_NAMES
+from controller.telemetry.kafka_errors import ERROR_NAMES, ORDER_ERRORS, OTHER
+from controller.telemetry.measurements import KIND_NAMES
 from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionState
 from controller.telemetry.progress import SLOTS
 
@@ -48,12 +49,13 @@ LABEL_VALUES: Final = {
     "reassigner_zookeeper_session": tuple(s.value for s in SessionState),
     "bound": BOUNDS,
     "kind": KIND_NAMES,
-    "error of reassigner_rpc_errors_total": (*ERROR_NAMES.values(), "other"),
+    "error of reassigner_rpc_errors_total": (*ERROR_NAMES.values(), OTHER),
     "error of reassigner_write_rejections_total": tuple(e.value for e in WriteError),
     "operation": OPERATIONS,
     "part": ("decide", "commit", "send"),
     "target": TARGETS,
-    "result": RESULTS,
+    "result of reassigner_notifications_total": RESULTS,
+    "result of reassigner_orders_total": (*ORDER_ERRORS.values(), OTHER),
     "event": ("the classes of `controller/core/events.py`",),
     "broker": ("ids of registered brokers, and of those with a part in the work",),
 }

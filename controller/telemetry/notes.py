@@ -68,7 +68,8 @@ from controller.core.records import (
 )
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
-from controller.telemetry.measurements import Answer, error_name, is_error, kind_of
+from controller.telemetry.kafka_errors import error_name
+from controller.telemetry.measurements import Answer, is_error, kind_of
 from controller.telemetry.phases import PhaseChange
 from controller.telemetry.plain import flat, plain
 

@@ -230,7 +230,7 @@ class TelemetryObserver:
         for note in self._requests.of(snapshot.status, now):
             self._tell([note], keep=True)
             if note.kind == "request_ended":
-                self._board.timelines.ended(note.fields)
+                self._board.timelines.ended(note.fields, self._wall())
         self._metrics.lost_lines(self._journal.dropped)
         for announcement in self._announcements.due(now, self._wall()):
             if self._announce is not None:

@@ -7,7 +7,7 @@ and a form that asks for the token before anything is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from html import escape
@@ -124,7 +124,21 @@ def _warnings(status: Mapping[str, Any]) -> str:
     reasons = list(status["refused_because"])
     if status.get("unready_because"):
         reasons.append(status["unready_because"])
-    return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in reasons)
+    return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in (*reasons, *_held(status)))
+
+
+def _held(status: Mapping[str, Any]) -> Iterator[str]:
+    """Word what operators hold up."""
+    paused = status["controls"]["paused"]
+    named = [("everything", paused["everything"])] if paused["everything"] else []
+    named += [(f"request {name}", about) for name, about in paused["requests"].items()]
+    named += [(f"broker {broker}", about) for broker, about in paused["brokers"].items()]
+    for what, about in named:
+        by = f" by {about['by']}" if about["by"] else ""
+        why = f": {about['reason']}" if about["reason"] else ""
+        yield f"{what} is paused{by}{why}"
+    if status["controls"]["disabled"]:
+        yield "new reassignments are disabled"
 
 
 def _stillness(shown: Overview) -> str:
@@ -158,6 +172,8 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
         if volume["total"]:
             most, value = volume["total"], volume["moved"]
     is_open = request["state"] in {"in_flight", "waiting", "held"}
+    if not counts["total"]:  # a cancellation counts with what it cancels
+        value = 0 if is_open else most
     words = "" if eta is None or not is_open else _between(*eta)
     why = request.get("reason")
     state = escape(str(request["state"]))
@@ -170,7 +186,11 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
             f'<span class="bar"><progress max="{most}" value="{value}"></progress> '
             f"{100 * value // most} %</span>"
         ),
-        f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight",
+        (
+            f"{counts['done']} of {counts['total']} done, {counts['in_flight']} in flight"
+            if counts["total"]
+            else ""
+        ),
         escape(moved),
         escape(words),
         f'<span class="bad">{counts["refused"]}</span>' if counts["refused"] else "0",
@@ -305,4 +325,8 @@ def _history(ended: Sequence[Mapping[str, Any]]) -> str:
         )
         for end in ended
     )
-    return table(heads, rows, empty="No request ended since the daemon began.")
+    return table(
+        heads,
+        rows,
+        empty="No ended request is known here; reassigner list --history may know some.",
+    )

@@ -26,6 +26,7 @@ from controller.core.steps import steps_to
 from controller.core.view import ClusterView
 from controller.core.waits import Waits, since_of
 from controller.core.works import Reassignment, Request
+from controller.telemetry.controls import controls_of, limits_of
 from controller.telemetry.counts import Example, WorkCounts, unjudged_entries
 from controller.telemetry.plain import iso
 from controller.telemetry.progress import ProgressBook
@@ -84,6 +85,8 @@ def status_of(
             "waiting": work.waiting.total(),
             "undecided": work.undecided,
         },
+        "controls": controls_of(view),
+        "limits": limits_of(view),
         "blocked": dict(sorted(work.blocked.items())),
         "stalled": dict(sorted(Counter(work.stalled.values()).items())),
         "waiting": [

@@ -54,32 +54,59 @@ class Timelines:
 
     def changed(self, change: PhaseChange, wall: datetime) -> None:
         """Take a phase change."""
-        if change.request is None:
-            return
+        if change.request is not None:
+            self.moved(
+                change.request,
+                change.partition,
+                before=change.before,
+                phase=change.phase,
+                seconds=change.seconds,
+                wall=wall,
+            )
+
+    def moved(  # noqa: PLR0913 - what a phase change is made of
+        self,
+        request: str,
+        partition: TopicPartition,
+        *,
+        before: str,
+        phase: str,
+        seconds: float | None,
+        wall: datetime,
+    ) -> None:
+        """Take that a partition came from a phase, after so many seconds, into another one."""
         with self._lock:
-            timeline = self._requests.setdefault(change.request, Timeline())
-            self._requests.move_to_end(change.request)
-            while len(self._requests) > REQUESTS_KEPT:
-                self._requests.popitem(last=False)
-            spans = timeline.partitions.get(change.partition)
+            timeline = self._kept(request)
+            self._requests.move_to_end(request)
+            spans = timeline.partitions.get(partition)
             if spans is None:
                 if len(timeline.partitions) >= PARTITIONS_KEPT:
-                    timeline.left_out.add(change.partition)
+                    timeline.left_out.add(partition)
                     return
-                spans = timeline.partitions[change.partition] = []
-            if not spans and change.seconds:
-                spans.append(Span(change.before, wall - timedelta(seconds=change.seconds)))
-            if spans:
+                spans = timeline.partitions[partition] = []
+            if not spans and seconds:
+                spans.append(Span(before, wall - timedelta(seconds=seconds)))
+            if spans and spans[-1].until is None:
                 spans[-1].until = wall
-            if change.phase != ENDED:
-                spans.append(Span(change.phase, wall))
+            if phase != ENDED:
+                spans.append(Span(phase, wall))
             del spans[:-SPANS_KEPT]
 
-    def ended(self, summary: Mapping[str, Any]) -> None:
-        """Take what was told of a request's end; later words win."""
+    def ended(self, summary: Mapping[str, Any], wall: datetime) -> None:
+        """Take what was told of a request's end, after which no phase goes on; later words win."""
         with self._lock:
-            timeline = self._requests.setdefault(str(summary["request"]), Timeline())
+            timeline = self._kept(str(summary["request"]))
             timeline.summary = summary
+            for spans in timeline.partitions.values():
+                if spans and spans[-1].until is None:
+                    spans[-1].until = wall
+
+    def _kept(self, request: str) -> Timeline:
+        """Return a request's timeline, a new one where it has none; the oldest makes room."""
+        timeline = self._requests.setdefault(request, Timeline())
+        while len(self._requests) > REQUESTS_KEPT:
+            self._requests.popitem(last=False)
+        return timeline
 
     def of(self, request: str) -> Timeline | None:
         """Return a copy of a request's timeline; None: it is not kept any more."""

@@ -97,8 +97,8 @@ def test_brokers_without_a_part_in_the_work_are_not_told() -> None:
     """The others by what is left and how fast it goes."""
     status = a_status(broker_loads=LOADS)
     assert list(map(str, broker_loads(status))) == [
-        "broker 3: 2 (3 MB left, 50 KB/s) in, 0 out",
-        "broker 1: 0 in, 2 out",
+        "broker 3: in 2 (3 MB left, 50 KB/s), out 0",
+        "broker 1: in 0, out 2",
     ]
     assert list(broker_loads(a_status())) == []
 
@@ -137,4 +137,4 @@ def test_status_tells_bytes_and_brokers() -> None:
     status = a_status(requests=[a_copy(500)], broker_loads=LOADS)
     said = Terminal(FakeCluster(statuses=[status])).run("status").stdout
     assert "; 500 B of 1 KB copied" in said
-    assert "broker 1: 0 in, 2 out" in said
+    assert "broker 1: in 0, out 2" in said

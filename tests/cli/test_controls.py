@@ -7,8 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.core.controls import BrokerLimits, Limits, Order, Pause, Pauses, RequestLimits
-from controller.core.histories import RequestHistory
+from controller.core.controls import (
+    BrokerLimits,
+    Controls,
+    Limits,
+    Order,
+    Pause,
+    Pauses,
+    RequestLimits,
+)
+from controller.core.histories import RequestHistory, Summary
 from controller.core.model import BrokerId, RequestId, Zxid
 from controller.core.submissions import Window
 from tests.cli.asked import AT_MS
@@ -46,6 +54,26 @@ def test_requests_and_brokers_are_paused_by_themselves(terminal: Terminal) -> No
     assert f"request {ONE} is paused" in terminal.run("resume").stdout
     assert terminal.run("resume", "--all").exit_code == 0
     assert terminal.cluster.controls.pauses == Pauses()
+
+
+@pytest.mark.parametrize("verb", [["pause"], ["limits", "--priority", "5"], ["throttle", "1MB"]])
+def test_a_request_that_ended_is_not_steered(terminal: Terminal, verb: Sequence[str]) -> None:
+    """What is set for it would stay for ever and mean nothing."""
+    ended = Summary(request=ONE, kind="request", total=1, done=1)
+    terminal.cluster.histories[ONE] = RequestHistory(request=ONE, czxid=Zxid(1), summary=ended)
+    result = terminal.run(*verb, "--request", ONE)
+    assert result.exit_code == 1
+    assert f"request {ONE} has ended" in result.stderr
+    assert terminal.cluster.controls == Controls()
+
+
+def test_a_throttle_of_a_request_says_nothing_of_other_limits(terminal: Terminal) -> None:
+    """What was not meant is shown by `limits`."""
+    terminal.run("limits", "--max-incoming", "2")
+    result = terminal.run("throttle", "1MB", "--request", ONE)
+    assert result.stdout.splitlines() == [f"request {ONE}: throttle 1 MB/s"]
+    unset = terminal.run("throttle", "none", "--request", ONE)
+    assert unset.stdout.splitlines() == [f"request {ONE}: as submitted"]
 
 
 def test_a_pause_keeps_its_first_reason(terminal: Terminal) -> None:
@@ -128,14 +156,17 @@ def test_limits_of_all_are_set_one_by_one(terminal: Terminal) -> None:
 
 def test_limits_of_a_broker_and_of_a_request(terminal: Terminal) -> None:
     """Each beside the others."""
-    terminal.run("limits", "--broker", "5", "--max-incoming", "2")
+    first = terminal.run("limits", "--broker", "5", "--max-incoming", "2")
     result = terminal.run("limits", "--request", ONE, "--priority", "5", "--step-size", "2")
     assert terminal.cluster.controls.limits == Limits(
         brokers={FIVE: BrokerLimits(max_incoming=2)},
         requests={ONE: RequestLimits(priority=5, step_size=2)},
     )
-    assert "broker 5: max-incoming 2" in result.stdout
-    assert f"request {ONE}: priority 5, step-size 2" in result.stdout
+    assert first.stdout.splitlines() == ["broker 5: max-incoming 2"]
+    assert result.stdout.splitlines() == [f"request {ONE}: priority 5, step-size 2"]
+    assert "broker 5: max-incoming 2" in terminal.run("limits").stdout.splitlines()
+    unset = terminal.run("limits", "--broker", "5", "--unset", "max-incoming")
+    assert unset.stdout.splitlines() == ["broker 5: as all"]
 
 
 def test_a_limit_is_unset(terminal: Terminal) -> None:

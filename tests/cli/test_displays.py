@@ -27,6 +27,19 @@ def test_the_whole_and_every_partition_have_a_bar() -> None:
     assert "1,2,3 -> 2,3" in text
 
 
+def test_what_operators_hold_up_is_seen_while_watching() -> None:
+    """Above everything else, and as one line where there is no terminal."""
+    about = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
+    controls = {"paused": {"everything": about}, "disabled": False}
+    words = "everything is paused since 2025-06-15 15:06:40Z by ann@desk: disk swap"
+    assert words in drawn(controls=controls)
+    written: list[str] = []
+    lines = Lines(written.append)
+    for _ in range(2):
+        lines.show("", 0, 0, a_status(controls=controls))
+    assert written.count(words) == 1
+
+
 def test_what_is_over_has_no_bar() -> None:
     """Requests that ended stay in the status, not on the screen."""
     over = {**a_request(done=2), "state": "done"}

@@ -224,6 +224,16 @@ def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
     ]
 
 
+def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene) -> None:
+    """Nothing was refused: nothing was asked for yet."""
+    document = json.loads(scene.execute("--dry-run", "--json").stdout)
+    assert {e["state"] for e in document["entries"]} == {"would_change"}
+    goal = Goal(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0))
+    scene.cluster.goals[tp(0)] = goal
+    document = json.loads(scene.execute("--dry-run", "--json").stdout)
+    assert document["entries"][0]["state"] == "would_be_refused"
+
+
 def test_asking_for_what_is_asked_for_already_is_no_conflict(scene: Scene) -> None:
     """Nothing is superseded by the same target."""
     goal = Goal(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))

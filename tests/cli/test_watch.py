@@ -59,6 +59,32 @@ def test_a_request_tells_why_it_stands_still() -> None:
     assert "0 in flight, 2 waiting (paused: disk swap)" in printed
 
 
+def test_what_operators_hold_up_is_told() -> None:
+    """Also while there is no work: the next request would wait."""
+    about = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
+    paused = {"everything": about, "requests": {}, "brokers": {"5": {**about, "reason": ""}}}
+    status = a_status(controls={"paused": paused, "disabled": True, "throttle": None})
+    lines = Terminal(FakeCluster(statuses=[status])).run("status").stdout.splitlines()
+    assert "everything is paused since 2025-06-15 15:06:40Z by ann@desk: disk swap" in lines
+    assert "broker 5 is paused since 2025-06-15 15:06:40Z by ann@desk" in lines
+    assert any(line.startswith("new reassignments are disabled") for line in lines)
+
+
+def test_a_cancellation_is_not_told_by_counts_of_its_own() -> None:
+    """It has none: they are those of the requests it cancels."""
+    done = {**a_request(), "id": "cancel-1", "state": "done"}
+    done["partitions"] = dict.fromkeys(done["partitions"], 0)
+    printed = Terminal(FakeCluster(statuses=[a_status(requests=[done])])).run("status").stdout
+    assert "request cancel-1: done\n" in printed
+
+
+def test_orders_that_nobody_answered_are_told() -> None:
+    """Of the delegated engine; not where there are none."""
+    status = a_status(orders={"unanswered": 3})
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "3 partitions the cluster's controller was told of and has not answered" in printed
+
+
 def test_what_keeps_the_leader_from_its_work_is_told() -> None:
     """Refusals to be the controller, and missing readiness."""
     status = a_status(refused_because=["/feature is enabled"], unready_because="session lost")

@@ -47,6 +47,16 @@ def test_a_reason_of_its_own_is_told_before_the_common_one() -> None:
     assert waits_for(view) == own
 
 
+def test_beyond_the_limit_a_throttle_is_not_waited_for() -> None:
+    """It may stand by now: nobody looks at the partition before there is room."""
+    view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
+    roomy = a_view(1).with_reassignment(tp(), (4,)).view
+    own = roomy.reassignments[tp()].blocked = Blocked(BlockedBy.THROTTLE, "is being set")
+    assert waits_for(roomy) == own
+
+
 def test_what_is_in_flight_does_not_wait_for_a_slot() -> None:
     """It has one."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,), Syncing(), step=1).view

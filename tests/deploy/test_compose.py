@@ -107,6 +107,11 @@ def test_the_daemon_waits_for_every_broker_and_meets_them_under_their_chroot() -
     assert daemon["environment"]["REASSIGNER_ZOOKEEPER"] == CONNECT
 
 
+def test_the_leader_publishes_the_name_of_its_service() -> None:
+    """By that every container finds it; the name of the container changes with each start."""
+    assert SERVICES["reassigner"]["environment"]["REASSIGNER_HTTP_ADVERTISE"] in SERVICES
+
+
 def test_only_settings_that_exist_are_set() -> None:
     """A variable that no setting reads would be ignored without a word."""
     known = {f"REASSIGNER_{name.removesuffix('_s').upper()}" for name in Settings.model_fields}

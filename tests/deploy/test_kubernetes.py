@@ -67,6 +67,24 @@ def test_kustomize_puts_them_together() -> None:
     assert pod["containers"][0]["image"] == f"kafka-reassigner:{version}"
 
 
+def test_kustomize_adds_the_monitoring_where_it_is_uncommented(tmp_path: Path) -> None:
+    """As the comment in the file says."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    copy = tmp_path / "kubernetes"
+    shutil.copytree(DIRECTORY, copy)
+    file = copy / "kustomization.yaml"
+    file.write_text(
+        re.sub(r"^# (components:|  - monitoring)$", r"\1", file.read_text(), flags=re.MULTILINE)
+    )
+    built = subprocess.run(
+        [kubectl, "kustomize", str(copy)], check=True, capture_output=True, text=True
+    )
+    kinds = {document["kind"] for document in yaml.safe_load_all(built.stdout)}
+    assert kinds == {*MANIFESTS, "ConfigMap", "ServiceMonitor", "PrometheusRule"}
+
+
 def test_there_are_two_and_one_of_them_always_stays() -> None:
     """A drained node leaves a standby to take over."""
     assert MANIFESTS["StatefulSet"]["spec"]["replicas"] == 2
@@ -103,11 +121,14 @@ def test_only_settings_that_exist_are_set() -> None:
 
 
 def test_the_leader_publishes_an_address_that_leads_to_it() -> None:
-    """It listens at its pod's address, on the port that the probes and the service name."""
+    """Its pod's, with the port on which the image listens, and which probes and service name."""
     assert ENVIRONMENT["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
-    assert list(ENVIRONMENT).index("POD_IP") < list(ENVIRONMENT).index("REASSIGNER_HTTP")
+    assert list(ENVIRONMENT).index("POD_IP") < list(ENVIRONMENT).index("REASSIGNER_HTTP_ADVERTISE")
     (port,) = CONTAINER["ports"]
-    assert ENVIRONMENT["REASSIGNER_HTTP"]["value"] == f"$(POD_IP):{port['containerPort']}"
+    assert ENVIRONMENT["REASSIGNER_HTTP_ADVERTISE"]["value"] == "$(POD_IP)"
+    assert "REASSIGNER_HTTP" not in ENVIRONMENT
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert f"REASSIGNER_HTTP=0.0.0.0:{port['containerPort']} " in dockerfile
     probes = [CONTAINER[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
     assert {probe["port"] for probe in probes} == {port["name"]}
     assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]

@@ -41,6 +41,22 @@ def test_systemd_understands_every_line(tmp_path: Path) -> None:
     assert (done.returncode, [x for x in done.stderr.splitlines() if UNIT.name in x]) == (0, [])
 
 
+def test_systemd_finds_little_that_the_daemon_could_do_to_the_machine() -> None:
+    """Its own measure, from 0 (nothing) to 10 (everything); the network is what is left."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    done = subprocess.run(
+        [analyze, "security", "--offline=true", "--no-pager", "--threshold=20", str(UNIT)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd cannot look at a unit that is not installed")
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr
+
+
 def test_the_daemon_is_started_with_settings_that_exist() -> None:
     """The variables are the daemon's, and the journal is where it may write."""
     values = service()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
-from controller.core.phases import Syncing
-from controller.telemetry.counts import ClusterCounts, cluster_counts, work_counts
+from controller.core.phases import Ordered, Syncing
+from controller.telemetry.counts import ClusterCounts, cluster_counts, role_of, work_counts
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
 
@@ -41,6 +41,16 @@ def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
     view.leading = False
     counts = work_counts(view, Instant(1000.0), 300.0)
     assert (counts.blocked, counts.stalled) == ({}, {})
+
+
+def test_an_order_is_unanswered_until_the_cluster_s_controller_says_something() -> None:
+    """Whatever it says; what it carries out is in another phase then."""
+    built = a_view(1)
+    for number, error in enumerate((None, 0, 39, None)):
+        phase = Ordered((BrokerId(4),), Instant(0.0), error)
+        built.with_reassignment(tp(number), (4,), phase, step=1)
+    built.view.in_flight = 4
+    assert role_of(built.view, Instant(1.0)).orders_unanswered == 2
 
 
 def test_the_cluster_is_counted_as_kafka_counts_it() -> None:

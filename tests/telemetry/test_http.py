@@ -16,7 +16,7 @@ import pytest
 from controller.core.model import RequestId
 from controller.core.view import ClusterView
 from controller.errors import PlanInvalidError, ReassignmentConflictError
-from controller.settings import HttpAddress
+from controller.setting_values import HttpAddress
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
 from controller.telemetry.http import HttpServer

@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from controller.core.events import (
+    AlterResult,
     ClaimFailed,
     ControllerClaimed,
     Deposed,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
     LeadershipGained,
+    ReassignmentsAltered,
     StopReplicaAnswered,
     StopReplicaResult,
     TimerFired,
@@ -29,7 +31,8 @@ from controller.core.model import (
 )
 from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.telemetry.measurements import Measurements, error_name
+from controller.telemetry.kafka_errors import error_name
+from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phases import PhaseChange
 from tests.core.builders import tp
@@ -144,6 +147,22 @@ def test_a_broker_that_knows_the_epoch_already_is_no_error() -> None:
     seen.measurements.event(answer, view, had_tenure=True)
     labels = {"broker": "1", "kind": "leader_and_isr", "error": "stale_controller_epoch"}
     assert seen.value("rpc_errors_total", labels) is None
+
+
+def test_orders_are_counted_by_what_the_cluster_s_controller_answered() -> None:
+    """Each partition once, the time once for the whole request."""
+    seen, view = Measured(), a_view(1).view
+    results = tuple(
+        AlterResult(tp(number), (ONE,), error) for number, error in enumerate((0, 0, 85, 12345))
+    )
+    seen.measurements.event(ReassignmentsAltered(results, ONE, 0.25), view, had_tenure=True)
+    late = ReassignmentsAltered((AlterResult(tp(0), (ONE,), 7),), None, 60.0)
+    seen.measurements.event(late, view, had_tenure=True)
+    counted = {"accepted": 2, "no_reassignment_in_progress": 1, "request_timed_out": 1, "other": 1}
+    for result, count in (counted | {"not_controller": 0}).items():
+        assert seen.value("orders_total", {"result": result}) == count
+    assert seen.value("order_seconds_count") == 2
+    assert seen.value("order_seconds_sum") == 60.25
 
 
 def test_a_broker_that_is_gone_has_no_gauge() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
-from controller.core.model import Blocked, BlockedBy, Instant, Refusal, RefusalReason
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Refusal, RefusalReason
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.counts import work_counts
@@ -69,7 +70,7 @@ def a_timeline() -> Timeline:
     ):
         change = replace(CHANGE, phase=phase, before=before, seconds=seconds, request="r")
         timelines.changed(change, START + timedelta(seconds=at))
-    timelines.ended({**ENDED, "request": "r"})
+    timelines.ended({**ENDED, "request": "r"}, START + timedelta(seconds=10))
     found = timelines.of("r")
     assert found is not None
     return found
@@ -185,3 +186,24 @@ def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
     assert "http-equiv" in page(a_busy_view())
     assert "http-equiv" not in render_form("cancel", "")
     assert "http-equiv" not in render_history("r", None, START)
+
+
+def test_a_cancellation_that_is_done_is_whole() -> None:
+    """It has no partitions of its own, and still is not at 0 %."""
+    view = a_busy_view()
+    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, refused=[])
+    view.reassignments.clear()
+    html = page(view)
+    assert "100 %" in html
+    assert "0 of 0 done" not in html
+
+
+def test_what_operators_hold_up_is_told_at_the_top() -> None:
+    """With why, escaped; nothing where nothing is held up."""
+    view = a_view(1).view
+    assert "paused" not in page(view)
+    view.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))
+    view.kill_switch = True
+    html = page(view)
+    assert "broker 5 is paused by ann@desk: &lt;swap&gt;" in html
+    assert "new reassignments are disabled" in html

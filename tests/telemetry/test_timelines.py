@@ -54,6 +54,25 @@ def test_memory_is_bounded() -> None:
     assert found.partitions[tp()][-1].phase == f"p{SPANS_KEPT + 9}"
 
 
+def test_requests_that_only_ended_are_bounded_too() -> None:
+    """A refused one has no phases."""
+    timelines = Timelines()
+    for n in range(REQUESTS_KEPT + 5):
+        timelines.ended({"request": f"r{n}", "state": "refused"}, START)
+    assert len(timelines.summaries()) == REQUESTS_KEPT
+
+
+def test_no_phase_goes_on_after_the_end_of_the_request() -> None:
+    """Where somebody else ended the step nobody tells that the phase is over."""
+    timelines = Timelines()
+    timelines.changed(CHANGE, START)
+    end = START + timedelta(seconds=7)
+    timelines.ended({"request": CHANGE.request, "state": "done"}, end)
+    found = timelines.of(str(CHANGE.request))
+    assert found is not None
+    assert found.partitions[tp()][-1].until == end
+
+
 def test_phase_of_no_request_is_not_kept() -> None:
     """There is nobody who would look for it."""
     timelines = Timelines()
@@ -65,7 +84,7 @@ def test_ends_are_listed_latest_first() -> None:
     """A request that ended again is told of once, with its last words."""
     timelines = Timelines()
     for name, state in (("a", "done"), ("b", "done"), ("a", "cancelled")):
-        timelines.ended({"request": name, "state": state})
+        timelines.ended({"request": name, "state": state}, START)
     assert [(s["request"], s["state"]) for s in timelines.summaries()] == [
         ("b", "done"),
         ("a", "cancelled"),

@@ -1,0 +1,75 @@
+"""
+``make cluster``: a real ZooKeeper and five brokers with some data, until Ctrl-C.
+
+For trying the commands by hand where there is no Docker. Runs no daemon: starting one is the first
+thing to try. Everything is on this machine's loopback interface and gone at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from rich.console import Console
+
+from integration.cluster import Cluster, ClusterOptions
+from integration.demo import TOPICS, preload, spread
+from integration.jars import JarsUnavailableError
+from integration.processes import exit_on_sigterm
+from integration.servers import BrokerOptions
+from integration.waiting import GaveUpError
+
+RACKS: Final = ("a", "b", "c")
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    """Bring the cluster up, say where it is, and wait."""
+    parser = argparse.ArgumentParser(prog="python -m integration.playground")
+    parser.add_argument(
+        "--protocol",
+        default="2.6",
+        help="inter-broker protocol: 2.6 is for the native engine, 3.9 for the delegated one",
+    )
+    asked = parser.parse_args()
+    exit_on_sigterm()
+    broker = replace(BrokerOptions(), inter_broker_protocol=asked.protocol)
+    console.print("starting ZooKeeper and five brokers; the first time Maven fetches them")
+    try:
+        with Cluster.running(ClusterOptions(racks=RACKS, broker=broker)) as cluster:
+            for topic, partitions in spread(TOPICS, tuple(cluster.brokers)).items():
+                cluster.create_topic(topic, partitions, {"min.insync.replicas": "2"})
+            preload(cluster, console.print)
+            console.print(_welcome(cluster))
+            with suppress(KeyboardInterrupt):
+                signal.pause()
+    except KeyboardInterrupt:
+        console.print("interrupted")
+    except (JarsUnavailableError, GaveUpError) as error:
+        console.print(f"[red]the cluster did not come up:[/] {error}")
+        return 1
+    return 0
+
+
+def _welcome(cluster: Cluster) -> str:
+    topics = ", ".join(f"{name} ({count} partitions)" for name, count in TOPICS.items())
+    return f"""
+brokers   {cluster.bootstrap_servers}
+topics    {topics}; three replicas each
+logs      {cluster.directory}
+
+In another terminal, where the reassigner is installed:
+
+  export REASSIGNER_ZOOKEEPER={cluster.zookeeper_connect}
+  reassigner run --journal-dir /tmp/reassigner-journal
+
+Ctrl-C here ends the cluster and removes its data."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

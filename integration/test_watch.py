@@ -1,0 +1,122 @@
+"""``watch`` beside a running daemon: what it draws, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from controller.cli.displays import draw
+from controller.cli.reports import work_line
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.daemon import Daemon, run_reassigner
+from integration.plans import Daemons, Targets, await_end
+from integration.processes import on_a_leash
+from integration.requests import submit_request
+from integration.shown_moves import THROTTLE, await_told, write
+from integration.waiting import eventually
+
+PARTITIONS = 4
+REFRESH = ("--copy-refresh", "1", "--max-partitions-in-flight", "2", "--tenure-linger", "1")
+
+
+@pytest.fixture
+def targets(make_topic: MakeTopic, cluster: Cluster) -> Targets:
+    """Give a topic with 6 MB in each partition, and where it is to go."""
+    topic = make_topic(dict.fromkeys(range(PARTITIONS), (1, 2)))
+    write(cluster, topic, PARTITIONS)
+    return {(topic, n): (1, 3 + n % 3) for n in range(PARTITIONS)}
+
+
+def test_every_number_of_a_running_move_is_drawn(
+    cluster: Cluster, targets: Targets, daemons: Daemons
+) -> None:
+    """Requests with bytes and a range for the end, brokers, partitions, and why they wait."""
+    daemon = daemons.start(*REFRESH)
+    topic = next(iter(targets))[0]
+    request = submit_request(cluster, targets, throttle=THROTTLE)
+    await_told(daemon, request, lambda r: r["eta_s"] is not None, within_s=120)
+    status = eventually(
+        lambda: _busy_status(daemon), within_s=30, what="copies have a rate and others wait"
+    )
+    assert status is not None
+    text = _drawn(status)
+    own = next(line for line in text.splitlines() if f"request {request}:" in line)
+    assert re.search(r"in_flight, \d of 4 done, 2 in flight, \d waiting", own), text
+    assert re.search(r"[\d.]+ [KM]?B of 24\.?\d* MB copied, [\d.]+ [KM]?B/s, .* left", own), text
+    in_flight = {f"{p['topic']}-{p['partition']}" for p in status["in_flight"]}
+    assert len(in_flight) == 2
+    for name in in_flight:
+        row = next(line for line in text.splitlines() if line.startswith(name))
+        assert "A2-syncing 1/" in row
+        assert "replica_not_in_isr" in row
+    assert re.search(r"^1 +0 +2 \(.*B/s\)", text, re.MULTILINE), text
+    assert re.search(r"^[345] +\d \([\d.]+ MB left", text, re.MULTILINE), text
+    assert "blocked: limit" in text
+    assert re.search(rf"{re.escape(topic)}-\d: waiting, waits for limit: ", text), text
+    printed = run_reassigner("watch", request, *_connect(cluster), within_s=300)
+    assert printed.code == 0, printed.stdout
+    lines = printed.stdout.splitlines()
+    assert lines[-1] == f"Request {request} has ended: 4 of 4 done"
+    assert all(before != line for before, line in pairwise(lines)), "a line that says nothing new"
+    assert any(re.match(r"broker 1: in 0, out \d \(.*B/s\)$", line) for line in lines), lines
+    await_end(cluster, targets, within_s=60)
+    idle = run_reassigner("watch", "--until-idle", *_connect(cluster))
+    assert idle.code == 0, idle.stdout
+    assert idle.stdout.splitlines()[-1] == "0 partitions in flight, 0 waiting"
+
+
+def test_a_cancelled_request_ends_the_watch_with_four(
+    cluster: Cluster, targets: Targets, daemons: Daemons
+) -> None:
+    """And Ctrl-C before that with two, without a word about it to the daemon."""
+    daemon = daemons.start(*REFRESH)
+    request = submit_request(cluster, targets, throttle=THROTTLE)
+    await_told(daemon, request, lambda r: r["state"] == "in_flight", within_s=60)
+    assert _interrupted(cluster, request) == 2
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(run_reassigner, "watch", request, "--json", *_connect(cluster))
+        cancelled = run_reassigner("cancel", request, "--wait", *_connect(cluster))
+        assert cancelled.code == 0, cancelled.stdout
+        watched = watching.result()
+    assert watched.code == 4, watched.stdout
+    for line in watched.stdout.splitlines():
+        assert {r["id"] for r in json.loads(line).get("requests", ())} <= {request}
+
+
+def _busy_status(daemon: Daemon) -> dict[str, Any] | None:
+    """Return a status in which copies have a rate and something waits for its turn."""
+    status = daemon.status()
+    serving = [b for b in status["broker_loads"] if b["out_bytes_per_s"] and b["outgoing"] == 2]
+    is_whole = serving and len(status["in_flight"]) == 2 and status["blocked"].get("limit")
+    return status if is_whole else None
+
+
+def _drawn(status: dict[str, Any]) -> str:
+    console = Console(width=250)
+    with console.capture() as capture:
+        console.print(draw(work_line(status), 0, 0, status))
+    return capture.get()
+
+
+def _connect(cluster: Cluster) -> tuple[str, str]:
+    return ("--zookeeper", cluster.zookeeper_connect)
+
+
+def _interrupted(cluster: Cluster, request: str) -> int:
+    """Watch a request until it has said something, press Ctrl-C, and return the exit code."""
+    command = [sys.executable, "-m", "controller.cli", "watch", request, *_connect(cluster)]
+    with subprocess.Popen(on_a_leash(command), stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert request in watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        return watching.wait(30)

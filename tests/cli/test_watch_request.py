@@ -1,0 +1,96 @@
+"""Tests of ``reassigner watch REQUEST``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.core.model import Fate, RequestId
+from tests.cli.builders import FakeCluster, a_partition, a_request, a_status
+from tests.cli.test_execute import NAME, OTHER, Scene, accept, finish
+from tests.core.builders import tp
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """Return a scene with an accepted request, of which the daemon tells."""
+    found = Scene(tmp_path)
+    found.terminal.steps = [accept]
+    assert found.execute().exit_code == 0
+    own = {**a_request(done=1, in_flight=1), "id": NAME}
+    other = {**a_request(in_flight=1), "id": OTHER}
+    partitions = [a_partition(request=NAME), a_partition(topic="other", request=OTHER)]
+    found.cluster.statuses = [a_status(requests=[own, other], in_flight=partitions)]
+    return found
+
+
+def test_a_request_is_followed_to_its_end(scene: Scene) -> None:
+    """Exit code 0; nothing of other requests is told."""
+    scene.terminal.steps = [finish]
+    result = scene.terminal.run("watch", NAME)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"request {NAME}: in_flight, 1 of 2 done")
+    assert any(line.startswith("t-0: A2-syncing") for line in lines)
+    assert OTHER not in result.stdout
+    assert not any(line.startswith("other-0") for line in lines)
+    assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
+
+
+def test_one_that_ended_already_is_told_at_once(scene: Scene) -> None:
+    """Without waiting, and without a daemon."""
+    finish(scene.cluster)
+    scene.cluster.leader = None
+    result = scene.terminal.run("watch", NAME)
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"Request {NAME} has ended: 2 of 2 done\n",
+    )
+
+
+def test_a_cancelled_request_ends_with_four(scene: Scene) -> None:
+    """With what became of each partition."""
+
+    def cancel(cluster: FakeCluster) -> None:
+        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.call_off(tp(1), Fate.CANCELLED, "by cancel-1")
+        cluster.conclude(RequestId(NAME))
+
+    scene.terminal.steps = [cancel]
+    result = scene.terminal.run("watch", NAME)
+    assert result.exit_code == 4
+    assert "t-0 was rolled back" in result.stdout
+
+
+def test_an_interrupt_ends_with_two(scene: Scene) -> None:
+    """The request goes on."""
+    scene.terminal.steps = [KeyboardInterrupt()]
+    assert scene.terminal.run("watch", NAME).exit_code == 2
+    assert set(scene.cluster.goals) == {tp(0), tp(1)}
+
+
+def test_it_goes_on_while_nobody_leads(scene: Scene) -> None:
+    """Another daemon takes over."""
+    scene.cluster.leader = None
+    scene.terminal.steps = [lambda _: None, finish]
+    result = scene.terminal.run("watch", NAME)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "no reassigner that leads answers"
+
+
+def test_for_programs_every_line_is_a_document(scene: Scene) -> None:
+    """The exit code says how it ended."""
+    scene.terminal.steps = [finish]
+    result = scene.terminal.run("watch", NAME, "--json")
+    (document,) = map(json.loads, result.stdout.splitlines())
+    assert [r["id"] for r in document["requests"]] == [NAME]
+
+
+def test_what_nobody_knows_is_not_waited_for(scene: Scene) -> None:
+    """And a daemon's address alone does not say how a request ended."""
+    unknown = scene.terminal.run("watch", "request_0000000099")
+    assert (unknown.exit_code, "nothing is known" in unknown.stderr) == (1, True)
+    both = scene.terminal.run("watch", NAME, "--http", "10.0.0.1:8095")
+    assert (both.exit_code, "--http goes without a REQUEST" in both.stderr) == (1, True)
