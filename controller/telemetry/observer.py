@@ -218,7 +218,7 @@ class TelemetryObserver:
         for part, taken in seconds.items():
             self._metrics.turn.labels(part).observe(taken)
         # The end of what was short, or came last of all, has to be told before the process is gone.
-        is_owed = view.stopping and self._requests.owes_an_end
+        is_owed = view.stopping and self._requests.owes_an_end()
         self.tend(view, at_once=is_owed or (not view.reassignments and self._shows_work()))
         self._last_callback = self._clock.now()
 

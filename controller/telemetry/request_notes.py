@@ -46,7 +46,6 @@ class RequestNotes:
         self._told_ended: set[str] = set()
         """Whose end was told, and whose outcome is not written yet."""
 
-    @property
     def owes_an_end(self) -> bool:
         """Whether a request has ended here that the next status is to be told of."""
         return bool(self._concluded)

@@ -91,7 +91,7 @@ def test_request_that_no_status_saw_open_is_told_whole_when_its_outcome_is_ours(
     notes = RequestNotes()
     assert told(notes, 0) == []
     notes.concluded("r")
-    assert notes.owes_an_end
+    assert notes.owes_an_end()
     begun, progress, ended = of(notes, 1, a_request("done", done=10))
     assert [n.kind for n in (begun, progress, ended)] == [
         "request_begun",
@@ -99,7 +99,7 @@ def test_request_that_no_status_saw_open_is_told_whole_when_its_outcome_is_ours(
         "request_ended",
     ]
     assert ended.fields["seconds"] == 0.125
-    assert not notes.owes_an_end
+    assert not notes.owes_an_end()
     assert told(notes, 2, a_request("done", done=10)) == []
 
 
