@@ -8,6 +8,7 @@ and a name is taken only in the few characters that no path is made of.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ PAGE: Final = "report.html"
 CONTENTS: Final = "report.json"
 LISTED_MAX: Final = 20
 """The newest reports; the others are still there for whoever knows their name."""
-PAGE_BYTES_MAX: Final = 64 << 20
+PAGE_BYTES_MAX: Final = 16 << 20
 CONTENTS_BYTES_MAX: Final = 1 << 20
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -50,8 +51,10 @@ class Shelf:
         dated = []
         for name in names:
             page = self._file(name, PAGE)
-            if page is not None:
-                dated.append((page.stat().st_mtime, name))
+            # It may be taken away while we look.
+            with contextlib.suppress(OSError):
+                if page is not None:
+                    dated.append((page.stat().st_mtime, name))
         return [
             ShelvedReport(name, datetime.fromtimestamp(at, UTC), self._requests(name))
             for at, name in sorted(dated, reverse=True)[:LISTED_MAX]
