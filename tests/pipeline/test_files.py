@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -158,5 +159,8 @@ def test_rates_are_those_of_partitions_or_shared_by_them(spark: Any, tmp_path: P
 
 
 def test_a_snapshot_without_rates_has_none(spark: Any, tmp_path: Path) -> None:
-    """Nobody said anything of them, which is not a rate of zero."""
-    assert read_tables(spark, str(snapshot(spark, tmp_path, PLAN))).rates is None
+    """Nobody said anything of them, which is not a rate of zero; nor is there a need of a table."""
+    out = snapshot(spark, tmp_path, PLAN)
+    assert read_tables(spark, str(out)).rates is None
+    shutil.rmtree(out / "rates")
+    assert read_tables(spark, str(out)).rates is None
