@@ -24,7 +24,7 @@ from integration.waiting import eventually
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1_800),
+    pytest.mark.timeout(3_600),
     pytest.mark.skipif(
         importlib.util.find_spec("pyspark") is None, reason="the extra `pipeline` is not installed"
     ),
