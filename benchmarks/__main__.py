@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import in_flight, memory, reaction, scale, side_by_side
+from benchmarks import captures, in_flight, memory, reaction, scale, side_by_side
 from benchmarks.figures import Figure, table
 from integration.processes import exit_on_sigterm
 
@@ -20,6 +20,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "side-by-side": side_by_side.measure,
     "scale": scale.measure,
     "in-flight": in_flight.measure,
+    "snapshot": captures.measure,
 }
 
 

@@ -8,13 +8,16 @@ UpdateMetadata 6), taken apart by hand because a general decoder would be the bo
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
 API_VERSIONS: Final = 18
+DESCRIBE_LOG_DIRS: Final = 35
+LOG_DIRS_VERSION: Final = 1
+LOG_DIR: Final = "/data"
 
 VERSIONS: Final = {LEADER_AND_ISR: 4, STOP_REPLICA: 3, UPDATE_METADATA: 6, API_VERSIONS: 2}
 """The one version of each request that is understood."""
@@ -22,6 +25,7 @@ VERSIONS: Final = {LEADER_AND_ISR: 4, STOP_REPLICA: 3, UPDATE_METADATA: 6, API_V
 _HEADER: Final = struct.Struct(">hhih")
 _STATE: Final = struct.Struct(">iiii")
 _INT: Final = struct.Struct(">i")
+_REPLICA: Final = struct.Struct(">iqqb")
 _STOP: Final = struct.Struct(">iib")
 _NO_TAGS: Final = b"\x00"
 _FLEXIBLE: Final = frozenset({LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA})
@@ -107,12 +111,29 @@ def stopped_of(body: memoryview) -> list[tuple[str, int]]:
     return stopped
 
 
-def answer_versions(request: Request) -> bytes:
+def answer_versions(request: Request, *, tells_disks: bool) -> bytes:
     """Answer ApiVersions, of whichever version, as version 0 does when it cannot: Kafka's rule."""
+    versions = VERSIONS | ({DESCRIBE_LOG_DIRS: LOG_DIRS_VERSION} if tells_disks else {})
     if request.version > VERSIONS[API_VERSIONS]:
-        return _framed(request.correlation_id, struct.pack(">h", 35) + _listed(VERSIONS))
+        return _framed(request.correlation_id, struct.pack(">h", 35) + _listed(versions))
     throttle = _INT.pack(0) if request.version else b""
-    return _framed(request.correlation_id, struct.pack(">h", 0) + _listed(VERSIONS) + throttle)
+    return _framed(request.correlation_id, struct.pack(">h", 0) + _listed(versions) + throttle)
+
+
+def answer_log_dirs(request: Request, held: Mapping[str, Collection[int]], size: int) -> bytes:
+    """Answer DescribeLogDirs, whatever was asked: one directory with these partitions, one size."""
+    body = bytearray(_INT.pack(0) + _INT.pack(1) + b"\x00\x00")
+    body += _string(LOG_DIR) + _INT.pack(len(held))
+    for topic, partitions in held.items():
+        body += _string(topic) + _INT.pack(len(partitions))
+        for partition in partitions:
+            body += _REPLICA.pack(partition, size, 0, 0)
+    return _framed(request.correlation_id, bytes(body))
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
 
 
 def answer_partitions(request: Request, partitions: list[tuple[str, int]]) -> bytes:

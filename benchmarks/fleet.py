@@ -1,8 +1,9 @@
 """
 A fleet of simulated brokers: registered in ZooKeeper, answering controllers, growing the ISR.
 
-``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT SECONDS`` runs brokers FIRST to
-FIRST + COUNT - 1 in one process until its standard input closes. They hold no data: a replica that
+``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT SECONDS [disks]`` runs brokers FIRST to
+FIRST + COUNT - 1 in one process until its standard input closes; with ``disks`` they tell of log
+directories what a controller told them of. They hold no data: a replica that
 is told to follow is in sync so many seconds later, when the leader writes the ISR to ZooKeeper, as
 brokers do below inter-broker protocol 2.7. They take every controller's word, so one controller may
 follow another.
@@ -17,7 +18,7 @@ import struct
 import sys
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,11 +26,13 @@ from kazoo.client import KazooClient
 
 from benchmarks.canned import (
     API_VERSIONS,
+    DESCRIBE_LOG_DIRS,
     LEADER_AND_ISR,
     STOP_REPLICA,
     UPDATE_METADATA,
     Request,
     State,
+    answer_log_dirs,
     answer_metadata,
     answer_partitions,
     answer_versions,
@@ -42,6 +45,9 @@ IN_SYNC_AFTER_S: Final = 0.2
 """From a LeaderAndIsr to the ISR with the added replicas, unless told otherwise."""
 NOTIFIES_EVERY_S: Final = 2.5
 """Kafka's own pause between two notifications of ISR changes."""
+REPLICA_BYTES: Final = 1 << 30
+"""What each replica is told to hold."""
+DISKS: Final = "disks"
 _AT_ONCE: Final = 64
 _TURN_S: Final = 0.02
 _LOCALHOST: Final = "127.0.0.1"
@@ -140,8 +146,31 @@ class Replication:
             )
 
 
-async def serve(zookeeper: KazooClient, replication: Replication, broker: int) -> None:
+@dataclass
+class Disks:
+    """What a broker was told to hold, if anybody is to ask."""
+
+    are_told: bool
+    held: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def take(self, states: list[State]) -> None:
+        """Take note of replicas."""
+        if self.are_told:
+            for state in states:
+                self.held[state.topic].add(state.partition)
+
+    def drop(self, partitions: list[tuple[str, int]]) -> None:
+        """Forget replicas."""
+        if self.are_told:
+            for topic, partition in partitions:
+                self.held[topic].discard(partition)
+
+
+async def serve(
+    zookeeper: KazooClient, replication: Replication, broker: int, *, tells_disks: bool
+) -> None:
     """Listen as a broker, and register."""
+    disks = Disks(tells_disks)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -156,13 +185,18 @@ async def serve(zookeeper: KazooClient, replication: Replication, broker: int) -
             case key if key == LEADER_AND_ISR:
                 states = states_of(request.body)
                 replication.told(broker, states)
+                disks.take(states)
                 return answer_partitions(request, [(s.topic, s.partition) for s in states])
             case key if key == STOP_REPLICA:
-                return answer_partitions(request, stopped_of(request.body))
+                stopped = stopped_of(request.body)
+                disks.drop(stopped)
+                return answer_partitions(request, stopped)
             case key if key == UPDATE_METADATA:
                 return answer_metadata(request)
             case key if key == API_VERSIONS:
-                return answer_versions(request)
+                return answer_versions(request, tells_disks=tells_disks)
+            case key if key == DESCRIBE_LOG_DIRS and tells_disks:
+                return answer_log_dirs(request, disks.held, REPLICA_BYTES)
             case _:
                 raise ConnectionError(f"API key {request.api_key} is not served")
 
@@ -180,14 +214,16 @@ async def serve(zookeeper: KazooClient, replication: Replication, broker: int) -
     zookeeper.create(f"/brokers/ids/{broker}", json.dumps(registration).encode(), ephemeral=True)
 
 
-async def run(address: str, first: int, count: int, in_sync_after_s: float) -> None:
+async def run(
+    address: str, first: int, count: int, in_sync_after_s: float, *, tells_disks: bool
+) -> None:
     """Run brokers until standard input closes."""
     zookeeper = KazooClient(address, timeout=30.0)
     zookeeper.start(timeout=30)
     replication = Replication(zookeeper, in_sync_after_s)
     threading.Thread(target=replication.run, daemon=True).start()
     for broker in range(first, first + count):
-        await serve(zookeeper, replication, broker)
+        await serve(zookeeper, replication, broker, tells_disks=tells_disks)
     print("serving", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     zookeeper.stop()
@@ -195,4 +231,12 @@ async def run(address: str, first: int, count: int, in_sync_after_s: float) -> N
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])))
+    asyncio.run(
+        run(
+            sys.argv[1],
+            int(sys.argv[2]),
+            int(sys.argv[3]),
+            float(sys.argv[4]),
+            tells_disks=sys.argv[5:] == [DISKS],
+        )
+    )

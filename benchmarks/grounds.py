@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.fleet import IN_SYNC_AFTER_S
+from benchmarks.fleet import DISKS, IN_SYNC_AFTER_S
 from integration.cluster import Cluster
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -55,8 +55,18 @@ def replicas_of(topic: int, partition: int, *, there: bool) -> list[int]:
 
 
 @contextmanager
-def fleet(cluster: Cluster, *, in_sync_after_s: float = IN_SYNC_AFTER_S) -> Iterator[None]:
-    """Have the simulated brokers serve; a new replica is in sync after so many seconds."""
+def fleet(
+    cluster: Cluster, *, in_sync_after_s: float = IN_SYNC_AFTER_S, tells_disks: bool = False
+) -> Iterator[None]:
+    """
+    Have the simulated brokers serve.
+
+    Args:
+        cluster: Where they register.
+        in_sync_after_s: How long a new replica takes to be in sync.
+        tells_disks: Whether they answer for their log directories.
+
+    """
     each = BROKERS // PROCESSES
     processes = [
         subprocess.Popen(
@@ -64,6 +74,7 @@ def fleet(cluster: Cluster, *, in_sync_after_s: float = IN_SYNC_AFTER_S) -> Iter
                 sys.executable,
                 *("-m", "benchmarks.fleet", cluster.zookeeper_connect),
                 *(str(FIRST + n * each), str(each), str(in_sync_after_s)),
+                *((DISKS,) if tells_disks else ()),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -59,6 +59,7 @@ from controller.telemetry.notifications import (
 from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.pages import Pages
 from controller.telemetry.recollections import recall
+from controller.telemetry.shelves import Shelf
 from controller.telemetry.steering import Desk
 from controller.zk.leadership import Leadership
 from controller.zk.pings import Pings
@@ -278,7 +279,10 @@ def _telemetry(
     )
     recall(settings.journal_dir, board.timelines)
     desk = _desk(settings, clock, log, journal)
-    pages = Pages(metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk)
+    shelf = None if settings.reports_dir is None else Shelf(settings.reports_dir)
+    pages = Pages(
+        metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk, shelf=shelf
+    )
     http = HttpServer(settings.http, pages)
     stack.callback(http.close)
     http.start()

@@ -261,6 +261,11 @@ class Settings(BaseSettings):
         description="With it the status page can pause, resume and cancel, for whoever types it "
         f"there; at least {TOKEN_MIN} characters. Without it the page only shows.",
     )
+    reports_dir: Path | None = Field(
+        None,
+        description="Directory with a directory for each report of `pipeline report`, which the "
+        "status page links and serves.",
+    )
     notify_webhook: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
         None, description="Where notifications are posted as JSON (http or https)."
     )

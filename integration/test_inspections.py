@@ -111,6 +111,10 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     place.put(f"{paths.ISR_NOTIFICATIONS}/isr_change_0000000000")
     throttle = {"config": {"leader.replication.throttled.rate": "9", "log.retention.ms": "1"}}
     place.put(f"{paths.BROKER_CONFIGS}/1", json.dumps(throttle).encode())
+    own = {"version": 1, "config": {"retention.ms": "7"}}
+    place.put(f"{paths.TOPIC_CONFIGS}/t-x", json.dumps(own).encode())
+    place.put(f"{paths.TOPIC_CONFIGS}/plain", b'{"version":1,"config":{}}')
+    place.put(f"{paths.TOPIC_CONFIGS}/broken", b"nonsense")
     place.client.set_acls("/reassigner", [make_acl("world", "anyone", read=True, admin=True)])
     znodes = surveyor.survey()
     assert set(znodes.topics) == {"t-x"}
@@ -121,6 +125,7 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     assert znodes.orphans == {orphan}
     assert set(znodes.unreadable) == {
         paths.topic_path("broken"),
+        f"{paths.TOPIC_CONFIGS}/broken",
         paths.state_path(TWO),
         paths.broker_path(BrokerId(7)),
         f"{paths.GOALS}/t-x/one",
@@ -135,3 +140,4 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     assert znodes.acls["/reassigner"] == ("world:anyone:ra",)
     assert surveyor.survey_topics() == znodes.topics
     assert surveyor.survey_brokers() == znodes.brokers
+    assert surveyor.survey_topic_settings() == {"t-x": {"retention.ms": "7"}}

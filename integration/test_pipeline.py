@@ -24,7 +24,7 @@ from integration.waiting import eventually
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1_800),
+    pytest.mark.timeout(3_600),
     pytest.mark.skipif(
         importlib.util.find_spec("pyspark") is None, reason="the extra `pipeline` is not installed"
     ),
@@ -33,6 +33,7 @@ pytestmark = [
 TOPICS = {"orders": 6, "clicks": 4}
 LEAVING = 4
 RECORDS = 6_000
+RETENTION_MS = "86400000"
 SPARK_WITHIN_S = 900.0
 NOT_ALL = 2
 SIZES = (
@@ -46,7 +47,9 @@ def filled() -> Iterator[Cluster]:
     with Cluster.running(ClusterOptions(brokers=4, racks=("a", "b"))) as cluster:
         for first, (topic, count) in enumerate(TOPICS.items()):
             cluster.create_topic(
-                topic, {p: (1 + (first + p) % 4, 1 + (first + p + 1) % 4) for p in range(count)}
+                topic,
+                {p: (1 + (first + p) % 4, 1 + (first + p + 1) % 4) for p in range(count)},
+                {"retention.ms": RETENTION_MS, "min.insync.replicas": "1"},
             )
         with Traffic(
             cluster.bootstrap_servers, TOPICS, records_per_s=20_000, payload_bytes=1_000
@@ -90,7 +93,8 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     """Every number along the way is what the files on the disks say."""
     zookeeper = ("--zookeeper", filled.zookeeper_connect)
     before, plan, after = tmp_path / "before", tmp_path / "plan", tmp_path / "after"
-    report = tmp_path / "report"
+    shelf = tmp_path / "reports"
+    report = shelf / "drain"
 
     pipeline("snapshot", "--out", before, *zookeeper)
     first = on_disk(filled)
@@ -98,6 +102,10 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     leaders = "SELECT topic, partition, broker FROM t WHERE is_leader"
     for row in read(before / "replicas", leaders):
         assert filled.leader(row["topic"], row["partition"]) == row["broker"]
+    told = "SELECT topic, min_insync_replicas AS least, configs FROM t"
+    assert {
+        r["topic"]: (r["least"], r["configs"]) for r in read(before / "topics", told)
+    } == dict.fromkeys(TOPICS, (1, {"retention.ms": RETENTION_MS, "min.insync.replicas": "1"}))
     racks = {r["broker"]: r["rack"] for r in read(before / "brokers", "SELECT * FROM t")}
     assert racks == {1: "a", 2: "b", 3: "a", 4: "b"}
 
@@ -127,6 +135,7 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
         eventually(lambda: on_disk(filled)[LEAVING] == 0, within_s=60)
     finally:
         daemon.stop()
+        daemon.port.close()
     last = on_disk(filled)
     came = {broker: planned.get(broker, 0) for broker in filled.brokers}
     for broker in (1, 2, 3):
@@ -149,7 +158,30 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     assert sum(r["planned_bytes"] for r in ended) == sum(planned.values())
     assert (report / "report.html").read_text(encoding="utf-8").count("<svg") >= 4
 
+    check_shelf(Daemon(*zookeeper[1:], tmp_path / "next", "--reports-dir", str(shelf)), ended)
     check_other_times(requests[0], zookeeper, tmp_path)
+    check_stock(filled, plan / "plan.json")
+
+
+def check_shelf(daemon: Daemon, requests: list[dict[str, Any]]) -> None:
+    """Check that a daemon links the report from its status page, and serves it."""
+    try:
+        daemon.start()
+        assert '<a href="/reports/drain">drain</a>' in daemon.get("/")[1]
+        for row in requests:
+            assert "/reports/drain" in daemon.get(f"/history?request={row['request']}")[1]
+        code, page = daemon.get("/reports/drain")
+        assert (code, "After-action report" in page) == (200, True)
+    finally:
+        daemon.stop()
+        daemon.port.close()
+
+
+def check_stock(cluster: Cluster, plan: Path) -> None:
+    """Check that Kafka's own tool understands the plan, and finds it carried out."""
+    verified = cluster.reassign_partitions("--reassignment-json-file", str(plan), "--verify")
+    assert verified.code == 0, verified.stdout
+    assert verified.stdout.count("is completed") == len(json.loads(plan.read_text())["partitions"])
 
 
 def check_other_times(request: Path, zookeeper: tuple[str, ...], tmp_path: Path) -> None:
@@ -157,6 +189,12 @@ def check_other_times(request: Path, zookeeper: tuple[str, ...], tmp_path: Path)
     # Done already: there is nothing to do, and nothing against it.
     again = run_reassigner("execute", str(request), *zookeeper, "--dry-run")
     assert again.code == 0, again.stdout
+    # It was planned for another cluster: refused, whatever stands there.
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(json.loads(request.read_text()) | {"cluster_id": "another"}))
+    foreign = run_reassigner("execute", str(other), *zookeeper)
+    assert foreign.code == 1, foreign.stdout
+    assert "it was planned for the cluster another" in foreign.stdout
     # Somebody moved a partition meanwhile: refused, and the part that fits can be had.
     changed = json.loads(request.read_text())
     entry = changed["partitions"][0]

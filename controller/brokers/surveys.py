@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -67,16 +68,34 @@ class BrokerSurvey:
 
         """
         deadline = time.monotonic() + within_s
+        with self._asked(brokers, topics) as inbox:
+            disks = self._disks(brokers, deadline)
+            return BrokerAnswers(
+                disks=disks, min_insync_replicas=_settings(inbox, topics, deadline)
+            )
+
+    def min_insync(
+        self,
+        brokers: Collection[LiveBroker],
+        topics: Collection[str],
+        *,
+        within_s: float = WITHIN_S,
+    ) -> Mapping[str, int | str]:
+        """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
+        deadline = time.monotonic() + within_s
+        with self._asked(brokers, topics) as inbox:
+            return _settings(inbox, topics, deadline)
+
+    @contextmanager
+    def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
+        """Ask for the settings of topics; answers come into the queue."""
         inbox = _Queue()
         configs = DescribedTopicConfigs(inbox, self._security, self._listeners)
         configs.start()
         try:
             configs.update_brokers(brokers)
             configs.describe(sorted(topics))
-            disks = self._disks(brokers, deadline)
-            return BrokerAnswers(
-                disks=disks, min_insync_replicas=_settings(inbox, topics, deadline)
-            )
+            yield inbox
         finally:
             configs.stop()
 

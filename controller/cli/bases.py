@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from controller.cli.plans import Plan
+from controller.cli.plans import CLUSTER_KEY, Plan
 from controller.cli.ports import OperatorPort
 from controller.core.model import BrokerId, Replicas, TopicAssignment, TopicPartition
-from controller.errors import ReassignmentConflictError
+from controller.errors import PlanInvalidError, ReassignmentConflictError
 from controller.planning.bases import Basis, Rebase, rebase
 
 SHOWN_MAX: Final = 20
@@ -35,6 +35,37 @@ def read_originals(path: Path, plan: Plan) -> Originals:
         if partition in plan and isinstance(original, list):
             found[partition] = tuple(BrokerId(b) for b in original if isinstance(b, int))
     return found
+
+
+def check_cluster(operator: OperatorPort, path: Path) -> None:
+    """
+    Refuse a file that was planned for another cluster; most files do not say for which.
+
+    Raises:
+        PlanInvalidError: it was.
+
+    """
+    planned_for = _planned_for(path)
+    found = operator.cluster_id() if planned_for else None
+    if found is not None and found != planned_for:
+        raise PlanInvalidError(
+            f"{path}: it was planned for the cluster {planned_for}, this one is {found}: the "
+            f"snapshot was of another cluster"
+        )
+
+
+def _planned_for(path: Path) -> str | None:
+    """Return the cluster's id that a file names, or the summary of its plan."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if CLUSTER_KEY in document:
+        return str(document[CLUSTER_KEY])
+    # What Kafka's own tool takes as well has no keys but Kafka's.
+    try:
+        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
+        named = summary["snapshot"][CLUSTER_KEY]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(named)
 
 
 def compare(
@@ -60,9 +91,11 @@ def check_basis(operator: OperatorPort, path: Path, plan: Plan) -> None:
     Refuse a plan whose partitions have changed since it was made.
 
     Raises:
+        PlanInvalidError: it was made for another cluster.
         ReassignmentConflictError: some did; those that have what the plan wants are no obstacle.
 
     """
+    check_cluster(operator, path)
     originals = read_originals(path, plan)
     fine = (Basis.UNCHANGED, Basis.DONE)
     changed = {

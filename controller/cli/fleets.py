@@ -22,6 +22,8 @@ class FleetRows:
     brokers: Mapping[BrokerId, LiveBroker]
     topics: Mapping[str, TopicAssignment]
     min_insync: Mapping[str, int | str]
+    settings: Mapping[str, Mapping[str, str]]
+    """Of their own, by topic."""
     led: tuple[Any, ...] = ()
     cluster_id: str = ""
     capacities: dict[BrokerId, int | None] = field(default_factory=dict)
@@ -46,10 +48,10 @@ class FleetRows:
                 yield name, partition, assignment.target_replicas
 
     def topic_rows(self) -> Iterator[tuple[str, int | None, Mapping[str, str]]]:
-        """Yield topic, min.insync.replicas and settings."""
+        """Yield topic, effective min.insync.replicas and the settings of its own."""
         for name in self.topics:
             least = self.min_insync.get(name)
-            yield name, least if isinstance(least, int) else None, {}
+            yield name, least if isinstance(least, int) else None, self.settings.get(name, {})
 
     def broker_rows(self) -> Iterator[tuple[int, str | None, str | None, int | None, bool]]:
         """Yield every broker that is registered or holds replicas."""
@@ -66,25 +68,25 @@ class FleetRows:
         return sum(a.is_reassigning for t in self.topics.values() for a in t.partitions.values())
 
 
-def survey_fleet(settings: Settings, inspector: InspectorPort, min_insync: Any) -> FleetRows:  # noqa: ANN401 - a function
+def survey_fleet(settings: Settings, inspector: InspectorPort) -> FleetRows:
     """
     Read what there is to read at once; sizes come as they are asked for.
 
     Args:
         settings: How to reach the brokers.
         inspector: ZooKeeper.
-        min_insync: Asked for each topic's effective min.insync.replicas.
 
     """
     from controller.brokers.fleets import FleetSurvey  # noqa: PLC0415 - only this needs brokers
+    from controller.brokers.surveys import BrokerSurvey  # noqa: PLC0415 - as above
     from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
 
     quiet_kafka()
-    survey = FleetSurvey(security_of(settings), listeners_of(settings))
+    security, listeners = security_of(settings), listeners_of(settings)
+    survey = FleetSurvey(security, listeners)
     brokers = dict(inspector.survey_brokers())
     topics = inspector.survey_topics()
     leading = survey.leading(brokers.values())
-    answers = min_insync(settings, brokers.values(), topics)
-    return FleetRows(
-        survey, brokers, topics, answers.min_insync_replicas, leading.partitions, leading.cluster_id
-    )
+    least = BrokerSurvey(security, listeners).min_insync(brokers.values(), topics)
+    own = inspector.survey_topic_settings()
+    return FleetRows(survey, brokers, topics, least, own, leading.partitions, leading.cluster_id)

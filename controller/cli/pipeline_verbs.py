@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from controller.cli.bases import change_lines, compare, read_originals
+from controller.cli.bases import change_lines, check_cluster, compare, read_originals
 from controller.cli.exits import Exit
-from controller.cli.fleets import survey_fleet
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.plans import document_of, read_plan_file
 from controller.cli.quantities import parse_bytes
-from controller.cli.reports import say, say_json, tell
+from controller.cli.reports import say, say_json
+from controller.cli.snapshot_verbs import SnapshotVerbs
+from controller.cli.spark_verbs import MasterOption, MemoryOption, OutOption, SparkVerbs
 from controller.cli.surroundings import Surroundings
-from controller.cli.verbs import Verbs
 from controller.errors import PlanInvalidError
 from controller.planning.bases import Basis
 
 if TYPE_CHECKING:
     from controller.pipeline.summaries import Summary
     from controller.pipeline.waves import Wave
-
-EXTRA: Final = "kafka-reassigner[pipeline]"
 
 HELP: Final = """
 Plan whole clusters on Spark, from a snapshot to a report; docs/pipeline.md has the sequence.
@@ -37,98 +33,21 @@ Example: reassigner pipeline plan snapshot --drain 3 --out plan
 Exit code: that of the verb.
 """
 
-MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Spark's master; local[*] unless spark-submit gives one.",
-        show_default=False,
-    ),
-]
-MemoryOption = Annotated[
-    str,
-    typer.Option("--driver-memory", metavar="SIZE", help="Of Spark's driver, when started here."),
-]
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it is written.")]
-
 
 def pipeline_app(around: Surroundings) -> typer.Typer:
     """Return the verb with its sub-verbs."""
     app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help=HELP)
     verbs = PipelineVerbs(around)
-    app.command("snapshot", short_help="Write down what a cluster holds.")(verbs.snapshot)
+    snapshots = SnapshotVerbs(around)
+    app.command("snapshot", short_help="Write down what a cluster holds.")(snapshots.snapshot)
     app.command("plan", short_help="Plan from a snapshot.")(verbs.plan)
     app.command("rebase", short_help="Fit a request of a plan to a changed cluster.")(verbs.rebase)
     app.command("report", short_help="Tell what really happened.")(verbs.report)
     return app
 
 
-class PipelineVerbs(Verbs):
+class PipelineVerbs(SparkVerbs):
     """Planning on Spark; needs the extra ``pipeline``."""
-
-    def snapshot(  # noqa: PLR0913 - the options of the verb
-        self,
-        out: OutOption,
-        *,
-        stock: Annotated[
-            Path | None,
-            typer.Option("--from", metavar="CURRENT.json", help="Instead of a running cluster."),
-        ] = None,
-        sizes: Annotated[
-            Path | None,
-            typer.Option("--sizes", metavar="CSV", help="topic,partition,size_bytes; with --from."),
-        ] = None,
-        brokers: Annotated[
-            Path | None,
-            typer.Option(
-                "--brokers", metavar="CSV", help="broker,rack,capacity_bytes; with --from."
-            ),
-        ] = None,
-        zookeeper: ZookeeperOption = None,
-        config: ConfigOption = None,
-        master: MasterOption = None,
-        driver_memory: MemoryOption = "4g",
-        as_json: JsonOption = False,
-    ) -> None:
-        """
-        Write down what a cluster holds, as Parquet tables.
-
-        Example: reassigner pipeline snapshot --zookeeper zk1:2181/kafka --out snapshot
-
-        Reads ZooKeeper and asks every broker for its log directories. With --from, what a stock
-        JSON says, and no cluster is needed. Exit code: 0 written, 1 error.
-        """
-        if stock is None and (sizes is not None or brokers is not None):
-            raise PlanInvalidError("--sizes and --brokers go with --from")
-        taken_at = datetime.fromtimestamp(self._around.wall_ms() / 1000, UTC).isoformat()
-        with self._spark(master, driver_memory) as (spark, course):
-            from controller.pipeline import runs  # noqa: PLC0415 - the extra may not be installed
-            from controller.pipeline.captures import Told  # noqa: PLC0415 - as above
-            from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
-
-            if stock is not None:
-                counted = runs.snapshot_of_files(spark, stock, sizes, brokers, taken_at, out)
-            else:
-                settings = self._around.settings({"zookeeper": zookeeper}, config)
-                course("reading the cluster")
-                with self._around.inspect(settings) as inspector:
-                    rows = survey_fleet(settings, inspector, self._around.ask_brokers)
-                if rows.reassigning:
-                    tell(f"Note: {rows.reassigning} partitions are being reassigned just now")
-                told = Told(
-                    rows.held_rows(), rows.led_rows(), rows.assigned_rows(), rows.topic_rows()
-                )
-                manifest = Manifest(rows.cluster_id, taken_at, "cluster")
-                counted = runs.snapshot_of_cluster(spark, told, rows.broker_rows(), manifest, out)
-        if as_json:
-            say_json(counted)
-        else:
-            say(
-                f"{counted['brokers']} brokers, {counted['topics']} topics, "
-                f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
-                f"{counted['bytes']} bytes: {out}"
-            )
 
     def plan(  # noqa: PLR0913 - the options of the verb
         self,
@@ -265,6 +184,7 @@ class PipelineVerbs(Verbs):
         if len(originals) != len(entries):
             raise PlanInvalidError(f"{plan}: its entries do not say what they were planned from")
         with self._connected(zookeeper, config) as operator:
+            check_cluster(operator, plan)
             found = compare(operator, entries, originals)
         kept = {p: r.target for p, r in found.items() if r.target is not None}
         lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}
@@ -315,31 +235,6 @@ class PipelineVerbs(Verbs):
             written = runs.make_report(spark, journals, plan, after, out, course)
         say(str(written))
 
-    # --- inside --------------------------------------------------------------------------------
-
-    @contextmanager
-    def _spark(
-        self, master: str | None, memory: str
-    ) -> Iterator[tuple[Any, Callable[[str], None]]]:
-        """Open Spark, and a course of things that is told on the terminal."""
-        try:
-            from controller.pipeline.sessions import open_session  # noqa: PLC0415 - see above
-        except ModuleNotFoundError as error:
-            raise PlanInvalidError(
-                f"{error.name} is not installed: pip install '{EXTRA}'"
-            ) from error
-        begun = self._around.now()
-
-        def course(what: str) -> None:
-            tell(f"[{self._around.now() - begun:6.1f} s] {what}")
-
-        course("starting Spark")
-        spark = open_session(master, memory=memory)
-        try:
-            yield spark, course
-        finally:
-            spark.stop()
-
 
 def _pair(text: str) -> tuple[int, int]:
     old, colon, new = text.partition(":")
@@ -368,6 +263,12 @@ def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
         yield (
             f"{name} per broker off even: {load.before[0]:+.1%} to {load.before[1]:+.1%} before, "
             f"{load.after[0]:+.1%} to {load.after[1]:+.1%} after"
+        )
+    if summary.bytes_in_per_s is not None:
+        (low, high), (lower, higher) = summary.bytes_in_per_s
+        yield (
+            f"bytes per second that come to a broker: {low} to {high} before, {lower} to {higher} "
+            f"after"
         )
     yield (
         f"partitions that use too few racks: {summary.rack_violations_before} before, "

@@ -31,6 +31,8 @@ from controller.znodes.legacy_plans import decode_legacy_plan
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 PROBLEMS_MAX: Final = 20
+CLUSTER_KEY: Final = "cluster_id"
+"""Requests of ``pipeline plan`` say for which cluster they are; ``bases`` compares."""
 
 Plan = Mapping[TopicPartition, Replicas]
 
@@ -50,7 +52,7 @@ def read_plan_file(path: Path) -> Plan:
         raise PlanInvalidError(f"{path}: {error.strerror or error}") from error
     if len(data) > FILE_BYTES_MAX:
         raise PlanInvalidError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
-    plan = decode_legacy_plan(data, ZkVersion(0), Zxid(0))
+    plan = decode_legacy_plan(data, ZkVersion(0), Zxid(0), besides=frozenset({CLUSTER_KEY}))
     if plan.unreadable is not None:
         raise PlanInvalidError(f"{path}: {plan.unreadable}")
     if plan.refused:

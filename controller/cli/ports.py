@@ -198,6 +198,10 @@ class InspectorPort(OperatorPort, Protocol):
         """Return every topic that can be understood."""
         ...
 
+    def survey_topic_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings that topics have of their own; topics without are left out."""
+        ...
+
     def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
         """Return the registrations that can be understood."""
         ...

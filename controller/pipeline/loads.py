@@ -36,6 +36,8 @@ class Cluster:
     """What is written for each broker's rack."""
     min_insync: Any
     """By topic; zero where it is not known."""
+    rates: Any | None = None
+    """topic (index), partition, bytes per second that producers write; None: nobody said."""
 
 
 def load(
@@ -85,7 +87,14 @@ def load(
     )
     _check_parts(parts.join(F.broadcast(names), "topic"))
     min_insync = np.array([known[name] or 0 for name in topics], dtype=np.int64)
-    return Cluster(parts, names, topics, brokers, racks, min_insync)
+    rates = tables.rates
+    if rates is not None:
+        rates = (
+            rates.withColumnRenamed("topic", "name")
+            .join(F.broadcast(names), "name")
+            .select("topic", F.col("partition").cast("int").alias("partition"), "bytes_in_per_s")
+        )
+    return Cluster(parts, names, topics, brokers, racks, min_insync, rates)
 
 
 def _brokers(

@@ -24,7 +24,6 @@ from controller.pipeline.waves import Wave, WaveLimits, Waves, wanting
 
 ASSIGNED: Final = "topic INT, partition INT, wave INT"
 PASSES_MAX: Final = 50
-_HEAD: Final = '{"version":1,"partitions":['
 _TAIL: Final = "]}\n"
 CHUNK: Final = 50_000
 
@@ -187,12 +186,14 @@ def _write_loads(spark: Any, planned: Planned, loads: Loads, directory: str) -> 
                 for load in (loads.sizes, loads.counts, loads.leaders)
                 for which in (0, 1)
             ),
+            *(None if loads.rates is None else float(loads.rates[which][n]) for which in (0, 1)),
         )
         for n, broker in enumerate(planned.cluster.brokers.ids)
     ]
     kind = (
         "broker INT, rack STRING, bytes_before BIGINT, bytes_after BIGINT, replicas_before BIGINT, "
-        "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT"
+        "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT, "
+        "bytes_in_per_s_before DOUBLE, bytes_in_per_s_after DOUBLE"
     )
     spark.createDataFrame(rows, kind).coalesce(1).write.mode("overwrite").parquet(
         f"{directory}/brokers"
@@ -229,18 +230,19 @@ def _write_files(  # noqa: PLR0913, PLR0917 - as above
         (directory / "plan.json").open("w", encoding="utf-8") as there,
         (directory / "rollback.json").open("w", encoding="utf-8") as back,
     ):
-        between = _HEAD
+        between = _head()
         for row in in_order(changes, "topic", "partition"):
             there.write(between + _text(_entry(row, row.after)))
             back.write(between + _text(_entry(row, row.before)))
             known = _entry(row, row.after) | {"original_replicas": list(row.before)}
             by_wave[row.wave - 1].append(_text(known))
             between = ","
-        end = _TAIL if between == "," else _HEAD + _TAIL
+        end = _TAIL if between == "," else _head() + _TAIL
         there.write(end)
         back.write(end)
+    head = _head(manifest.cluster_id)
     for path, entries in zip(paths, by_wave, strict=True):
-        path.write_text(_HEAD + ",".join(entries) + _TAIL, encoding="utf-8")
+        path.write_text(head + ",".join(entries) + _TAIL, encoding="utf-8")
     _write_json(
         directory / "summary.json",
         {
@@ -251,6 +253,12 @@ def _write_files(  # noqa: PLR0913, PLR0917 - as above
         },
     )
     return paths
+
+
+def _head(cluster_id: str = "") -> str:
+    """Begin a file; requests say for which cluster, what Kafka's tool takes has no such key."""
+    cluster = f'"cluster_id":{_text(cluster_id)},' if cluster_id else ""
+    return f'{{"version":1,{cluster}"partitions":['
 
 
 def _entry(row: Any, replicas: Sequence[int]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 PERCENTILES: Final = (0.5, 0.9, 0.99)
+RATED: Final = "bytes_in_per_s_before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,14 @@ class Report:
         return {name: getattr(self, name) for name in names}
 
 
-def build_report(journal: Any, changes: Any | None) -> Report:
+def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> Report:
     """
     Build the tables.
 
     Args:
         journal: See ``journals.read_journals``.
         changes: The table ``changes`` of the plan, where there is one.
+        loads: Its table ``brokers``.
 
     """
     planned = None if changes is None else _planned(changes)
@@ -57,7 +59,7 @@ def build_report(journal: Any, changes: Any | None) -> Report:
     return Report(
         _requests(journal, copied, planned),
         _topics(journal, copied, planned),
-        _brokers(journal, copied, planned),
+        _with_rates(_brokers(journal, copied, planned), loads).orderBy("broker"),
         _pairs(copied),
         _phases(journal),
         _isr_shrinks(journal),
@@ -198,6 +200,14 @@ def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
         F.sum("size_bytes").alias("planned_in_bytes")
     )
     return rows.join(asked, "broker", "full").orderBy("broker")
+
+
+def _with_rates(brokers: Any, loads: Any | None) -> Any:
+    """Add what producers write, before and as planned, where the snapshot had rates."""
+    if loads is None or RATED not in loads.columns or loads.where(F.col(RATED) > 0).isEmpty():
+        return brokers
+    rates = loads.select("broker", RATED, RATED.replace("before", "after"))
+    return brokers.join(rates, "broker", "left")
 
 
 def _pairs(copied: Any) -> Any:

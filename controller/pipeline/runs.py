@@ -7,14 +7,17 @@ be printed. Nothing here prints.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from controller.errors import PlanInvalidError
-from controller.pipeline.captures import BrokerRow, Told, capture, told_by_files
+from controller.pipeline.captures import BrokerRow, Told, capture
+from controller.pipeline.files import told_by_files
 from controller.pipeline.journals import read_journals
 from controller.pipeline.loads import load
 from controller.pipeline.outputs import Cutter, write_plan
@@ -45,9 +48,12 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     brokers: Path | None,
     taken_at: str,
     directory: Path,
+    *,
+    rates: Sequence[tuple[str, int | None, float]] = (),
 ) -> Mapping[str, Any]:
     """Write a snapshot of a stock JSON; return how much there is."""
     told, rows = told_by_files(spark, plan, sizes, brokers)
+    told = replace(told, rates=rates)
     manifest = Manifest("", taken_at, str(plan))
     return _counted(capture(spark, told, rows, manifest, directory))
 
@@ -119,12 +125,14 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
         PlanInvalidError: something that is named cannot be read.
 
     """
+    if plan is not None and after is not None:
+        _refuse_other_cluster(spark, plan, after)
     tell("reading journals")
     journal, broken = read_journals(spark, journals)
     changes = loads = None
     if plan is not None:
         changes, loads = _plan_tables(spark, plan)
-    report = build_report(journal, changes)
+    report = build_report(journal, changes, loads)
     for name, table in report.tables().items():
         tell(f"writing {name}")
         table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
@@ -132,11 +140,31 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     disks = _disks(spark, loads, after)
     about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
     path = directory / "report.html"
+    requests = [row.request for row in report.requests.select("request").collect()]
     try:
         path.write_text(page(report, disks, broken=broken, about=about), encoding="utf-8")
+        # What the status page of a daemon looks for.
+        (directory / "report.json").write_text(
+            json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
+        )
     except OSError as error:
         raise PlanInvalidError(f"{path}: {error.strerror or error}") from error
     return path
+
+
+def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
+    """Refuse to set a plan beside a snapshot of another cluster."""
+    summary = plan / "summary.json"
+    try:
+        planned = json.loads(summary.read_text(encoding="utf-8"))["snapshot"]["cluster_id"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PlanInvalidError(f"{summary}: not the summary of a plan: {error}") from error
+    found = read_tables(spark, str(after)).manifest.cluster_id
+    if planned and found and planned != found:
+        raise PlanInvalidError(
+            f"{after}/manifest: column cluster_id is {found}, but {summary} is about the cluster "
+            f"{planned}"
+        )
 
 
 def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:

@@ -57,6 +57,8 @@ class Summary:
     sizes: Load
     counts: Load
     leaders: Load
+    bytes_in_per_s: tuple[tuple[int, int], tuple[int, int]] | None
+    """What the least and the most written broker takes in, before and after; None: not known."""
     notes: tuple[str, ...]
 
     @property
@@ -81,6 +83,8 @@ class Loads:
     sizes: tuple[Any, Any]
     counts: tuple[Any, Any]
     leaders: tuple[Any, Any]
+    rates: tuple[Any, Any] | None = None
+    """Bytes per second, where the snapshot has rates."""
 
 
 def summarize(planned: Planned) -> tuple[Summary, Loads]:
@@ -141,6 +145,7 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
         sizes=_load(planned, loads.sizes, bands.sizes),
         counts=_load(planned, loads.counts, bands.counts),
         leaders=_load(planned, loads.leaders, bands.leaders),
+        bytes_in_per_s=None if loads.rates is None else _extremes(planned, loads.rates),
         notes=(*planned.notes, *_reasons(planned, loads)),
     ), loads
 
@@ -168,7 +173,29 @@ def _loads(planned: Planned) -> tuple[Loads, Any]:
         (planned.sizes_before, size),
         (planned.counts_before, count),
         (planned.leaders_before, led),
+        None if planned.cluster.rates is None else _rates(planned, planned.cluster.rates),
     ), concentration
+
+
+def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
+    """Return the bytes per second that come to each broker: every replica takes what is written."""
+    rows = planned.rows.join(rates, ["topic", "partition"])
+    found = []
+    for column in ("replicas", "after"):
+        held = np.zeros(len(planned.cluster.brokers.ids))
+        single = rows.select("bytes_in_per_s", F.explode(column).alias("b"))
+        for row in single.groupBy("b").agg(F.sum("bytes_in_per_s")).collect():
+            held[row[0]] = row[1]
+        found.append(held)
+    return found[0], found[1]
+
+
+def _extremes(planned: Planned, rates: tuple[Any, Any]) -> tuple[tuple[int, int], tuple[int, int]]:
+    keeps = planned.cluster.brokers.keeps
+    before, after = (
+        (round(float(rate[keeps].min())), round(float(rate[keeps].max()))) for rate in rates
+    )
+    return before, after
 
 
 def _bounds(planned: Planned) -> tuple[float, float]:

@@ -1,13 +1,14 @@
 """
 The tables of a snapshot: their columns, reading them, and saying exactly what is wrong with them.
 
-A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``) and a manifest.
+A snapshot is a directory of Parquet tables (``brokers``, ``replicas``, ``topics``, and ``rates``
+where somebody measures them) and a manifest.
 Whatever is wrong is named by table, column and the first rows; nothing is guessed or left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ REPLICAS: Final = (
 TOPICS: Final = (
     "topic STRING, replication_factor INT, min_insync_replicas INT, configs MAP<STRING, STRING>"
 )
+RATES: Final = "topic STRING, partition INT, bytes_in_per_s DOUBLE"
 MANIFEST: Final = "schema_version INT, cluster_id STRING, taken_at STRING, source STRING"
 
 _NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -40,6 +42,11 @@ _NEEDED: Final = {
         "size_bytes": _NUMBERS,
     },
     "topics": {"topic": frozenset({"string"}), "replication_factor": _NUMBERS},
+}
+_RATED: Final = {
+    "topic": frozenset({"string"}),
+    "partition": _NUMBERS,
+    "bytes_in_per_s": _NUMBERS | {"float", "double"},
 }
 _OPTIONAL: Final = {
     "brokers": {
@@ -71,6 +78,8 @@ class Tables:
     replicas: Any
     topics: Any
     manifest: Manifest
+    rates: Any | None = None
+    """What producers write to partitions; None: nobody said."""
 
 
 def read_tables(spark: Any, directory: str) -> Tables:
@@ -84,12 +93,13 @@ def read_tables(spark: Any, directory: str) -> Tables:
     manifest = _manifest(spark, directory)
     found = {name: _table(spark, f"{directory}/{name}") for name in _NEEDED}
     for name, table in found.items():
-        _check_columns(f"{directory}/{name}", name, table)
+        _check_columns(f"{directory}/{name}", _NEEDED[name], table)
     return Tables(
         _with_optional("brokers", found["brokers"]),
         _with_optional("replicas", found["replicas"]),
         _with_optional("topics", found["topics"]),
         manifest,
+        _rates(spark, f"{directory}/rates"),
     )
 
 
@@ -99,6 +109,8 @@ def write_tables(tables: Tables, directory: str) -> None:
     tables.brokers.coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
     tables.replicas.write.mode("overwrite").parquet(f"{directory}/replicas")
     tables.topics.coalesce(1).write.mode("overwrite").parquet(f"{directory}/topics")
+    rates = spark.createDataFrame([], RATES) if tables.rates is None else tables.rates
+    rates.coalesce(1).write.mode("overwrite").parquet(f"{directory}/rates")
     about = tables.manifest
     row = (about.schema_version, about.cluster_id, about.taken_at, about.source)
     # Last: a directory without a manifest is a snapshot that was not finished.
@@ -134,9 +146,22 @@ def _table(spark: Any, path: str, how: str = "parquet") -> Any:
         raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
 
 
-def _check_columns(path: str, name: str, table: Any) -> None:
+def _rates(spark: Any, path: str) -> Any | None:
+    """Read the one table that may be missing or empty."""
+    try:
+        table = spark.read.parquet(path)
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        reason = str(error).splitlines()[0]
+        raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
+    _check_columns(path, _RATED, table)
+    return None if table.isEmpty() else table
+
+
+def _check_columns(path: str, needed: Mapping[str, frozenset[str]], table: Any) -> None:
     types = dict(table.dtypes)
-    for column, allowed in _NEEDED[name].items():
+    for column, allowed in needed.items():
         if column not in types:
             raise PlanInvalidError(
                 f"{path}: column {column} is missing; there are {', '.join(table.columns)}"
@@ -204,6 +229,22 @@ def check_tables(tables: Tables, directory: str) -> None:
             ("size_bytes", "is negative", F.col("size_bytes") < 0),
         ],
     )
+    if tables.rates is not None:
+        _check_rates(f"{directory}/rates", tables.rates, named)
+
+
+def _check_rates(path: str, rates: Any, named: Any) -> None:
+    rate = F.col("bytes_in_per_s")
+    _refuse(
+        path,
+        rates.join(named, "topic", "left"),
+        [
+            ("topic", "is not in the table topics", F.col("is_named").isNull()),
+            ("bytes_in_per_s", "is missing", rate.isNull() | F.isnan(rate)),
+            ("bytes_in_per_s", "is negative", rate < 0),
+        ],
+    )
+    _refuse_twice(path, rates, ["topic", "partition"])
 
 
 def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:

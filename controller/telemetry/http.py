@@ -31,7 +31,7 @@ SECURITY: Final[Mapping[str, str]] = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 }
 """Nothing but what the page itself holds may run, load, or be sent to."""
 

@@ -26,6 +26,7 @@ from controller.core.records import (
     LeaderMovedRecord,
     LookedRoundRecord,
     OrderedRecord,
+    OutcomeRecord,
     PassedOverRecord,
     PhaseRecord,
     PreferredTriedRecord,
@@ -192,6 +193,8 @@ class TelemetryObserver:
         self._tell(notes_of_change(change), keep=False)
         at = self._wall()
         for record in change.records:
+            if isinstance(record, OutcomeRecord):
+                self._requests.concluded(record.summary.request)
             if not isinstance(record, UNJOURNALED):
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()
@@ -214,7 +217,9 @@ class TelemetryObserver:
         del decision
         for part, taken in seconds.items():
             self._metrics.turn.labels(part).observe(taken)
-        self.tend(view, at_once=not view.reassignments and self._shows_work())
+        # The end of what was short, or came last of all, has to be told before the process is gone.
+        is_owed = view.stopping and self._requests.owes_an_end()
+        self.tend(view, at_once=is_owed or (not view.reassignments and self._shows_work()))
         self._last_callback = self._clock.now()
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> None:

@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from html import escape
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from controller.core.phases import LABELS
 from controller.telemetry.listings import IN_FLIGHT, Filter
 from controller.telemetry.page_frame import frame, ids, option, table
 from controller.telemetry.pictures import duration, legend, matrix, quantity, timeline
+from controller.telemetry.shelves import ShelvedReport
 from controller.telemetry.timelines import Timeline
 
 ACTIONS: Final = ("pause", "resume", "cancel")
@@ -39,6 +40,8 @@ class Overview:
     """Whether the page must not load itself anew, for somebody who types or reads."""
     is_steerable: bool = False
     """Whether a token is configured: only then there is anything to press."""
+    reports: Sequence[ShelvedReport] = ()
+    """Of past work, the latest first."""
 
 
 def render_page(shown: Overview | None) -> str:
@@ -53,7 +56,7 @@ def render_page(shown: Overview | None) -> str:
             _warnings(status),
             _stillness(shown),
             "<h2>Requests</h2>",
-            _requests(status["requests"], is_steerable=shown.is_steerable),
+            _requests(status["requests"], shown),
             "<h2>Brokers</h2>",
             busy or '<p class="muted">No copies are under way or to come.</p>',
             _brokers(status["broker_loads"]),
@@ -63,14 +66,22 @@ def render_page(shown: Overview | None) -> str:
             _partitions(shown),
             "<h2>History</h2>",
             _history(shown.ended),
+            _reports(shown.reports),
         )
     )
     return frame(body, refreshes=not shown.is_still)
 
 
-def render_history(request: str, found: Timeline | None, now: datetime) -> str:
-    """Return what is kept of one request: its end, and its partitions' phases."""
+def render_history(
+    request: str,
+    found: Timeline | None,
+    now: datetime,
+    reports: Sequence[ShelvedReport] = (),
+) -> str:
+    """Return what is kept of one request: its end, its partitions' phases, and reports of it."""
     head = f'<p><a href="/">back</a></p><h2>Request <code>{escape(request)}</code></h2>'
+    told = _report_links(request, reports)
+    head += told and f"<p>{told}</p>"
     if found is None:
         words = "Nothing of this request is kept here; the journal has everything."
         return frame(f'{head}<p class="muted">{words}</p>', refreshes=False)
@@ -148,11 +159,15 @@ def _stillness(shown: Overview) -> str:
     return f'<p class="muted"><a href="/?{_query(**fields, still=1)}">hold still</a></p>'
 
 
-def _requests(requests: Sequence[Mapping[str, Any]], *, is_steerable: bool) -> str:
+def _requests(requests: Sequence[Mapping[str, Any]], shown: Overview) -> str:
+    is_steerable = shown.is_steerable
     heads: tuple[str, ...] = (
         *("request", "state", "progress", "partitions", "bytes", "ends in", "refused", "since"),
     )
-    rows = (_request(r, is_steerable=is_steerable) for r in requests)
+    rows = (
+        _request(r, is_steerable=is_steerable, told=_report_links(r["id"], shown.reports))
+        for r in requests
+    )
     everything = ""
     if is_steerable:
         everything = f'<p class="muted">everything: {_links("", ACTIONS)}</p>'
@@ -160,7 +175,7 @@ def _requests(requests: Sequence[Mapping[str, Any]], *, is_steerable: bool) -> s
     return table(heads, rows, empty="No request so far.") + everything
 
 
-def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ...]:
+def _request(request: Mapping[str, Any], *, is_steerable: bool, told: str) -> tuple[str, ...]:
     counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
     ended = counts["done"] + counts["refused"] + counts["cancelled"]
     most, value = max(1, counts["total"]), ended
@@ -180,7 +195,7 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
     if why:
         state += f'<br><span class="muted">{escape(str(why))}</span>'
     cells = (
-        _history_link(request["id"]),
+        _history_link(request["id"]) + (told and f"<br>{told}"),
         state,
         (
             f'<span class="bar"><progress max="{most}" value="{value}"></progress> '
@@ -202,6 +217,29 @@ def _request(request: Mapping[str, Any], *, is_steerable: bool) -> tuple[str, ..
 def _history_link(request: object) -> str:
     name = escape(str(request))
     return f'<a href="/history?{_query(request=request)}"><code>{name}</code></a>'
+
+
+def _report_links(request: str, reports: Iterable[ShelvedReport]) -> str:
+    """Return links to the reports that are about a request."""
+    return " ".join(_report_link(r, "report") for r in reports if request in r.requests)
+
+
+def _report_link(report: ShelvedReport, words: str) -> str:
+    return f'<a href="/reports/{quote(report.name)}">{escape(words)}</a>'
+
+
+def _reports(reports: Sequence[ShelvedReport]) -> str:
+    if not reports:
+        return ""
+    rows = (
+        (
+            _report_link(report, report.name),
+            escape(f"{report.written_at:%Y-%m-%d %H:%M:%S}Z"),
+            str(len(report.requests)),
+        )
+        for report in reports
+    )
+    return "<h2>Reports</h2>" + table(("report", "written", "requests"), rows, empty="")
 
 
 def _between(low: float, high: float) -> str:

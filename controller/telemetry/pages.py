@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from controller.telemetry.health import Health
 from controller.telemetry.listings import Filter
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.page import ACTIONS, Overview, render_form, render_history, render_page
+from controller.telemetry.shelves import Shelf, ShelvedReport
 from controller.telemetry.steering import Desk
 from controller.znodes.paths import parse_topic_partition
 
@@ -32,6 +33,7 @@ DIGITS_MAX: Final = 10
 _STARTING: Final = "the daemon is starting"
 READ_ONLY: Final = "only GET and HEAD"
 _ASKED_HOW: Final = "ask for /explain?partition=TOPIC-NUMBER"
+REPORTS: Final = "/reports/"
 HTML: Final = "text/html; charset=utf-8"
 METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 
@@ -54,7 +56,7 @@ def text(status: HTTPStatus, words: str) -> Answer:
 class Pages:
     """The answer of each path; knows nothing of sockets."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what there is to answer from
         self,
         *,
         metrics: Metrics,
@@ -62,6 +64,7 @@ class Pages:
         health: Health,
         wall: Callable[[], datetime],
         desk: Desk | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         """
         Answer from these.
@@ -72,6 +75,7 @@ class Pages:
             health: What the probes say.
             wall: The time of day, in UTC.
             desk: Takes forms; None: nothing can be changed here.
+            shelf: Reports of past work; None: none are shown.
 
         """
         self._metrics = metrics
@@ -79,6 +83,12 @@ class Pages:
         self._health = health
         self._wall = wall
         self._desk = desk
+        self._shelf = shelf
+        self._asked: Mapping[str, Callable[[str], Answer]] = {
+            "/": self.page,
+            "/explain": self.explain,
+            "/history": self.history,
+        }
         self._paths: Mapping[str, Callable[[], Answer]] = {
             "/": lambda: self.page(""),
             "/status": self.status,
@@ -91,14 +101,13 @@ class Pages:
     def answer(self, path: str) -> Answer:
         """Return the answer of a path, whatever follows its question mark."""
         name, _, query = path.partition("?")
-        if name == "/explain" and query:
-            return self.explain(query)
-        if name == "/" and query:
-            return self.page(query)
-        if name == "/history" and query:
-            return self.history(query)
+        asked = self._asked.get(name)
+        if asked is not None and query:
+            return asked(query)
         if name == "/control" and self._desk is not None:
             return _form(query)
+        if name.startswith(REPORTS) and self._shelf is not None:
+            return self.report(name.removeprefix(REPORTS))
         found = self._paths.get(name)
         if found is None:
             return text(HTTPStatus.NOT_FOUND, f"not found; there are {' '.join(self._paths)}")
@@ -167,6 +176,7 @@ class Pages:
             ended=self._board.timelines.summaries(),
             is_still=bool(fields.get("still")),
             is_steerable=self._desk is not None,
+            reports=self._reports(),
         )
         return Answer(HTTPStatus.OK, HTML, render_page(shown).encode())
 
@@ -175,7 +185,18 @@ class Pages:
         request = _fields(query).get("request", "")
         found = self._board.timelines.of(request)
         status = HTTPStatus.NOT_FOUND if found is None else HTTPStatus.OK
-        return Answer(status, HTML, render_history(request, found, self._wall()).encode())
+        shown = render_history(request, found, self._wall(), self._reports())
+        return Answer(status, HTML, shown.encode())
+
+    def report(self, name: str) -> Answer:
+        """A report of past work, as it was written."""
+        body = None if self._shelf is None else self._shelf.read(name)
+        if body is None:
+            return text(HTTPStatus.NOT_FOUND, "there is no such report")
+        return Answer(HTTPStatus.OK, HTML, body)
+
+    def _reports(self) -> Sequence[ShelvedReport]:
+        return () if self._shelf is None else self._shelf.newest()
 
     def _why_unready(self) -> str | None:
         """Before its first turn a daemon has nothing to show, whatever its session says."""

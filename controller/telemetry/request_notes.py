@@ -41,7 +41,21 @@ class RequestNotes:
         """Know nothing yet."""
         self._open: dict[str, _Told] = {}
         self._sized: set[TopicPartition] = set()
-        self._is_first = True
+        self._concluded: set[str] = set()
+        """Whose outcome this process wrote, and whose end was not told."""
+        self._told_ended: set[str] = set()
+        """Whose end was told, and whose outcome is not written yet."""
+
+    def owes_an_end(self) -> bool:
+        """Whether a request has ended here that the next status is to be told of."""
+        return bool(self._concluded)
+
+    def concluded(self, request: str) -> None:
+        """Take note that this process wrote a request's outcome: its end is ours to tell."""
+        if request in self._told_ended:
+            self._told_ended.discard(request)
+        else:
+            self._concluded.add(request)
 
     def of(self, status: Mapping[str, Any], now: Instant) -> Iterator[Note]:
         """
@@ -51,11 +65,20 @@ class RequestNotes:
         """
         if status["role"] != "leader":
             self._open.clear()
+            self._concluded.clear()
+            self._told_ended.clear()
             return
         named = set()
         for request in status["requests"]:
             named.add(request["id"])
             yield from self._of(request, now)
+            if request["id"] in self._concluded and _had_work(request):
+                # It began and ended between two statuses.
+                yield _begun(request)
+                yield _progress(request)
+                yield _ended(request, _seconds(request["since"], status["at"]))
+        self._concluded.clear()
+        self._told_ended &= named
         for name in [n for n in self._open if n not in named]:
             # Too many requests: it is told of again when it is among those named.
             del self._open[name]
@@ -71,6 +94,10 @@ class RequestNotes:
             return
         if not is_open:
             del self._open[name]
+            if name in self._concluded:
+                self._concluded.discard(name)
+            else:
+                self._told_ended.add(name)
             yield _progress(request)
             yield _ended(request, now - told.since)
             return
@@ -155,6 +182,16 @@ def _moving(request: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what changes when a request comes on."""
     counts, volume = request["partitions"], request["bytes"]
     return (*counts.values(), None if volume is None else volume["moved"])
+
+
+def _had_work(request: Mapping[str, Any]) -> bool:
+    """Whether anything of it was accepted; a cancellation has no work of its own."""
+    counts = request["partitions"]
+    return request["kind"] != "cancel" and bool(counts["total"] > counts["refused"])
+
+
+def _seconds(begun: str, ended: str) -> float:
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
 
 
 def _begun(request: Mapping[str, Any]) -> Note:

@@ -7,14 +7,14 @@ are pipelined, but a cluster of a hundred thousand partitions takes a while all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
 from kazoo.security import Permissions
 
 from controller.core.events import Orphan
-from controller.core.leases import Entity, Lease
+from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -32,6 +32,7 @@ from controller.zk.levels import guards_of
 from controller.zk.readers import Znode
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
+from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.goals import decode_goal
 from controller.znodes.leaders import decode_leader
 from controller.znodes.leases import decode_lease
@@ -51,6 +52,16 @@ class Surveyor(Inspector):
     def survey_topics(self) -> dict[str, TopicAssignment]:
         """Return every topic that can be understood."""
         return self._survey_topics({}, {})
+
+    def survey_topic_settings(self) -> dict[str, Mapping[str, str]]:
+        """Return the settings that topics have of their own, as far as they can be understood."""
+        names = sorted(self._children(paths.TOPIC_CONFIGS))
+        settings: dict[str, Mapping[str, str]] = {}
+        for name, found in self._get_all(names, lambda n: f"{paths.TOPIC_CONFIGS}/{n}").items():
+            read = None if found is None else decode_entity_config(found.data, found.version)
+            if isinstance(read, EntityConfig) and read.values:
+                settings[name] = read.values
+        return settings
 
     def survey(self) -> Znodes:
         """Read everything the checks look at; a large cluster takes a while."""

@@ -25,9 +25,20 @@ from controller.znodes.plan_entries import judge_entries, unknown_key
 _PLAN_KEYS: Final = frozenset({"version", "partitions"})
 
 
-def decode_legacy_plan(data: bytes, version: ZkVersion, czxid: Zxid) -> LegacyPlan:
-    """Decode the plan; what is wrong is in ``refused`` or ``unreadable``, with the reason."""
-    listed = _listed(data)
+def decode_legacy_plan(
+    data: bytes, version: ZkVersion, czxid: Zxid, *, besides: frozenset[str] = frozenset()
+) -> LegacyPlan:
+    """
+    Decode the plan; what is wrong is in ``refused`` or ``unreadable``, with the reason.
+
+    Args:
+        data: The node, or a file of the same format.
+        version: Of the node.
+        czxid: Of the node.
+        besides: Keys that may stand beside Kafka's own, because the caller reads them.
+
+    """
+    listed = _listed(data, _PLAN_KEYS | besides)
     if isinstance(listed, str):
         return LegacyPlan({}, version, czxid, unreadable=listed, raw=data)
     entries, refused = judge_entries(listed)
@@ -60,7 +71,7 @@ def encode_legacy_plan(
     )
 
 
-def _listed(data: bytes) -> list[object] | str:
+def _listed(data: bytes, known: frozenset[str]) -> list[object] | str:
     """Return the list of entries, or why the node as a whole is not a plan."""
     document = read_document(data)
     if isinstance(document, str):
@@ -68,7 +79,7 @@ def _listed(data: bytes) -> list[object] | str:
     problem = version_problem(document, (1,), absent=1)
     if problem is not None:
         return problem
-    unknown = unknown_key(document, _PLAN_KEYS)
+    unknown = unknown_key(document, known)
     if unknown is not None:
         return unknown
     listed = document.get("partitions")

@@ -50,6 +50,16 @@ def test_disks_and_settings_are_told() -> None:
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
 
 
+def test_settings_alone_are_told_without_a_word_about_disks() -> None:
+    """Whoever reads the disks another way does not have every broker list them twice."""
+    with FakeBroker(1, answered, UNDERSTOOD) as broker:
+        found = survey().min_insync([broker.registration()], ["t", "closed"], within_s=10)
+        asked = {broker.received.get_nowait().api_key for _ in range(broker.received.qsize())}
+    assert found == {"t": 2, "closed": "error 29: not allowed"}
+    assert 32 in asked
+    assert 35 not in asked
+
+
 def test_a_broker_that_fails_holds_up_nobody() -> None:
     """Each is told with its reason; the settings come from the next one that answers."""
     nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")

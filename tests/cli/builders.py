@@ -187,6 +187,10 @@ class FakeCluster(Asked):
         others = {n: t for n, t in self.topics.items() if isinstance(t, TopicAssignment)}
         return {**self.snapshot.topics_before, **others}
 
+    def survey_topic_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """Return that no topic has any."""
+        return {}
+
     def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
         """Return the brokers of the snapshot and the others."""
         others = {

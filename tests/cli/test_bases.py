@@ -75,3 +75,46 @@ def test_rebase_of_what_is_done_asks_for_nothing(path: Path, tmp_path: Path) -> 
     assert result.exit_code == 0
     assert json.loads(result.stdout)["counts"]["done"] == 2
     assert json.loads(out.read_text())["partitions"] == []
+
+
+@pytest.mark.parametrize("verb", [("execute",), ("pipeline", "rebase")])
+def test_a_request_planned_for_another_cluster_is_refused(
+    path: Path, verb: tuple[str, ...]
+) -> None:
+    """Both ids are named, and nothing is written, even where the partitions would fit."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"cluster_id": "another"}))
+    terminal = a_terminal((1, 2), (1, 2))
+    out = () if verb == ("execute",) else ("--out", str(path.with_name("now.json")))
+    result = terminal.run(*verb, str(path), *out)
+    assert result.exit_code == 1
+    assert "wave-0001.json: it was planned for the cluster another, this one is the-cluster" in (
+        result.stderr
+    )
+    assert not terminal.cluster.submitted
+    assert not path.with_name("now.json").exists()
+
+
+def test_a_request_planned_for_this_cluster_is_accepted(path: Path) -> None:
+    """The id in the file is the one the cluster has."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"cluster_id": "the-cluster"}))
+    assert a_terminal((1, 2), (1, 2)).run("execute", str(path), "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("summary", "code"),
+    [
+        ({"snapshot": {"cluster_id": "another"}}, 1),
+        ({"snapshot": {"cluster_id": "the-cluster"}}, 0),
+        ({"snapshot": {"cluster_id": ""}}, 0),
+        ([], 0),
+    ],
+)
+def test_a_stock_file_is_of_the_cluster_that_the_summary_beside_it_names(
+    tmp_path: Path, summary: object, code: int
+) -> None:
+    """A plan of the pipeline without a cluster names none; another program's file is no summary."""
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry(0, None, [3, 2])]}))
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    result = a_terminal((1, 2), (1, 2)).run("execute", str(plan), "--dry-run")
+    assert result.exit_code == code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from controller.errors import PlanInvalidError
 from controller.pipeline import runs
+from controller.pipeline.tables import Manifest, read_tables, write_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -130,3 +132,25 @@ def test_a_journal_of_another_version_is_refused(spark: Any, tmp_path: Path) -> 
     (tmp_path / "journal.jsonl").write_text('{"v":2,"at":"x","kind":"phase"}\n')
     with pytest.raises(PlanInvalidError, match=r"journal.jsonl: column v is 2"):
         runs.make_report(spark, [tmp_path], None, None, tmp_path / "out", lambda _: None)
+
+
+def test_a_plan_is_not_set_beside_a_snapshot_of_another_cluster(spark: Any, tmp_path: Path) -> None:
+    """The message names both files, the column and both ids."""
+    current, plan, after = tmp_path / "current.json", tmp_path / "plan", tmp_path / "after"
+    current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
+    runs.snapshot_of_files(spark, current, None, None, "now", tmp_path / "first")
+    tables = read_tables(spark, str(tmp_path / "first"))
+    write_tables(replace(tables, manifest=Manifest("here", "now", "test")), str(after))
+    plan.mkdir()
+    (plan / "summary.json").write_text('{"v":1,"snapshot":{"cluster_id":"elsewhere"}}')
+    with pytest.raises(PlanInvalidError) as raised:
+        runs.make_report(spark, [tmp_path], plan, after, tmp_path / "out", lambda _: None)
+    assert str(raised.value) == (
+        f"{after}/manifest: column cluster_id is here, but {plan}/summary.json is about the "
+        f"cluster elsewhere"
+    )
+
+
+def test_the_page_says_to_a_status_page_what_it_is_about(report: Path) -> None:
+    """The file beside it names the requests."""
+    assert json.loads((report / "report.json").read_text()) == {"v": 1, "requests": ["r"]}

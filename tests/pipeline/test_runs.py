@@ -67,6 +67,10 @@ def test_a_plan_is_even_and_its_files_agree_with_each_other(
         assert len(part) == wave.partitions <= 50
         cut |= part
     assert cut == planned
+    # Requests say for which cluster they are; what Kafka's own tool takes has only its keys.
+    assert all(json.loads(path.read_text())["cluster_id"] == "made-9" for path in files)
+    for name in ("plan.json", "rollback.json"):
+        assert json.loads((out / name).read_text()).keys() == {"version", "partitions"}
     added = sum(len(set(planned[key]) - set(back[key])) for key in planned)
     assert added == summary.moves
 

@@ -18,11 +18,13 @@ from controller.core.events import (
     StatesRead,
     TimerFired,
 )
+from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
     LeaderEpoch,
+    Route,
     ZkVersion,
 )
 from controller.core.phases import Ended, Starting, Syncing
@@ -31,9 +33,11 @@ from controller.core.records import (
     Decision,
     GoalEndedRecord,
     IdleRecord,
+    OutcomeRecord,
     PhaseRecord,
     StateRecord,
 )
+from controller.core.works import Request
 from controller.reactor.ports import Observer, StopReplica, WriteError
 from controller.telemetry.announcements import Announcement
 from controller.telemetry.arrivals import TimedInbox
@@ -162,6 +166,21 @@ def test_every_durable_record_is_journaled(seen: Observed) -> None:
     goal = GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
     seen.observer.on_committed(Change((write, end, goal, IdleRecord(None))), view)
     assert [line["kind"] for line in seen.journaled()] == ["phase", "state", "goal_ended"]
+
+
+def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Observed) -> None:
+    """It was accepted and concluded since the last snapshot, and no other will be due."""
+    built = a_view(1, 2, 3)
+    built.view.leading = True
+    seen.observer.tend(built.view)
+    now = seen.clock.now()
+    built.view.requests[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
+    outcome = OutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
+    seen.observer.on_committed(Change((outcome,)), built.view)
+    built.view.stopping = True
+    seen.observer.on_turn(Decision(), built.view, {})
+    kinds = [line["kind"] for line in seen.journaled()]
+    assert kinds == ["outcome", "request_begun", "progress", "request_ended"]
 
 
 def test_a_rejected_write_is_told_and_counted(seen: Observed) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.core.events import SizesRead
 from controller.core.model import Instant
 from controller.telemetry.notes import Note
@@ -38,6 +40,7 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
         "sizes_unknown": 0,
         "bytes_per_s": 5,
         "eta_s": [1, 9],
+        "since": "2026-01-02T03:04:05.000Z",
         **changes,
     }
 
@@ -53,7 +56,8 @@ def of(
     notes: RequestNotes, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[Note]:
     """Return what is told of a status."""
-    return list(notes.of({"role": role, "requests": list(requests)}, Instant(at)))
+    status = {"role": role, "requests": list(requests), "at": "2026-01-02T03:04:05.125Z"}
+    return list(notes.of(status, Instant(at)))
 
 
 def test_request_is_told_from_its_begin_to_its_end() -> None:
@@ -80,6 +84,47 @@ def test_request_that_stands_still_is_told_of_less_often() -> None:
 def test_request_that_had_ended_before_is_not_told() -> None:
     """Whoever was there when it ended told it."""
     assert told(RequestNotes(), 0, a_request("done")) == []
+
+
+def test_request_that_no_status_saw_open_is_told_whole_when_its_outcome_is_ours() -> None:
+    """Short ones begin and end between two statuses; seconds are since it was first known."""
+    notes = RequestNotes()
+    assert told(notes, 0) == []
+    notes.concluded("r")
+    assert notes.owes_an_end()
+    begun, progress, ended = of(notes, 1, a_request("done", done=10))
+    assert [n.kind for n in (begun, progress, ended)] == [
+        "request_begun",
+        "progress",
+        "request_ended",
+    ]
+    assert ended.fields["seconds"] == 0.125
+    assert not notes.owes_an_end()
+    assert told(notes, 2, a_request("done", done=10)) == []
+
+
+@pytest.mark.parametrize("outcome_first", [True, False])
+def test_end_is_told_once_whether_outcome_or_status_comes_first(*, outcome_first: bool) -> None:
+    """The outcome is written when nothing is open any more: before or after a status says so."""
+    notes = RequestNotes()
+    told(notes, 0, a_request())
+    if outcome_first:
+        notes.concluded("r")
+    kinds = told(notes, 1, a_request("done", done=10))
+    if not outcome_first:
+        notes.concluded("r")
+    kinds += told(notes, 2, a_request("done", done=10))
+    assert kinds == ["progress", "request_ended"]
+
+
+def test_what_had_no_work_of_its_own_is_not_told_as_begun() -> None:
+    """Refusals and cancellations have lines of their own."""
+    notes = RequestNotes()
+    refused = a_request("refused")
+    refused["partitions"]["refused"] = 10
+    for short in (refused, a_request("done", kind="cancel")):
+        notes.concluded("r")
+        assert told(notes, 1, short) == []
 
 
 def test_standby_tells_nothing() -> None:

@@ -1,0 +1,72 @@
+"""
+How long ``pipeline snapshot`` takes of a large cluster.
+
+A real ZooKeeper and a real broker, which is the Java controller and answers for all leaders and
+settings; a hundred simulated brokers hold the replicas and tell of their log directories. What is
+timed is the whole command, the start of Spark included.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Figure
+from benchmarks.fleet import REPLICA_BYTES
+from benchmarks.grounds import BROKERS, Ground, Shape, fleet
+from integration.cluster import Cluster, ClusterOptions
+from integration.daemon import run_reassigner
+from integration.servers import BrokerOptions
+
+SHAPE: Final = Shape(100_000, 500)
+REPLICATION_FACTOR: Final = 3
+GOAL_S: Final = 60.0
+WITHIN_S: Final = 900.0
+RUNS: Final = 3
+
+
+def snapshot_seconds(cluster: Cluster, directory: Path) -> float:
+    """Take a snapshot, check that everything is in it, and return how long it took."""
+    begun = time.monotonic()
+    done = run_reassigner(
+        *("pipeline", "snapshot", "--zookeeper", cluster.zookeeper_connect),
+        *("--out", str(directory / "snapshot"), "--master", "local[2]", "--json"),
+        within_s=WITHIN_S,
+        errors_too=False,
+    )
+    took = time.monotonic() - begun
+    assert done.code == 0, done.stdout
+    counted = json.loads(done.stdout)
+    replicas = SHAPE.partitions * REPLICATION_FACTOR
+    assert counted["partitions"] == SHAPE.partitions
+    assert counted["replicas"] == replicas
+    assert counted["bytes"] == replicas * REPLICA_BYTES
+    assert counted["brokers"] == BROKERS + 1
+    return took
+
+
+def measure() -> list[Figure]:
+    """Make the cluster and take snapshots of it."""
+    options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
+    with Cluster.running(options) as cluster, fleet(cluster, tells_disks=True):
+        Ground(cluster, SHAPE, "g").make()
+        with tempfile.TemporaryDirectory(prefix="bench-snapshot-") as directory:
+            times = []
+            for _ in range(RUNS):
+                times.append(snapshot_seconds(cluster, Path(directory)))
+                print(f"a snapshot took {times[-1]:.1f} s", file=sys.stderr)
+    times.sort()
+    return [
+        Figure(
+            what=f"fleet of {BROKERS}: a snapshot of {SHAPE}, the start of Spark included",
+            median=f"{times[len(times) // 2]:.0f} s",
+            p99=f"{times[-1]:.0f} s",
+            runs=RUNS,
+            goal=f"under {GOAL_S:.0f} s",
+            is_met=times[-1] < GOAL_S,
+        )
+    ]

@@ -1,0 +1,114 @@
+"""
+What producers write to topics, as a Prometheus server measured it.
+
+One instant query of its HTTP API. Each series of the answer names a ``topic`` and, where it can, a
+``partition``; series of the same are added up, whatever other labels they carry. Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from controller.errors import PlanInvalidError
+
+QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'
+"""As the JMX exporter names it with the rules for Kafka that come with it, in lower case."""
+WITHIN_S: Final = 60.0
+ANSWER_BYTES_MAX: Final = 512 << 20
+SHOWN_MAX: Final = 5
+SAID_MAX: Final = 300
+
+Rates = Mapping[tuple[str, int | None], float]
+"""Bytes per second by topic and partition; None: of all partitions together."""
+
+
+def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> Rates:
+    """
+    Ask a Prometheus server.
+
+    Args:
+        server: Its URL, with the path that stands before ``/api/v1``.
+        query: PromQL; a vector with the label ``topic``, in bytes per second.
+        within_s: How long it may take.
+
+    Raises:
+        PlanInvalidError: it does not answer, or not with such a vector.
+
+    """
+    if urlsplit(server).scheme not in {"http", "https"}:
+        raise PlanInvalidError(
+            f"--prometheus takes an URL such as http://prometheus:9090: {server}"
+        )
+    document = _asked(server, query, within_s)
+    data = document.get("data")
+    found = data.get("result") if isinstance(data, dict) else None
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    if kind != "vector" or not isinstance(found, list):
+        raise PlanInvalidError(f"{server}: {query} is not a vector but {kind or 'something else'}")
+    if not found:
+        raise PlanInvalidError(
+            f"{server}: {query} has no series; name another metric with --prometheus-query"
+        )
+    return _added(found, f"{server}: {query}")
+
+
+def _asked(server: str, query: str, within_s: float) -> Mapping[str, Any]:
+    url = f"{server.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
+    try:
+        with urllib.request.urlopen(url, timeout=within_s) as response:  # noqa: S310 - checked above
+            document = json.loads(response.read(ANSWER_BYTES_MAX))
+    except urllib.error.HTTPError as error:
+        with error:
+            said = _said(error)
+        raise PlanInvalidError(f"{server} answers {error.code}: {said}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise PlanInvalidError(f"{server} is not a Prometheus that answers: {reason}") from error
+    if not isinstance(document, dict) or document.get("status") != "success":
+        raise PlanInvalidError(f"{server} is not a Prometheus that answers queries")
+    return document
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """Return Prometheus' own words about an error."""
+    body = error.read(1 << 16).decode(errors="replace").strip()
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return body[:SAID_MAX] or error.reason
+    said = document.get("error") if isinstance(document, dict) else None
+    return str(said or body)[:SAID_MAX]
+
+
+def _added(series: list[Any], about: str) -> Rates:
+    found: dict[tuple[str, int | None], float] = {}
+    problems: list[str] = []
+    for row in series:
+        try:
+            key, rate = _read(row)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            problems.append(f"  {error}: {json.dumps(row)[:SAID_MAX]}")
+        else:
+            found[key] = found.get(key, 0.0) + rate
+    if problems:
+        shown = "\n".join(problems[:SHOWN_MAX])
+        raise PlanInvalidError(
+            f"{about}: {len(problems)} of {len(series)} series are wrong:\n{shown}"
+        )
+    return found
+
+
+def _read(row: Any) -> tuple[tuple[str, int | None], float]:  # noqa: ANN401 - JSON
+    labels, rate = row["metric"], float(row["value"][1])
+    if not labels.get("topic"):
+        raise ValueError("no label topic")
+    if not math.isfinite(rate) or rate < 0:
+        raise ValueError("not a rate")
+    partition = labels.get("partition")
+    return (str(labels["topic"]), None if partition is None else int(partition)), rate

@@ -1,0 +1,42 @@
+"""Rates for a snapshot, asked of a real Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.cli.prometheus import read_rates
+from controller.errors import PlanInvalidError
+from integration.prometheus import PROGRAM, Prometheus
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="prometheus is not installed")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """Return the URL of one that scrapes nothing."""
+    prometheus = Prometheus(tmp_path / "prometheus", [])
+    prometheus.start()
+    yield f"http://{prometheus.port.address}"
+    prometheus.stop()
+    prometheus.port.close()
+
+
+def test_rates_come_from_a_vector_by_topic(server: str) -> None:
+    """As a rule of the operator's own would name it."""
+    query = 'label_replace(vector(1.5), "topic", "orders", "", "")'
+    assert read_rates(server, query) == {("orders", None): 1.5}
+
+
+def test_it_understands_the_query_that_is_asked_by_default(server: str) -> None:
+    """It has no such series, which is told with the query."""
+    with pytest.raises(PlanInvalidError, match=r"bytesin_total.* has no series"):
+        read_rates(server)
+
+
+def test_what_it_does_not_understand_is_told_in_its_words(server: str) -> None:
+    """Not as a number of HTTP alone."""
+    with pytest.raises(PlanInvalidError, match=r"answers 400: .*parse error"):
+        read_rates(server, "rate(")
