@@ -25,7 +25,7 @@ from benchmarks.grounds import (
     has_goals,
     submit_requests,
 )
-from benchmarks.reaction import sent_at
+from benchmarks.reaction import journal_of, sent_at
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
 from integration.servers import BrokerOptions
@@ -116,12 +116,12 @@ def peak_kb(daemon: Daemon) -> float:
 
 
 def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> Figure:
-    seconds = []
+    seconds, journal = [], journal_of(daemon)
     for topic, partitions in small.targets().items():
-        offset = daemon.log.stat().st_size
+        offset = journal.stat().st_size
         started = time.time()
         submit_requests(cluster, {topic: partitions})
-        sent = eventually(partial(sent_at, daemon.log, offset), within_s=60, every_s=0.05)
+        sent = eventually(partial(sent_at, journal, offset), within_s=60, every_s=0.05)
         assert sent is not None
         seconds.append(sent - started)
     return in_milliseconds(
