@@ -64,8 +64,8 @@ sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays m
 chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n
 	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-bench: $(READY) ## measure
-	$(BIN)/python -m benchmarks
+bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
+	$(BIN)/python -m benchmarks $(if $(FULL),--full)
 
 bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SM, SEEDS=1,2
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))

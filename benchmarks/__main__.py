@@ -1,20 +1,22 @@
 """
 ``make bench``: measure and print the table of ``benchmarks/README.md``.
 
-A name after the command measures only that: ``python -m benchmarks reaction``.
+A name after the command measures only that: ``python -m benchmarks reaction``. ``--full`` has more
+rounds and the largest shapes, and takes far longer.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from benchmarks import captures, in_flight, memory, reaction, scale, side_by_side
-from benchmarks.figures import Figure, table
+from benchmarks.figures import Extent, Figure, table
 from integration.processes import exit_on_sigterm
 
-BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
+BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "reaction": reaction.measure,
     "memory": memory.measure,
     "side-by-side": side_by_side.measure,
@@ -22,10 +24,13 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "in-flight": in_flight.measure,
     "snapshot": captures.measure,
 }
+FULL: Final = "--full"
 
 
 def main(names: list[str]) -> int:
     """Measure what is named, or everything; 1 when a name is unknown."""
+    extent = Extent.FULL if FULL in names else Extent.ORDINARY
+    names = [n for n in names if n != FULL]
     unknown = [n for n in names if n not in BENCHMARKS]
     if unknown:
         print(
@@ -36,7 +41,9 @@ def main(names: list[str]) -> int:
     figures: list[Figure] = []
     for name in names or BENCHMARKS:
         print(f"measuring {name} ...", file=sys.stderr)
-        figures += BENCHMARKS[name]()
+        started = time.monotonic()
+        figures += BENCHMARKS[name](extent)
+        print(f"measuring {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
     print(table(figures))
     return 0
 

@@ -188,7 +188,9 @@ def has_goals(cluster: Cluster) -> bool:
 
 
 @contextmanager
-def daemon_in_charge(cluster: Cluster, step_size: str) -> Iterator[Daemon]:
+def daemon_in_charge(
+    cluster: Cluster, step_size: str, *, module: str = "controller.cli"
+) -> Iterator[Daemon]:
     """Have a daemon without limits in charge."""
     daemon = Daemon(
         cluster.zookeeper_connect,
@@ -199,6 +201,7 @@ def daemon_in_charge(cluster: Cluster, step_size: str) -> Iterator[Daemon]:
         *("--max-outgoing-per-broker", "1000000"),
         *("--max-leader-moves-per-broker-per-second", "1000000"),
         *("--zookeeper-session-timeout", "30"),
+        module=module,
     )
     try:
         daemon.start()

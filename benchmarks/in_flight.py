@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.figures import Figure, in_milliseconds
+from benchmarks.figures import Extent, Figure, in_milliseconds
 from benchmarks.grounds import (
     GOALS,
     Ground,
@@ -25,7 +25,7 @@ from benchmarks.grounds import (
     has_goals,
     submit_requests,
 )
-from benchmarks.reaction import sent_at
+from benchmarks.reaction import journal_of, sent_at
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
 from integration.servers import BrokerOptions
@@ -33,7 +33,10 @@ from integration.tenures import controller_epoch
 from integration.transactions import writes
 from integration.waiting import eventually
 
-SHAPES: Final = (Shape(1_000, 100), Shape(10_000, 500), Shape(100_000, 500))
+SHAPES: Final[Mapping[Extent, tuple[Shape, ...]]] = {
+    Extent.ORDINARY: (Shape(1_000, 100), Shape(10_000, 500)),
+    Extent.FULL: (Shape(1_000, 100), Shape(10_000, 500), Shape(100_000, 500)),
+}
 LOADED: Final = 10_000
 """The size at which reaction and cancelling have goals."""
 TRIALS: Final = 100
@@ -57,10 +60,10 @@ class Recovery(NamedTuple):
     all: float
 
 
-def measure() -> list[Figure]:
+def measure(extent: Extent) -> list[Figure]:
     """Measure every size on a cluster of its own."""
     figures: list[Figure] = []
-    for shape in SHAPES:
+    for shape in SHAPES[extent]:
         options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
         with Cluster.running(options) as cluster, fleet(cluster, in_sync_after_s=NEVER_S):
             figures += _measure(cluster, shape)
@@ -116,12 +119,12 @@ def peak_kb(daemon: Daemon) -> float:
 
 
 def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> Figure:
-    seconds = []
+    seconds, journal = [], journal_of(daemon)
     for topic, partitions in small.targets().items():
-        offset = daemon.log.stat().st_size
+        offset = journal.stat().st_size
         started = time.time()
         submit_requests(cluster, {topic: partitions})
-        sent = eventually(partial(sent_at, daemon.log, offset), within_s=60, every_s=0.05)
+        sent = eventually(partial(sent_at, journal, offset), within_s=60, every_s=0.05)
         assert sent is not None
         seconds.append(sent - started)
     return in_milliseconds(
@@ -167,10 +170,10 @@ def _recovery(
     bare = _bare_reads_s(cluster, paths, [f"{GOALS}/{t}/{n}" for t in targets for n in targets[t]])
     rebuilding = took.all - took.claimed
     return _plain(
-        f"kill -9 with {shape} in flight: claimed after {took.claimed:.1f} s, first request "
-        f"{1000 * (took.first - took.claimed):.0f} ms later, every state written anew "
-        f"{rebuilding:.1f} s after the claim; the bare reads alone: {bare:.1f} s",
-        f"{rebuilding / bare:.2f} times",
+        f"kill -9 with {shape} in flight: from the claim ({took.claimed:.1f} s later) to every "
+        f"state written anew; the first {1000 * (took.first - took.claimed):.0f} ms after it",
+        f"{rebuilding:.1f} s",
+        ratio=f"{rebuilding / bare:.2f} times the bare reads ({bare:.1f} s)",
         goal=f"at most {RECOVERY_GOAL:g} times the bare reads",
         is_met=rebuilding <= RECOVERY_GOAL * bare,
     )
@@ -211,5 +214,5 @@ def _cancel(cluster: Cluster, shape: Shape) -> Figure:
     )
 
 
-def _plain(what: str, value: str, *, goal: str, is_met: bool) -> Figure:
-    return Figure(what=what, median=value, p99="", runs=1, goal=goal, is_met=is_met)
+def _plain(what: str, value: str, *, goal: str, is_met: bool, ratio: str = "") -> Figure:
+    return Figure(what=what, median=value, runs=1, ratio=ratio, goal=goal, is_met=is_met)

@@ -1,8 +1,8 @@
 """
 How soon a submitted plan reaches the brokers.
 
-From the moment before ``/admin/reassign_partitions`` is created to the log line written right after
-the first LeaderAndIsr was handed to its connection: one clock, as all of it runs on one machine.
+From the moment before ``/admin/reassign_partitions`` is created to the journal's line of the moment
+the first LeaderAndIsr is handed to its connection: one clock, as all of it runs on one machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Figure, in_milliseconds
+from benchmarks.figures import Extent, Figure, in_milliseconds
+from controller.telemetry.journal import FILE_NAME
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -40,16 +41,21 @@ def _daemon(cluster: Cluster, name: str, *options: str) -> Iterator[Daemon]:
         daemon.kill()
 
 
-def sent_at(log: Path, offset: int) -> float | None:
+def journal_of(daemon: Daemon) -> Path:
+    """Return the file that has a line for every phase of every partition; the log has some."""
+    return daemon.journal_directory / FILE_NAME
+
+
+def sent_at(journal: Path, offset: int) -> float | None:
     """Return when the first LeaderAndIsr after this place was sent, in seconds since 1970."""
-    with log.open("rb") as lines:
+    with journal.open("rb") as lines:
         lines.seek(offset)
         for line in lines:
-            if b'"phase"' not in line:
+            if b'"phase"' not in line or not line.endswith(b"\n"):
                 continue
             entry = json.loads(line)
-            if entry.get("event") == "phase" and entry.get("phase") == SENT:
-                return datetime.fromisoformat(entry["timestamp"]).timestamp()
+            if entry["kind"] == "phase" and entry["phase"] == SENT:
+                return datetime.fromisoformat(entry["at"]).timestamp()
     return None
 
 
@@ -59,12 +65,13 @@ def _trial(cluster: Cluster, daemon: Daemon, topic: str, replicas: list[int]) ->
 
     None when a Kafka controller was faster: it watches the same znode while it has the role.
     """
-    offset = daemon.log.stat().st_size
+    journal = journal_of(daemon)
+    offset = journal.stat().st_size
     plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": replicas}]}
     started = time.time()
     cluster.zk.create("/admin/reassign_partitions", json.dumps(plan).encode())
     eventually(lambda: cluster.zk.exists("/admin/reassign_partitions") is None, within_s=60)
-    sent = sent_at(daemon.log, offset)
+    sent = sent_at(journal, offset)
     return None if sent is None else sent - started
 
 
@@ -72,8 +79,9 @@ def _ours(trials: list[float | None]) -> list[float]:
     return [t for t in trials if t is not None]
 
 
-def measure() -> list[Figure]:
-    """Measure within a tenure and from idle."""
+def measure(extent: Extent) -> list[Figure]:
+    """Measure within a tenure and from idle; it is the same to every extent."""
+    del extent
     with Cluster.running(ClusterOptions(brokers=3)) as cluster:
         cluster.create_topic("moved", {0: [1, 2]})
         cluster.create_topic("many", {n: [1 + n % 3] for n in range(PARTITIONS)})

@@ -211,6 +211,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         arrivals=arrivals,
         announce=parts.notifications,
     )
+    stack.callback(observer.close)
     reactor = Reactor(
         view=ClusterView(settings.options()),
         store=store,

@@ -36,6 +36,7 @@ class Daemon(ChildProcess):
         options: Further command-line options.
         name: How messages and files call it.
         ambush: ``die`` or ``freeze``, and the boundary at which it does that to itself.
+        module: What runs it: the command itself, or something that looks at it from inside.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Daemon(ChildProcess):
         *options: str,
         name: str = "reassigner",
         ambush: tuple[str, Boundary] | None = None,
+        module: str = "controller.cli",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = ReservedPort()
@@ -52,7 +54,7 @@ class Daemon(ChildProcess):
         command = [
             sys.executable,
             "-m",
-            "controller.cli",
+            module,
             "run",
             "--zookeeper",
             zookeeper_connect,

@@ -10,8 +10,9 @@ else makes brokers of a migrating cluster delete logs (KIP-866).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
 from controller.brokers.endpoints import SECURITY_PROTOCOL_IDS, ListenerChoice
@@ -48,18 +49,24 @@ _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 """Where the broker epoch stands in an UpdateMetadata, behind two or three fields of fixed size."""
 
 
+_RECENT: Final = 8
+"""How many encoded UpdateMetadata are kept: brokers that were busy catch up with merged ones."""
+
+
 class Encoder:
     """
     Encodes the requests of all channels, one after the other.
 
     Every broker is told the same UpdateMetadata: it is encoded once and readdressed. With a hundred
-    brokers that is the difference between milliseconds and a second for each turn.
+    brokers that is the difference between milliseconds and a second for each turn. For the same
+    reason the live brokers, which every one of them lists, are encoded once.
     """
 
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
         self._controller_id = controller_id
         self._listeners = listeners
-        self._last: tuple[int, UpdateMetadata, Frame] | None = None
+        self._recent: deque[tuple[int, UpdateMetadata, Frame]] = deque(maxlen=_RECENT)
+        self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
         self, request: BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
@@ -85,13 +92,34 @@ class Encoder:
 
     def _update_metadata(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
         # The states of two such requests are mostly the same objects, which compare at once.
-        if self._last is not None and self._last[:2] == (version, request):
-            frame = self._last[2]
-        else:
-            frame = frame_of(update_metadata_request(request, version, sender))
-            self._last = (version, request, frame)
+        same = (f for v, known, f in self._recent if v == version and known == request)
+        frame = next(same, None)
+        if frame is None:
+            frame = self._with_live_brokers(request, version, sender)
+            self._recent.appendleft((version, request, frame))
         offset = _BROKER_EPOCH_AT.get(version)
         return frame if offset is None else frame.readdressed(offset, sender.broker_epoch)
+
+    def _with_live_brokers(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
+        """Encode the states, and put the live brokers, encoded before, where none are listed."""
+        bare = frame_of(update_metadata_request(replace(request, live_brokers=()), version, sender))
+        kept = bare.body[: -_no_live_brokers(version)]
+        return replace(bare, body=kept + self._live_brokers(request, version, sender))
+
+    def _live_brokers(self, request: UpdateMetadata, version: int, sender: Sender) -> bytes:
+        """Return what an UpdateMetadata ends with: the live brokers are its last field."""
+        if self._live is None or self._live[:2] != (version, request.live_brokers):
+            alone = update_metadata_request(replace(request, states=()), version, sender)
+            nothing = replace(request, states=(), live_brokers=())
+            empty = frame_of(update_metadata_request(nothing, version, sender)).body
+            end = frame_of(alone).body[len(empty) - _no_live_brokers(version) :]
+            self._live = (version, request.live_brokers, end)
+        return self._live[2]
+
+
+def _no_live_brokers(version: int) -> int:
+    """Return how many bytes end an UpdateMetadata that lists no brokers: a size, from 6 on tags."""
+    return 2 if version >= 6 else 4  # noqa: PLR2004 - KIP-482
 
 
 # Rows are tuples in the order of the schema: building objects for 100,000 partitions takes seconds.

@@ -78,8 +78,14 @@ class _Draft:
     """Changes that hold only as long as a topic znode says what they were decided by."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
+    sharing: dict[str, dict[int, Change]] = field(default_factory=dict)
+    """Changes that share the one write of a znode, by its path."""
     rows: Rows = field(default_factory=Rows)
     size: int = 0
+
+    def owners(self, path: str) -> tuple[Change, ...]:
+        """Return the changes that share the write of a znode, in their order."""
+        return tuple(self.sharing[path].values())
 
 
 class _Plan:
@@ -91,7 +97,7 @@ class _Plan:
         node: PlanNode | None,
         original_of: Callable[[TopicPartition], Replicas | None] = lambda _: None,
     ) -> None:
-        self._path = path
+        self.path = path
         self._original_of = original_of
         self._version = ZkVersion(0) if node is None else node.version
         self.exists = node is not None
@@ -107,7 +113,7 @@ class _Plan:
         version, self._version = self._version, ZkVersion(self._version + 1)
         originals = {p: r for p in self.entries if (r := self._original_of(p)) is not None}
         data = legacy_plans.encode_legacy_plan(self.entries, originals)
-        return SetData(self._path, data, version)
+        return SetData(self.path, data, version)
 
     def size(self, draft: Entries) -> int:
         """Estimate what one more entry adds to a multi that changes these."""
@@ -175,10 +181,16 @@ class Batcher:
             if isinstance(record, AssignmentRecord):
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
+                path = paths.topic_path(record.partition.topic)
             elif isinstance(record, LegacyEntryRecord):
                 draft.legacy[record.partition] = record.replicas
+                path = paths.LEGACY_PLAN
             elif isinstance(record, QueueEntryEndedRecord):
                 draft.queue[record.partition] = None
+                path = paths.QUEUE
+            else:
+                continue
+            draft.sharing.setdefault(path, {})[id(change)] = change
 
     def _close(self, draft: _Draft) -> Batch:
         batch = Batch(changes=draft.changes)
@@ -188,11 +200,10 @@ class Batcher:
                 batch.operations.append(Check(paths.topic_path(name), version))
                 batch.owners.append(tuple(relying))
         for name, entries in draft.topics.items():
-            sharing = tuple(c for c in draft.changes if _writes_topic(c, name))
             batch.operations.append(self._topic_write(name, entries))
-            batch.owners.append(sharing)
-        batch.legacy = self._merge(batch, self._legacy, draft.legacy, LegacyEntryRecord)
-        batch.queue = self._merge(batch, self._queue, draft.queue, QueueEntryEndedRecord)
+            batch.owners.append(draft.owners(paths.topic_path(name)))
+        batch.legacy = self._merge(batch, self._legacy, draft.legacy, draft)
+        batch.queue = self._merge(batch, self._queue, draft.queue, draft)
         for change, operation in draft.own:
             batch.operations.append(operation)
             batch.owners.append((change,))
@@ -209,13 +220,12 @@ class Batcher:
         return 0 if self._view.tenure is None else self._view.tenure.epoch
 
     @staticmethod
-    def _merge(batch: Batch, plan: _Plan, entries: Entries, kind: type[Record]) -> bool:
+    def _merge(batch: Batch, plan: _Plan, entries: Entries, draft: _Draft) -> bool:
         """Add the one write that serves every entry; False where nothing is written."""
         if not entries or not plan.exists:
             return False
-        sharing = (c for c in batch.changes if any(isinstance(r, kind) for r in c.records))
         batch.operations.append(plan.write(entries))
-        batch.owners.append(tuple(sharing))
+        batch.owners.append(draft.owners(plan.path))
         return True
 
     def _topic_write(self, name: str, entries: dict[int, PartitionAssignment]) -> SetData:
@@ -247,12 +257,6 @@ def _relies_on_topic(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
             return version is None or stands
         case _:
             return False
-
-
-def _writes_topic(change: Change, name: str) -> bool:
-    return any(
-        isinstance(r, AssignmentRecord) and r.partition.topic == name for r in change.records
-    )
 
 
 def _size(operation: Operation) -> int:

@@ -9,7 +9,6 @@ of its kind (``journal_kinds``).
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import queue
@@ -18,6 +17,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
+from functools import cache
 from io import RawIOBase
 from pathlib import Path
 from typing import Final, TextIO
@@ -36,6 +36,8 @@ FILES_MAX: Final = 10
 CLOSE_S: Final = 5.0
 """How long closing waits for the disk."""
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 _WORD_START: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 Entry = tuple[datetime, str, object]
@@ -43,7 +45,12 @@ Entry = tuple[datetime, str, object]
 
 def kind_of(record: object) -> str:
     """Return the kind of a record's line: ``StateRecord`` is ``state``."""
-    return _WORD_START.sub("_", type(record).__name__.removesuffix("Record")).lower()
+    return _kind_named(type(record).__name__)
+
+
+@cache
+def _kind_named(name: str) -> str:
+    return _WORD_START.sub("_", name.removesuffix("Record")).lower()
 
 
 def line_of(at: datetime, kind: str, content: object) -> str:
@@ -53,7 +60,7 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     if "kind" in fields:  # a record's own; the line has one already
         fields["kind_of"] = fields.pop("kind")
     document = {"v": VERSION, "at": iso(at), "kind": kind, **fields}
-    return json.dumps(document, separators=(",", ":"))
+    return _encode(document)
 
 
 def _locked(path: Path) -> TextIO:
@@ -94,7 +101,9 @@ class Journal:
         self._path = directory / FILE_NAME
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
-        self._queue: queue.Queue[Entry | None] = queue.Queue(queue_max)
+        # The simple one takes an entry without a lock of Python's: there are many of them.
+        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._queue_max = queue_max
         self._dropped = 0
         self._closed = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
@@ -128,17 +137,15 @@ class Journal:
 
     def append(self, at: datetime, kind: str, content: object) -> None:
         """Add an entry; never waits. ``content`` must not be changed afterwards."""
-        try:
-            self._queue.put_nowait((at, kind, content))
-        except queue.Full:
+        if self._queue.qsize() < self._queue_max:
+            self._queue.put((at, kind, content))
+        else:
             self._dropped += 1
 
     def close(self) -> None:
         """Write what waits, as far as the disk allows in a few seconds, and end the thread."""
         self._closed.set()
-        # Where it is full the writer finds the flag when it has emptied it.
-        with contextlib.suppress(queue.Full):
-            self._queue.put_nowait(None)
+        self._queue.put(None)
         if self._thread.ident is not None:
             self._thread.join(CLOSE_S)
         if not self._thread.is_alive():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
 
 from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
@@ -40,9 +39,10 @@ from controller.telemetry.blockages import BlockageNotes
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.copies import CopyEvent
 from controller.telemetry.journal import Journal, kind_of
+from controller.telemetry.log_lines import Log, LogLines
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.notes import EventNotes, Level, Note, notes_of_change, phase_note, warning
+from controller.telemetry.notes import EventNotes, Note, notes_of_change, phase_note, warning
 from controller.telemetry.phases import PhaseMemory
 from controller.telemetry.request_notes import RequestNotes, copy_notes
 from controller.telemetry.strain_notes import StrainNotes
@@ -65,22 +65,6 @@ UNJOURNALED = (
 
 PROGRESS = (GoalRecord, GoalEndedRecord, PhaseRecord)
 """Records that mean that a reassignment came on."""
-
-
-class Log(Protocol):
-    """What of a structlog logger is used."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Write a line for developers."""
-        ...
-
-    def info(self, event: str, **fields: object) -> object:
-        """Write a line of the ordinary course of things."""
-        ...
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line that an operator should look at."""
-        ...
 
 
 class TelemetryObserver:
@@ -112,7 +96,7 @@ class TelemetryObserver:
             announce: Hands announcements to the outside, without waiting.
 
         """
-        self._log = log
+        self._lines = LogLines(log, clock)
         self._metrics = metrics
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
         self._journal = journal
@@ -224,6 +208,7 @@ class TelemetryObserver:
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> None:
         """Publish a snapshot if it is time; also to be called while the loop idles."""
+        self._lines.tend()
         snapshot = self._board.tend(view, at_once=at_once)
         if snapshot is None:
             return
@@ -243,6 +228,10 @@ class TelemetryObserver:
         is_busy = bool(view.reassignments) and view.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
+    def close(self) -> None:
+        """Tell what is still to be told: nothing will be observed any more."""
+        self._lines.flush()
+
     def _shows_work(self) -> bool:
         latest = self._board.latest
         return latest is not None and bool(latest.work.phases)
@@ -251,12 +240,6 @@ class TelemetryObserver:
         at = self._wall()
         for note in notes:
             self._announcements.take(note, at, leading=self._leading)
-            match note.level:
-                case Level.DEBUG:
-                    self._log.debug(note.kind, **note.fields)
-                case Level.INFO:
-                    self._log.info(note.kind, **note.fields)
-                case Level.WARNING:
-                    self._log.warning(note.kind, **note.fields)
+            self._lines.write(note)
             if keep:
                 self._journal.append(at, note.kind, note.fields)

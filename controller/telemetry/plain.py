@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from controller.core.model import TopicPartition
 from controller.core.phases import Phase, label_of
 
 _PHASES = get_args(Phase)
+_AS_IT_IS: Final = frozenset({type(None), bool, int, float, str})
+"""Types of most values; asked first, as every change of every partition comes through here."""
 
 
 def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of its own; one return per shape
     """Return the value as JSON can hold it; a partition becomes ``topic`` and ``partition``."""
-    if isinstance(value, Enum):
-        return value.value
-    if value is None or isinstance(value, bool | int | float | str):
+    if type(value) in _AS_IT_IS:
         return value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
     if isinstance(value, TopicPartition):
         return {"topic": value.topic, "partition": value.partition}
+    if isinstance(value, tuple | list):
+        return [plain(v) for v in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
     if isinstance(value, _PHASES):
         return label_of(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -37,20 +41,20 @@ def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of 
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, frozenset | set):
         return [plain(v) for v in sorted(value)]
-    if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
-    return str(value)
+    return value if isinstance(value, int | float | str) else str(value)
 
 
 def flat(record: object) -> dict[str, Any]:
     """Return a dataclass's fields; a partition gives two, ``topic`` and ``partition``."""
     found: dict[str, Any] = {}
-    for field in fields(record):  # type: ignore[arg-type] # callers pass dataclass instances
-        value = getattr(record, field.name)
-        if isinstance(value, TopicPartition):
+    for name in record.__dataclass_fields__:  # type: ignore[attr-defined] # it is a dataclass's
+        value = getattr(record, name)
+        if type(value) in _AS_IT_IS:
+            found[name] = value
+        elif isinstance(value, TopicPartition):
             found["topic"], found["partition"] = value
         else:
-            found[field.name] = plain(value)
+            found[name] = plain(value)
     return found
 
 

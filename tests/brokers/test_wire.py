@@ -20,6 +20,7 @@ from controller.brokers.wire import (
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     Endpoint,
     LeaderEpoch,
     LiveBroker,
@@ -184,11 +185,18 @@ def test_frame_is_length_header_and_body() -> None:
 
 @pytest.mark.parametrize("version", range(4, 9))
 def test_metadata_for_many_brokers_differs_only_in_the_broker_epoch(version: int) -> None:
-    """What is encoded once and readdressed equals what is encoded for each broker."""
+    """What is encoded once and put together equals what is encoded for each broker."""
     encoder, versions = Encoder(CONTROLLER, ListenerChoice()), Versions(4, 3, version)
-    other = UpdateMetadata(EPOCH, UPDATE_METADATA.states[:1], UPDATE_METADATA.live_brokers)
-    for request in (UPDATE_METADATA, UPDATE_METADATA, other, UPDATE_METADATA):
-        for epoch in (1, 2**62):
+    states, live = UPDATE_METADATA.states, UPDATE_METADATA.live_brokers
+    others = (
+        UpdateMetadata(EPOCH, states[:1], live),
+        UpdateMetadata(EPOCH, (), live),
+        UpdateMetadata(EPOCH, states, live[:1]),
+        UpdateMetadata(EPOCH, states, ()),
+        UpdateMetadata(ControllerEpoch(EPOCH + 1), states, live),
+    )
+    for request in (UPDATE_METADATA, UPDATE_METADATA, *others, UPDATE_METADATA, *others):
+        for epoch in (1, 2**62) if version >= 5 else (1,):
             sender = Sender(CONTROLLER, BrokerEpoch(epoch))
             frame = encoder.encode(request, versions, sender.broker_epoch)
             assert frame.body == body(update_metadata_request(request, version, sender))

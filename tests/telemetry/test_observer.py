@@ -156,6 +156,19 @@ def test_a_phase_change_is_one_line_with_everything(seen: Observed) -> None:
     assert seen.value("steps_total") == 1
 
 
+def test_the_journal_has_the_lines_that_the_log_only_counts(seen: Observed) -> None:
+    """Of a hundred partitions that come into a phase at once the log tells some and how many."""
+    view = a_partition_in_flight().view
+    for _ in range(100):
+        record = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
+        seen.observer.on_committed(Change((record,)), view)
+    seen.observer.close()
+    (more,) = (fields["count"] for fields in seen.log.named("phase_more"))
+    assert more == 100 - len(seen.log.named("phase"))
+    assert 0 < len(seen.log.named("phase")) < 100
+    assert [line["kind"] for line in seen.journaled()] == ["phase"] * 100
+
+
 def test_every_durable_record_is_journaled(seen: Observed) -> None:
     """Volatile records are not; phases are, with what they mean."""
     view = a_partition_in_flight().view

@@ -74,10 +74,9 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
     """Return why an entry cannot be carried out, None when it can or when that is not known yet."""
-    text = entry_text(partition, target)
 
     def refuse(reason: RefusalReason, detail: str) -> Refusal:
-        return Refusal(request, text, reason, detail, partition)
+        return Refusal(request, entry_text(partition, target), reason, detail, partition)
 
     topic = view.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None

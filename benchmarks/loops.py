@@ -1,0 +1,156 @@
+"""
+What a partition costs the loop: ``python -m benchmarks.loops [PARTITIONS [TOPICS]]``.
+
+The real loop with all of its telemetry on the simulated cluster of the tests; what is counted is
+the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. For
+comparing two versions on a busy machine: run them in turn, several times.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from controller.core.model import TopicPartition
+from controller.core.options import Options
+from controller.core.submissions import RequestOptions
+from controller.core.view import ClusterView
+from controller.reactor.loop import Reactor
+from controller.reactor.ports import Committed, Operation, Rejected
+from controller.settings import LogFormat, LogLevel
+from controller.telemetry.boards import StatusBoard
+from controller.telemetry.journal import Journal
+from controller.telemetry.logs import configure_logging
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.observer import TelemetryObserver
+from tests.sim.daemons import Ports
+from tests.sim.store import SimStore
+from tests.sim.world import World
+
+NEVER_S: Final = 1e9
+UNLIMITED: Final = 1_000_000
+ENDS_WITHIN_S: Final = 2000.0
+
+
+@dataclass
+class Spent:
+    """Processor seconds."""
+
+    turns: float = 0.0
+    simulated: float = 0.0
+    """Of the turns, what the simulated ZooKeeper took."""
+
+
+class MeasuredLoop(Reactor):
+    """A loop that measures its turns."""
+
+    spent: Spent
+    observer: TelemetryObserver
+
+    def turn(self) -> None:
+        """Turn, and publish as the daemon does."""
+        begun = time.thread_time()
+        super().turn()
+        self.observer.tend(self.view)
+        self.spent.turns += time.thread_time() - begun
+
+
+def measured(store: SimStore, spent: Spent) -> SimStore:
+    """Have the commits of a simulated store measured."""
+    commit = store.commit
+
+    def timed(multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        begun = time.thread_time()
+        try:
+            return commit(multis)
+        finally:
+            spent.simulated += time.thread_time() - begun
+
+    store.commit = timed  # type: ignore[method-assign] # only what is seen of it is measured
+    return store
+
+
+def _pair(n: int, distance: int) -> list[int]:
+    return [1 + n % 5, 1 + (n + distance) % 5]
+
+
+def _wall() -> datetime:
+    return datetime.now(tz=UTC)
+
+
+def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> float:
+    """Move a replica of each partition; return the processor seconds of the loop."""
+    configure_logging(
+        LogFormat.JSON, LogLevel.INFO, stack.enter_context((directory / "log").open("w"))
+    )
+    journal = Journal(directory)
+    journal.start()
+    stack.callback(journal.close)
+    world, spent = World(1, produce_every_s=NEVER_S), Spent()
+    each = partitions // topics
+    for t in range(topics):
+        world.create_topic(f"t{t}", {n: _pair(n, 1) for n in range(each)}, produce=False)
+    world.run_for(60)
+
+    def build(ports: Ports) -> Reactor:
+        assert isinstance(ports.store, SimStore)
+        observer = TelemetryObserver(
+            log=structlog.stdlib.get_logger("controller"),
+            metrics=Metrics(),
+            journal=journal,
+            board=StatusBoard(
+                clock=ports.clock, wall=_wall, engine="native", stalled_after_s=NEVER_S
+            ),
+            clock=ports.clock,
+            wall=_wall,
+        )
+        options = Options(
+            max_partitions_in_flight=UNLIMITED,
+            max_incoming_per_broker=UNLIMITED,
+            max_outgoing_per_broker=UNLIMITED,
+        )
+        loop = MeasuredLoop(
+            view=ClusterView(options=options),
+            store=measured(ports.store, spent),
+            channels=ports.channels,
+            configs=ports.configs,
+            clock=ports.clock,
+            observer=observer,
+            lease_s=NEVER_S,
+        )
+        loop.spent, loop.observer = spent, observer
+        return loop
+
+    loop = world.add_daemon(build).loop
+    assert isinstance(loop, MeasuredLoop)
+    world.run_for(40)
+    spent.turns = spent.simulated = 0.0
+    entries = {TopicPartition(f"t{t}", n): _pair(n, 2) for t in range(topics) for n in range(each)}
+    world.submit_request(entries, RequestOptions(step_size="all"))
+    world.run_for(1)
+    world.run_until(
+        lambda: not loop.view.reassignments and not loop.view.submissions,
+        within_s=ENDS_WITHIN_S,
+        look_every_s=1,
+    )
+    return spent.turns - spent.simulated
+
+
+def main(partitions: int = 1_000, topics: int = 50) -> None:
+    """Print what a partition costs."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        seconds = cost_s(partitions, topics, Path(name), stack)
+    print(f"{partitions} partitions of {topics} topics: {1e3 * seconds / partitions:.2f} ms each")
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""Tests of ``controller.telemetry.log_lines``: in full, and where there are very many counted."""
+
+from __future__ import annotations
+
+from controller.telemetry.log_lines import WINDOW_S, LogLines
+from controller.telemetry.notes import MANY, Level, Note, info, warning
+from tests.telemetry.builders import FixedClock, RecordedLog
+
+
+class Written:
+    """Lines, what they were written to, and the clock they go by."""
+
+    def __init__(self) -> None:
+        """Begin with an empty log."""
+        self.log, self.clock = RecordedLog(), FixedClock()
+        self.lines = LogLines(self.log, self.clock)
+
+    def phases(self, count: int, phase: str = "A2") -> None:
+        """Write that so many partitions came into a phase."""
+        for n in range(count):
+            self.lines.write(info("phase", partition=n, phase=phase))
+
+
+def test_a_few_lines_of_a_kind_are_written_in_full() -> None:
+    """A plan of a few partitions is told partition by partition, and no line says "more"."""
+    written = Written()
+    written.phases(MANY)
+    written.clock.go(WINDOW_S)
+    written.lines.tend()
+    assert [fields["partition"] for _, _, fields in written.log.lines] == list(range(MANY))
+
+
+def test_what_is_beyond_is_counted_in_one_line() -> None:
+    """The line comes when the window is over, and says how many and where they are."""
+    written = Written()
+    written.phases(MANY + 500)
+    written.clock.go(WINDOW_S / 2)
+    written.lines.tend()
+    assert len(written.log.lines) == MANY
+    written.clock.go(WINDOW_S / 2)
+    written.lines.tend()
+    written.lines.tend()
+    assert written.log.lines[MANY:] == [
+        ("info", "phase_more", {"count": 500, "phase": "A2", "each": "in the journal"})
+    ]
+
+
+def test_every_phase_has_lines_of_its_own() -> None:
+    """Ten thousand that begin do not hide the first that ends."""
+    written = Written()
+    written.phases(10_000, "A2")
+    written.phases(1, "ended")
+    assert written.log.lines[-1] == ("info", "phase", {"partition": 0, "phase": "ended"})
+
+
+def test_a_new_window_has_room_again() -> None:
+    """What comes later is told in full, however much there was before."""
+    written = Written()
+    written.phases(MANY + 1)
+    written.clock.go(WINDOW_S)
+    written.lines.tend()
+    written.phases(1, "A2")
+    assert [name for _, name, _ in written.log.lines[MANY:]] == ["phase_more", "phase"]
+
+
+def test_the_count_has_the_level_of_its_kind() -> None:
+    """A filter by level leaves out neither or both; what is only for developers is kept nowhere."""
+    written = Written()
+    for n in range(MANY + 1):
+        written.lines.write(warning("refused", partition=n))
+        written.lines.write(Note("waits", Level.DEBUG, {"partition": n}))
+    written.lines.flush()
+    assert written.log.lines[2 * MANY :] == [
+        ("warning", "refused_more", {"count": 1, "each": "in the journal"}),
+        ("debug", "waits_more", {"count": 1}),
+    ]
+
+
+def test_nothing_is_left_untold_at_the_end() -> None:
+    """A flush tells the counts of windows that are not over, once."""
+    written = Written()
+    written.phases(MANY + 3)
+    written.lines.flush()
+    written.lines.flush()
+    assert [f["count"] for f in written.log.named("phase_more")] == [3]
