@@ -29,6 +29,8 @@ class Due:
     changed: set[TopicPartition] = field(default_factory=set)
     """Partitions whose watch fired."""
     listed_topics: bool = False
+    overtaken_topics: set[str] = field(default_factory=set)
+    """Topics whose read began before the claim and ended in the tenure."""
     notified: dict[TopicPartition, None] = field(default_factory=dict)
     log_dir_brokers: set[BrokerId] = field(default_factory=set)
     elections: bool = False

@@ -22,6 +22,8 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
+from controller.core.pace.loads import begin_anew
+from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView, Topic
 
 
@@ -70,10 +72,17 @@ def _forget_topic(view: ClusterView, name: str) -> None:
 
 
 def topics_read(view: ClusterView, event: TopicsRead) -> None:
-    """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
+    """
+    Fold in topic znodes: assignments, what cannot be read, and what is gone.
+
+    What was under way at the claim is read again: the controller before us may have written since.
+    """
+    if view.tenure is not None and event.doubts < view.claim_doubt:
+        view.due.overtaken_topics.update(event.topics)
+        return
     for name, read in event.topics.items():
         if isinstance(read, TopicAssignment):
-            _topic(view, name, read)
+            _topic(view, name, read, event.doubts)
         elif read is None:
             _forget_topic(view, name)
             view.asked_topics.discard(name)
@@ -84,14 +93,18 @@ def topics_read(view: ClusterView, event: TopicsRead) -> None:
     view.due.tenure = view.due.plan = True
 
 
-def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
+def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int) -> None:
     view.unreadable_topics.pop(name, None)
     known = view.topics.get(name)
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
     view.due.submissions = view.due.queue = True
-    if known is not None and is_no_news(read.version, known.version, stale=known.stale):
+    was_stale = known is not None and known.stale
+    in_doubt = 0 if known is None or doubts >= known.doubted else known.doubted
+    if known is not None and is_no_news(
+        read.version, known.version, stale=was_stale and not in_doubt
+    ):
         return
     before = known.partitions if known is not None else {}
     moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
@@ -108,11 +121,13 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
                 view.due.listed_topics = True
             if assignment.is_reassigning and partition not in view.reassignments:
                 view.may_have_foreign = view.due.plan = True
-    view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
+    view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
     _reconsider(view, partitions, moved)
-    if known is not None and known.stale:
+    if was_stale and not topic.stale:
         # While it was in doubt nothing could be decided or was told rightly.
         view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
 
@@ -120,22 +135,32 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment) -> None:
 def _reconsider(
     view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition]
 ) -> None:
-    """Judge by the replicas as read; what others moved copies other replicas than it would have."""
+    """
+    Judge by the replicas as read; what others moved copies other replicas than it would have.
+
+    A phase was decided on the replicas as they were. Where we are the controller it does not
+    outlive a change of them: else replicas would be deleted that no write of ours excluded.
+    """
     for partition in partitions:
         reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             view.stakes.put(partition, reassignment.goal, view.assignment(partition))
+            if reassignment.in_flight and holds_role(view):
+                begin_anew(view, partition, reassignment)
         if partition in view.states:
             judge(view, partition)
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states as read: leader, ISR, epochs, or that there is none."""
-    if view.tenure is None:
+    if view.tenure is None or event.doubts < view.claim_doubt:
+        # What was under way at a claim is asked for again in the tenure.
         return
     for partition, read in event.states.items():
-        if _is_outdated(view, partition, read):
+        if event.doubts < view.distrusted.get(partition, 0):
+            # It was under way when a write of ours was refused; another one follows.
             continue
+        view.distrusted.pop(partition, None)
         if partition in view.watched:
             view.watched[partition] = True
         fresh = partition in view.seeding
@@ -163,17 +188,6 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
         else:
             continue
         view.due.partitions[partition] = None
-
-
-def _is_outdated(
-    view: ClusterView, partition: TopicPartition, read: PartitionState | str | None
-) -> bool:
-    """Whether a read was under way when a write of ours was refused; another one follows."""
-    oldest = view.distrusted.get(partition)
-    if oldest is not None and isinstance(read, PartitionState) and read.version < oldest:
-        return True
-    view.distrusted.pop(partition, None)
-    return False
 
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:

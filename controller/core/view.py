@@ -57,6 +57,8 @@ class Topic:
     topic_id: str | None
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
+    doubted: int = 0
+    """The doubt that made it stale: only a read that began later ends it."""
 
 
 @dataclass(slots=True)
@@ -129,8 +131,16 @@ class ClusterView:
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas a partition had before somebody else began to change them."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    distrusted: dict[TopicPartition, ZkVersion] = field(default_factory=dict)
-    """Versions of states that a rejected write made us forget: a read that is older is no news."""
+    doubts: int = 0
+    """
+    How often what was read, or was being read, was put in doubt: by a claim or a rejected write.
+
+    Whoever reads is told it with the question, so that an answer that was under way shows.
+    """
+    claim_doubt: int = 0
+    """The doubt of the claim: what began to be read before it says nothing in the tenure."""
+    distrusted: dict[TopicPartition, int] = field(default_factory=dict)
+    """The doubt in which a rejected write made us forget a state: a read from before is no news."""
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """
     States somebody waits for: whether they were read since the watch was set.

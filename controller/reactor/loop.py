@@ -379,9 +379,10 @@ class Reactor:
                 self._outbox.close(broker)
                 self._channels.close(broker)
             case ReadStates(partitions=partitions, purpose=purpose):
-                self._store.read_states(partitions, watch=purpose is ReadPurpose.WATCH)
+                is_watch = purpose is ReadPurpose.WATCH
+                self._store.read_states(partitions, watch=is_watch, doubts=self.view.doubts)
             case ReadTopics(topics=topics):
-                self._store.read_topics(topics)
+                self._store.read_topics(topics, doubts=self.view.doubts)
             case DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics)
             case ReadSubmissions(names=names):

@@ -227,13 +227,15 @@ class SimStore:
         """Read a level and watch it."""
         self._reads.read(znode)
 
-    def read_topics(self, topics: Sequence[str]) -> None:
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
         """Read topic znodes and watch them."""
-        self._reads.read_topics(topics)
+        self._reads.read_topics(topics, doubts=doubts)
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
         """Read partition states."""
-        self._reads.read_states(partitions, watch=watch)
+        self._reads.read_states(partitions, watch=watch, doubts=doubts)
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""

@@ -90,7 +90,8 @@ class OpeningTurn(Turn):
             records += moved
             isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
             write = self.state_record(leader, isr)
-            phase = Starting(write.leader_epoch, write.leader_epoch)
+            dropped = assignment.removing_replicas
+            phase = Starting(write.leader_epoch, write.leader_epoch, dropped)
             told = assignment.target_replicas
         new = tuple(r for r in assignment.adding_replicas if r in told)
         return self.change(*records, write, self.phase(phase, cause), effects=self.tell(told, new))
