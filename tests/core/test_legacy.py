@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.effects import ClaimController, ResignController
 from controller.core.events import (
+    ControllerClaimed,
     DeletionsRead,
     Deposed,
     LegacyPlanRead,
     ShutdownRequested,
+    StatesRead,
     TopicsListed,
     TopicsRead,
 )
-from controller.core.model import Instant
+from controller.core.model import (
+    ControllerEpoch,
+    Instant,
+    PartitionAssignment,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import LegacyMode, Options
-from tests.core.builders import Driver, plan, replicas, tp
+from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.test_requests import outcomes
 
 
@@ -101,3 +112,25 @@ def test_a_plan_right_after_an_idle_hand_back_is_claimed_at_once() -> None:
     driver.now = Instant(driver.now + 0.1)
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert isinstance(driver.sent[-1], ClaimController)
+
+
+@pytest.mark.parametrize(
+    ("step", "isr", "target"),
+    [(((0, 2, 1), (2,), (1,)), (0, 1), (0, 2)), (((0, 1, 3, 2), (3,), (2,)), (0, 1, 2), (0, 1, 3))],
+)
+def test_a_step_that_was_found_keeps_its_copies_until_the_new_one_is_there(
+    step: tuple[tuple[int, ...], ...], isr: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    """A Kafka controller begins without dropping; neither do we where that costs a copy."""
+    found = PartitionAssignment(*(replicas(*ids) for ids in step))
+    driver = Driver({tp(): isr})
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(1), Zxid(9))}))
+    driver.submit({tp(): target})
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.submit({tp(): target})
+    driver.observe(StatesRead(driver.first_states))
+    assert driver.view.reassignments[tp()].in_flight
+    assert driver.view.states[tp()].isr == replicas(*isr)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(*target))

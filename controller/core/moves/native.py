@@ -219,7 +219,8 @@ class NativeTurn(OpeningTurn):
         """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
         assignment = self.assignment
         target = assignment.target_replicas
-        blocked = self.drop_blocked(assignment.removing_replicas)
+        dropping = assignment.removing_replicas
+        blocked = self.drop_blocked(dropping) or self.unreturned(dropping)
         if blocked is not None:
             return blocked
         leader = self.leader_within(target)
@@ -233,7 +234,7 @@ class NativeTurn(OpeningTurn):
         return self.change(
             *moved,
             write,
-            self.phase(Shrinking(write.leader_epoch, assignment.removing_replicas), cause),
+            self.phase(Shrinking(write.leader_epoch, dropping), cause),
             effects=self.tell(target, ()),
         )
 
