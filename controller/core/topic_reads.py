@@ -80,6 +80,7 @@ def topics_read(view: ClusterView, event: TopicsRead) -> None:
     if view.tenure is not None and event.doubts < view.claim_doubt:
         view.due.overtaken_topics.update(event.topics)
         return
+    uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
     for name, read in event.topics.items():
         if isinstance(read, TopicAssignment):
             _topic(view, name, read, event.doubts)
@@ -90,7 +91,27 @@ def topics_read(view: ClusterView, event: TopicsRead) -> None:
                 view.listed -= {name}
         else:
             view.unreadable_topics[name] = read
+    _look_for_missing(view, uncertain)
     view.due.tenure = view.due.plan = True
+
+
+def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:
+    """Whether a read may be the first to show that a partition is gone."""
+    known = view.topics.get(name)
+    if not isinstance(read, TopicAssignment) or known is None or known.stale:
+        return True
+    return len(read.partitions) < len(known.partitions)
+
+
+def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
+    """Have reassignments looked at whose partition is not in its topic, which was made anew."""
+    view.due.add(
+        partition
+        for partition in (view.reassignments if topics else ())
+        if partition.topic in topics
+        and partition.topic in view.topics
+        and partition.partition not in view.topics[partition.topic].partitions
+    )
 
 
 def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int) -> None:
