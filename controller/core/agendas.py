@@ -26,6 +26,8 @@ class Due:
     joined: set[BrokerId] = field(default_factory=set)
     left: set[BrokerId] = field(default_factory=set)
     bounced: set[BrokerId] = field(default_factory=set)
+    bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """Brokers that bounced while a partition was in doubt, which it is not any more."""
     changed: set[TopicPartition] = field(default_factory=set)
     """Partitions whose watch fired."""
     listed_topics: bool = False

@@ -225,7 +225,8 @@ def _partitions(
         if is_gone(view, partition):
             settled = _gone(view, partition)
         else:
-            settled = engine_of(view).repair(view, partition, due.bounced)
+            bounced = due.bounced | due.bounced_from.get(partition, set())
+            settled = engine_of(view).repair(view, partition, bounced)
         if settled is not None:
             changes.append(settled)
         elif partition in view.reassignments and partition not in turned:

@@ -34,6 +34,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
+    view.bounced.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -84,6 +85,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
+    view.bounced.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()

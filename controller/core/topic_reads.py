@@ -65,6 +65,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         view.stateless.discard(partition)
         view.unseeded.pop(partition, None)
         view.acked.pop(partition, None)
+        view.bounced.pop(partition, None)
         view.preferred.pop(partition, None)
         forget_health(view, partition)
         if partition in view.reassignments:
@@ -149,8 +150,28 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int) -> 
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
     _reconsider(view, partitions, moved)
     if was_stale and not topic.stale:
-        # While it was in doubt nothing could be decided or was told rightly.
-        view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
+        _settled(view, partitions)
+
+
+def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
+    """
+    Have told and repaired what could not be, while the topic was in doubt.
+
+    A state that is being read again waits for that: the one at hand may be an older ISR, and its
+    leader may have forgotten the newer one.
+    """
+    known = [p for p in partitions if p in view.states and p not in view.seeding]
+    view.due.seeded.update(dict.fromkeys(known))
+    for partition in known if view.bounced else ():
+        _repair_late(view, partition)
+
+
+def _repair_late(view: ClusterView, partition: TopicPartition) -> None:
+    """Treat brokers as bounced that did so while nothing could be decided."""
+    bounced = view.bounced.pop(partition, None)
+    if bounced is not None:
+        view.due.bounced_from[partition] = bounced
+        view.due.add((partition,))
 
 
 def _reconsider(
@@ -209,6 +230,8 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
         else:
             continue
         view.due.partitions[partition] = None
+        if not view.topics[partition.topic].stale:
+            _repair_late(view, partition)
 
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:

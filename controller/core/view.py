@@ -155,6 +155,8 @@ class ClusterView:
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)
+    bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """Brokers that bounced while nothing could be decided of a partition of theirs."""
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     configs: dict[str, TopicConfig] = field(default_factory=dict)

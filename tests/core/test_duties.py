@@ -203,3 +203,39 @@ def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
     changed = replace(driver.view.states[tp()], isr=replicas(1), version=ZkVersion(1))
     driver.observe(StatesRead({tp(): changed}))
     assert SendLeaderAndIsr(tp(), replicas(1, 2), ()) in driver.sent
+
+
+def test_what_was_in_doubt_when_its_leader_restarted_is_told_as_it_was_read_afterwards() -> None:
+    """The topic is known again before the state is; then the restart counts as a failure."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.change_isr(tp(), replicas(1))
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.sent.clear()
+    driver.observe(live(1, 2, bounced=(1,)))
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
+    assert told == []
+    known = driver.view.states[tp()]
+    version = ZkVersion(known.version + 1)
+    driver.observe(StatesRead({tp(): replace(known, isr=replicas(1, 2), version=version)}))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_a_restart_in_doubt_does_not_count_twice() -> None:
+    """Back in sync it stays: its restart was seen to."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.observe(live(1, 2, bounced=(2,)))
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    assert driver.view.states[tp()].isr == replicas(1)
+    driver.catch_up(tp())
+    topic.stale = True
+    driver.observe(TopicsRead({"t": again}))
+    assert driver.view.states[tp()].isr == replicas(1, 2)
