@@ -25,6 +25,8 @@ class Due:
     """Partitions whose ISR changed by their leader."""
     joined: set[BrokerId] = field(default_factory=set)
     left: set[BrokerId] = field(default_factory=set)
+    elsewhere: set[BrokerId] = field(default_factory=set)
+    """Brokers that changed their endpoints and did not restart."""
     bounced: set[BrokerId] = field(default_factory=set)
     bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
     """Brokers that bounced while a partition was in doubt, which it is not any more."""

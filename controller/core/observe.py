@@ -177,9 +177,12 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
         return
     view.due.brokers_changed = True
     view.due.left |= left
+    # Its channel leads nowhere, and what is lost with it has to be told again.
+    elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
+    view.due.elsewhere |= elsewhere
     # A broker that left and came back before anybody looked is both.
     view.due.bounced |= bounced | (view.due.left & joined)
-    view.due.joined = (view.due.joined | joined) - left
+    view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
         view.stakes.note(broker_entity(broker))
