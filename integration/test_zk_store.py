@@ -95,7 +95,7 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
     creations = [Create(paths.state_path(p), state) for p in partitions]
     multis = [creations[n : n + 300] for n in range(0, len(creations), 300)]
     assert claimed.store.commit(multis) == [Committed()] * len(multis)
-    claimed.store.read_states(partitions, watch=True)
+    claimed.store.read_states(partitions, watch=True, doubts=1)
     states = dict(claimed.wait_for(StatesRead).states)
     states |= claimed.wait_for(StatesRead).states
     assert len(states) == len(partitions)

@@ -25,10 +25,16 @@ class Due:
     """Partitions whose ISR changed by their leader."""
     joined: set[BrokerId] = field(default_factory=set)
     left: set[BrokerId] = field(default_factory=set)
+    elsewhere: set[BrokerId] = field(default_factory=set)
+    """Brokers that changed their endpoints and did not restart."""
     bounced: set[BrokerId] = field(default_factory=set)
+    bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """Brokers that bounced while a partition was in doubt, which it is not any more."""
     changed: set[TopicPartition] = field(default_factory=set)
     """Partitions whose watch fired."""
     listed_topics: bool = False
+    overtaken_topics: set[str] = field(default_factory=set)
+    """Topics whose read began before the claim and ended in the tenure."""
     notified: dict[TopicPartition, None] = field(default_factory=dict)
     log_dir_brokers: set[BrokerId] = field(default_factory=set)
     elections: bool = False

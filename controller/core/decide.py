@@ -27,6 +27,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.moves.lacks import is_gone
 from controller.core.moves.native import STOP_TIMER
 from controller.core.pace.budgets import Budget
 from controller.core.pace.health import health_gate, topics_in_question
@@ -221,12 +222,13 @@ def _partitions(
     budget = Budget(view, now, hold_of(view), health_gate(view))
     changes: list[Change] = []
     for partition in due.partitions:
-        if partition.topic not in view.topics:
-            gone = _without_topic(view, partition)
+        if is_gone(view, partition):
+            settled = _gone(view, partition)
         else:
-            gone = engine_of(view).repair(view, partition, due.bounced)
-        if gone is not None:
-            changes.append(gone)
+            bounced = due.bounced | due.bounced_from.get(partition, set())
+            settled = engine_of(view).repair(view, partition, bounced)
+        if settled is not None:
+            changes.append(settled)
         elif partition in view.reassignments and partition not in turned:
             changes += _step(view, partition, now, budget)
     waiting = Decision()
@@ -286,22 +288,23 @@ def _step(
     return [Change((BlockedRecord(partition, step, now),))]
 
 
-def _without_topic(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """End the reassignment of a partition whose topic is gone."""
+def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """End the reassignment of a partition that does not exist any more."""
     reassignment = view.reassignments.get(partition)
-    if reassignment is None or (view.listed is not None and partition.topic in view.listed):
+    if reassignment is None:
         return None
+    what = "partition" if partition.topic in view.topics else "topic"
     refusal = Refusal(
         reassignment.goal.request,
         entry_text(partition, reassignment.goal.target),
         RefusalReason.UNKNOWN_PARTITION,
-        "the topic was deleted meanwhile",
+        f"the {what} was deleted meanwhile",
         partition,
         was_accepted=True,
     )
     return Change(
         (
-            ended(partition, reassignment, "topic deleted"),
+            ended(partition, reassignment, f"{what} deleted"),
             LegacyEntryRecord(partition, None),
             RefusalRecord((refusal,)),
         ),

@@ -57,6 +57,8 @@ class TopicsRead:
     """Topic znodes; None for one that does not exist, a text for one that cannot be understood."""
 
     topics: Mapping[str, TopicAssignment | str | None]
+    doubts: int = 0
+    """How many doubts (``ClusterView.doubts``) there had been when the reading began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class StatesRead:
     """Partition states; None where there is no znode, a text where it cannot be understood."""
 
     states: Mapping[TopicPartition, PartitionState | str | None]
+    doubts: int = 0
+    """As of topics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     """Begin with nothing known of states and brokers, and everything that is due at a claim."""
     view.claiming = False
     view.tenure = Tenure(event.epoch, now)
+    view.doubts += 1
+    view.claim_doubt = view.doubts
     view.fenced = None
     view.idle_since = None
     view.states.clear()
@@ -34,6 +36,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
+    view.bounced.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()
@@ -56,7 +59,8 @@ def _doubt(view: ClusterView) -> None:
     """
     Distrust what may have been read before the claim, where something depends on it.
 
-    The controller before us may have written after we read; from the claim on nobody else does.
+    The controller before us may have written after we read; from the claim on nobody else does. A
+    read that was under way at the claim does not end the doubt, whatever it says.
     """
     if view.legacy is not None:
         view.legacy.stale = True
@@ -65,7 +69,7 @@ def _doubt(view: ClusterView) -> None:
     concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
     for name, topic in view.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.stale = True
+            topic.stale, topic.doubted = True, view.claim_doubt
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
@@ -85,6 +89,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     forget_all_health(view)
     view.pace = None
     view.distrusted.clear()
+    view.bounced.clear()
     view.stateless.clear()
     view.acked.clear()
     view.confirmed.clear()

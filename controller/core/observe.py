@@ -177,9 +177,12 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
         return
     view.due.brokers_changed = True
     view.due.left |= left
+    # Its channel leads nowhere, and what is lost with it has to be told again.
+    elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
+    view.due.elsewhere |= elsewhere
     # A broker that left and came back before anybody looked is both.
     view.due.bounced |= bounced | (view.due.left & joined)
-    view.due.joined = (view.due.joined | joined) - left
+    view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
         view.stakes.note(broker_entity(broker))
@@ -197,6 +200,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
                 view.due.add((partition,))
     if view.tenure is not None:
         _touch(view, left | joined)
+        _keep_bounced(view, bounced | (view.due.left & joined))
     view.orphans_after = START
     view.due.capacity = True
 
@@ -207,6 +211,15 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
                 view.due.partitions[TopicPartition(name, number)] = None
+
+
+def _keep_bounced(view: ClusterView, bounced: set[BrokerId]) -> None:
+    """Remember a bounce where the repair has to be skipped: the topic is in doubt just now."""
+    for name, topic in view.topics.items() if bounced else ():
+        for number, assignment in topic.partitions.items() if topic.stale else ():
+            gone = bounced.intersection(assignment.replicas)
+            if gone:
+                view.bounced.setdefault(TopicPartition(name, number), set()).update(gone)
 
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:

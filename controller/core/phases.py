@@ -68,6 +68,8 @@ class Starting:
     leader_epoch: LeaderEpoch
     excluded_at: LeaderEpoch | None
     """The epoch at which this tenure took the dropped replicas out of the ISR, if it did."""
+    excluded: Replicas = ()
+    """Which ones: nothing else may be deleted once the leader acknowledged that epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Shrinking:
     """B1..B4 written as one compare-and-set: the leader's acknowledgement is awaited."""
 
     excluded_at: LeaderEpoch
+    excluded: Replicas = ()
+    """As of ``Starting``."""
 
 
 @dataclass(frozen=True, slots=True)

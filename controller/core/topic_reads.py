@@ -26,6 +26,8 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
+from controller.core.pace.loads import begin_anew
+from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView, Topic
 
 
@@ -95,6 +97,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         view.stateless.discard(partition)
         view.unseeded.pop(partition, None)
         view.acked.pop(partition, None)
+        view.bounced.pop(partition, None)
         view.preferred.pop(partition, None)
         forget_health(view, partition)
         if partition in view.reassignments:
@@ -102,10 +105,18 @@ def _forget_topic(view: ClusterView, name: str) -> None:
 
 
 def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
-    """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
+    """
+    Fold in topic znodes: assignments, what cannot be read, and what is gone.
+
+    What was under way at the claim is read again: the controller before us may have written since.
+    """
+    if view.tenure is not None and event.doubts < view.claim_doubt:
+        view.due.overtaken_topics.update(event.topics)
+        return
+    uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
     for name, read in event.topics.items():
         if isinstance(read, TopicAssignment):
-            _topic(view, name, read, now)
+            _topic(view, name, read, event.doubts, now)
         elif read is None:
             _forget_topic(view, name)
             view.asked_topics.discard(name)
@@ -113,21 +124,44 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
                 view.listed -= {name}
         else:
             view.unreadable_topics[name] = read
+    _look_for_missing(view, uncertain)
     view.due.tenure = view.due.plan = True
 
 
-def _topic(view: ClusterView, name: str, read: TopicAssignment, now: Instant) -> None:
+def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:
+    """Whether a read may be the first to show that a partition is gone."""
+    known = view.topics.get(name)
+    if not isinstance(read, TopicAssignment) or known is None or known.stale:
+        return True
+    return len(read.partitions) < len(known.partitions)
+
+
+def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
+    """Have reassignments looked at whose partition is not in its topic, which was made anew."""
+    view.due.add(
+        partition
+        for partition in (view.reassignments if topics else ())
+        if partition.topic in topics
+        and partition.topic in view.topics
+        and partition.partition not in view.topics[partition.topic].partitions
+    )
+
+
+def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now: Instant) -> None:
     view.unreadable_topics.pop(name, None)
     known = view.topics.get(name)
     if known is not None and known.czxid != read.czxid:
         _forget_topic(view, name)
         known = None
     view.due.submissions = view.due.queue = True
-    if known is not None and is_no_news(read.version, known.version, stale=known.stale):
+    was_stale = known is not None and known.stale
+    in_doubt = 0 if known is None or doubts >= known.doubted else known.doubted
+    if known is not None and is_no_news(
+        read.version, known.version, stale=was_stale and not in_doubt
+    ):
         return
     before = known.partitions if known is not None else {}
-    is_doubted = known is not None and known.stale
-    if known is not None and (is_doubted or _is_led_by_a_broker(view)):
+    if known is not None and (was_stale or _is_led_by_a_broker(view)):
         _note_departures(view, name, known, read, now)
     moved = {TopicPartition(name, n) for n, a in read.partitions.items() if before.get(n) != a}
     for number, assignment in read.partitions.items():
@@ -140,13 +174,35 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, now: Instant) ->
                 view.due.listed_topics = True
             if assignment.is_reassigning and partition not in view.reassignments:
                 view.may_have_foreign = view.due.plan = True
-    view.topics[name] = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
+    topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
+    view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
     _reconsider(view, partitions, moved)
-    if is_doubted:
-        # While it was in doubt nothing could be decided or was told rightly.
-        view.due.seeded.update(dict.fromkeys(p for p in partitions if p in view.states))
+    if was_stale and not topic.stale:
+        _settled(view, partitions)
+
+
+def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
+    """
+    Have told and repaired what could not be, while the topic was in doubt.
+
+    A state that is being read again waits for that: the one at hand may be an older ISR, and its
+    leader may have forgotten the newer one.
+    """
+    known = [p for p in partitions if p in view.states and p not in view.seeding]
+    view.due.seeded.update(dict.fromkeys(known))
+    for partition in known if view.bounced else ():
+        _repair_late(view, partition)
+
+
+def _repair_late(view: ClusterView, partition: TopicPartition) -> None:
+    """Treat brokers as bounced that did so while nothing could be decided."""
+    bounced = view.bounced.pop(partition, None)
+    if bounced is not None:
+        view.due.bounced_from[partition] = bounced
+        view.due.add((partition,))
 
 
 def _note_before(
@@ -165,22 +221,32 @@ def _note_before(
 def _reconsider(
     view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition]
 ) -> None:
-    """Judge by the replicas as read; what others moved copies other replicas than it would have."""
+    """
+    Judge by the replicas as read; what others moved copies other replicas than it would have.
+
+    A phase was decided on the replicas as they were. Where we are the controller it does not
+    outlive a change of them: else replicas would be deleted that no write of ours excluded.
+    """
     for partition in partitions:
         reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             view.stakes.put(partition, reassignment.goal, view.assignment(partition))
+            if reassignment.in_flight and holds_role(view):
+                begin_anew(view, partition, reassignment)
         if partition in view.states:
             judge(view, partition)
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states as read: leader, ISR, epochs, or that there is none."""
-    if view.tenure is None:
+    if view.tenure is None or event.doubts < view.claim_doubt:
+        # What was under way at a claim is asked for again in the tenure.
         return
     for partition, read in event.states.items():
-        if _is_outdated(view, partition, read):
+        if event.doubts < view.distrusted.get(partition, 0):
+            # It was under way when a write of ours was refused; another one follows.
             continue
+        view.distrusted.pop(partition, None)
         if partition in view.watched:
             view.watched[partition] = True
         fresh = partition in view.seeding
@@ -208,17 +274,8 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
         else:
             continue
         view.due.partitions[partition] = None
-
-
-def _is_outdated(
-    view: ClusterView, partition: TopicPartition, read: PartitionState | str | None
-) -> bool:
-    """Whether a read was under way when a write of ours was refused; another one follows."""
-    oldest = view.distrusted.get(partition)
-    if oldest is not None and isinstance(read, PartitionState) and read.version < oldest:
-        return True
-    view.distrusted.pop(partition, None)
-    return False
+        if not view.topics[partition.topic].stale:
+            _repair_late(view, partition)
 
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:

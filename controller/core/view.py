@@ -57,6 +57,8 @@ class Topic:
     topic_id: str | None
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
+    doubted: int = 0
+    """The doubt that made it stale: only a read that began later ends it."""
 
 
 @dataclass(slots=True)
@@ -131,8 +133,16 @@ class ClusterView:
     departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
     """Replicas that somebody else took out of an assignment, and when we saw it."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    distrusted: dict[TopicPartition, ZkVersion] = field(default_factory=dict)
-    """Versions of states that a rejected write made us forget: a read that is older is no news."""
+    doubts: int = 0
+    """
+    How often what was read, or was being read, was put in doubt: by a claim or a rejected write.
+
+    Whoever reads is told it with the question, so that an answer that was under way shows.
+    """
+    claim_doubt: int = 0
+    """The doubt of the claim: what began to be read before it says nothing in the tenure."""
+    distrusted: dict[TopicPartition, int] = field(default_factory=dict)
+    """The doubt in which a rejected write made us forget a state: a read from before is no news."""
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """
     States somebody waits for: whether they were read since the watch was set.
@@ -147,6 +157,8 @@ class ClusterView:
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)
+    bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """Brokers that bounced while nothing could be decided of a partition of theirs."""
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     configs: dict[str, TopicConfig] = field(default_factory=dict)

@@ -4,8 +4,9 @@ Merges many independent changes into few multis (group commit).
 One topic znode write serves every partition of the topic in the multi, one write of a plan's znode
 every entry, one shard every row that is kept of a request. Multis are bounded in operations and
 bytes. Versions are predicted: the second multi that writes a topic expects the version the first
-one leaves, so that all of them can be sent without waiting; when one is refused, those that built
-on it are refused with it. What is decided by a topic znode without writing it is led by a check
+one leaves. It is sent when that one is durable (``independent``): were both under way, a write of
+somebody else in between, which moves the version as well, would have the first refused and be
+overwritten by the second. What is decided by a topic znode without writing it is led by a check
 that it still says so.
 
 Pure: what comes back is values; the store adds the fences and executes.
@@ -13,7 +14,7 @@ Pure: what comes back is values; the store adds the fences and executes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -236,6 +237,22 @@ class Batcher:
         self._versions[name] = ZkVersion(version + 1)
         assignment = TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
+
+
+def independent(batches: Sequence[Batch]) -> int:
+    """Return how many of the first batches expect nothing of what another of them writes."""
+    written: set[str] = set()
+    for number, batch in enumerate(batches):
+        expecting = [o for o in batch.operations if isinstance(o, Check | SetData)]
+        if any(o.path in written for o in expecting):
+            return number
+        written.update(o.path for o in expecting if isinstance(o, SetData))
+    return len(batches)
+
+
+def changes_of(batches: Iterable[Batch]) -> list[Change]:
+    """Return the changes of all of them."""
+    return [change for batch in batches for change in batch.changes]
 
 
 def _topic_of(change: Change) -> str:

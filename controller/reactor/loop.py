@@ -64,7 +64,7 @@ from controller.core.role.doubts import invalidate
 from controller.core.throttling.lease_books import leases_refused
 from controller.core.view import ClusterView
 from controller.errors import FencedError
-from controller.reactor.batches import Batch, Batcher
+from controller.reactor.batches import Batch, Batcher, changes_of, independent
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.orders import Orders
 from controller.reactor.outbox import Outbox
@@ -280,9 +280,11 @@ class Reactor:
         left = list(changes)
         while left:
             batches = list(Batcher(self.view).batches(left))
+            cut = independent(batches)
+            later, batches = changes_of(batches[cut:]), batches[:cut]
             written = [b for b in batches if b.operations]
             if self._boundaries is not None:
-                self._boundaries.committing(self.view, left)
+                self._boundaries.committing(self.view, changes_of(batches))
             results = self._store.commit([b.operations for b in written]) if written else []
             outcome = dict(zip(map(id, written), results, strict=True))
             results = [outcome.get(id(b), Committed()) for b in batches]
@@ -298,6 +300,7 @@ class Reactor:
                     left += self._rejected(batch, result, now)
                 else:
                     self._committed(batch, now)
+            left += [change for change in later if not self._is_doubtful(change)]
 
     def _committed(self, batch: Batch, now: Instant) -> None:
         versions_moved(self.view, batch.topics, legacy=batch.legacy)
@@ -379,9 +382,10 @@ class Reactor:
                 self._outbox.close(broker)
                 self._channels.close(broker)
             case ReadStates(partitions=partitions, purpose=purpose):
-                self._store.read_states(partitions, watch=purpose is ReadPurpose.WATCH)
+                is_watch = purpose is ReadPurpose.WATCH
+                self._store.read_states(partitions, watch=is_watch, doubts=self.view.doubts)
             case ReadTopics(topics=topics):
-                self._store.read_topics(topics)
+                self._store.read_topics(topics, doubts=self.view.doubts)
             case DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics)
             case ReadSubmissions(names=names):

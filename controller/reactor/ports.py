@@ -152,12 +152,25 @@ class Store(Protocol):
         """Read it and watch it: the matching ``...Read`` event follows, now and at every change."""
         ...
 
-    def read_topics(self, topics: Sequence[str]) -> None:
-        """Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change."""
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+        """
+        Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change.
+
+        Args:
+            topics: Their names; they go before what is read again for other reasons.
+            doubts: Handed back with every read that begins from now on, until it is told anew.
+
+        """
         ...
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
-        """Read states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched."""
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
+        """
+        Read states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched.
+
+        They are read after the topics that were asked for before them.
+        """
         ...
 
     def read_submissions(self, names: Sequence[str]) -> None:

@@ -101,13 +101,15 @@ class ZkStore:
         """Read a level and watch it."""
         self._watches.read(znode)
 
-    def read_topics(self, topics: Sequence[str]) -> None:
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
         """Read topic znodes and watch them."""
-        self._watches.read_topics(topics)
+        self._watches.read_topics(topics, doubts=doubts)
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
         """Read partition states."""
-        self._watches.read_states(partitions, watched=watch)
+        self._watches.read_states(partitions, watched=watch, doubts=doubts)
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""

@@ -6,6 +6,9 @@ often something changed before its turn came, it is read once. Levels are read o
 many (topics, states, our own records) on another, so that a plan is seen at once even while a large
 cluster is read.
 
+What the loop asks for is read in the order in which it asked; what is only looked at again waits,
+as every topic does after a broken connection.
+
 Invariant: whatever was asked for stays watched over broken connections and new sessions.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 from controller.core.events import StateChanged, StatesRead, TopicsRead
@@ -58,6 +62,8 @@ class Watches:
         self._topics: dict[str, Watch] = {}
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
+        self._doubts = 0
+        """How many doubts the loop had when it asked last."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
 
@@ -78,17 +84,22 @@ class Watches:
         worker = self._bulk_worker if znode in OWN_RECORDS else self._levels_worker
         worker.put(lambda: self._read(znode))
 
-    def read_topics(self, topics: Iterable[str]) -> None:
+    def read_topics(self, topics: Iterable[str], *, doubts: int) -> None:
         """Read topic znodes now and at every change."""
+        wanted = tuple(topics)
         with self._lock:
-            is_first = not self._marked_topics
-            self._marked_topics.update(dict.fromkeys(topics))
-            if not is_first or not self._marked_topics:
-                return
-        self._bulk_worker.put(self._read_marked_topics)
+            self._doubts = doubts
+            for topic in wanted:
+                self._marked_topics.pop(topic, None)
+        for chunk in _chunks(wanted):
+            self._bulk_worker.put(_bound(self._read_topics, chunk))
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watched: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watched: bool, doubts: int
+    ) -> None:
         """Read partition states once; if watched, tell the next change."""
+        with self._lock:
+            self._doubts = doubts
         for chunk in _chunks(tuple(partitions)):
             self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
 
@@ -136,8 +147,7 @@ class Watches:
             changed, self._states = list(self._states), {}
         for znode in levels:
             self.read(znode)
-        if topics:
-            self.read_topics(topics)
+        self._mark_topics(topics)
         for partition in changed:
             self._inbox.put(StateChanged(partition))
 
@@ -158,18 +168,35 @@ class Watches:
             watcher = self._wanted.get(znode) or watch(lambda: self.read(znode))
         self._inbox.put(self._levels.read(znode, watcher))
 
-    def _read_marked_topics(self) -> None:
+    def _mark_topics(self, topics: Iterable[str]) -> None:
+        """Have topics read again."""
         with self._lock:
-            marked, self._marked_topics = tuple(self._marked_topics), {}
-        for chunk in _chunks(marked):
-            self._bulk_worker.put(_bound(self._read_topics, chunk))
+            is_first = not self._marked_topics
+            self._marked_topics.update(dict.fromkeys(topics))
+            if not is_first or not self._marked_topics:
+                return
+        self._bulk_worker.put(self._read_marked_topics)
+
+    def _read_marked_topics(self) -> None:
+        """Have some of them read; what is asked for meanwhile goes before the rest."""
+        with self._lock:
+            marked = tuple(islice(self._marked_topics, CHUNK))
+            for topic in marked:
+                del self._marked_topics[topic]
+            is_last = not self._marked_topics
+        if marked:
+            self._bulk_worker.put(_bound(self._read_topics, marked))
+        if not is_last:
+            self._bulk_worker.put(self._read_marked_topics)
 
     def _topic_watch(self, topic: str) -> Watch:
         with self._lock:
-            return self._topics.setdefault(topic, watch(lambda: self.read_topics((topic,))))
+            return self._topics.setdefault(topic, watch(lambda: self._mark_topics((topic,))))
 
     def _read_topics(self, topics: tuple[str, ...]) -> None:
         read: dict[str, TopicAssignment | str | None] = {}
+        with self._lock:
+            doubts = self._doubts
         for topic, znode in self._reader.get_many(topics, paths.topic_path, self._topic_watch):
             if znode is None:
                 read[topic] = None
@@ -177,11 +204,13 @@ class Watches:
                     self._topics.pop(topic, None)
             else:
                 read[topic] = decode_topic(znode.data, znode.version, znode.czxid)
-        self._inbox.put(TopicsRead(read))
+        self._inbox.put(TopicsRead(read, doubts))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         watch_of = self._state_watch if watched else _unwatched
         read: dict[TopicPartition, PartitionState | str | None] = {}
+        with self._lock:
+            doubts = self._doubts
         for partition, znode in self._reader.get_many(partitions, paths.state_path, watch_of):
             if znode is None:
                 read[partition] = None
@@ -189,7 +218,7 @@ class Watches:
                     self._states.pop(partition, None)
             else:
                 read[partition] = decode_state(znode.data, znode.version)
-        self._inbox.put(StatesRead(read))
+        self._inbox.put(StatesRead(read, doubts))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:

@@ -386,7 +386,7 @@ class StoreContract(Rigs):
     def test_topics_are_told_at_every_change(self, rig: StoreRig) -> None:
         """One that does not exist is None, one that cannot be understood a reason."""
         rig.put(paths.topic_path("bad"), b"garbage")
-        rig.store.read_topics(["t", "bad", "none"])
+        rig.store.read_topics(["t", "bad", "none"], doubts=1)
         topics = rig.wait_for(TopicsRead).topics
         assert isinstance(topics["t"], TopicAssignment)
         assert topics["t"].partitions[1].replicas == (2,)
@@ -403,7 +403,7 @@ class StoreContract(Rigs):
         """Only where it was asked for."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
-        rig.store.read_states([P0, P1], watch=True)
+        rig.store.read_states([P0, P1], watch=True, doubts=1)
         states = rig.wait_for(StatesRead).states
         read = states[P0]
         assert isinstance(read, PartitionState)
@@ -411,7 +411,7 @@ class StoreContract(Rigs):
         assert states[P1] is None
         rig.put(paths.state_path(P0), b"garbage")
         assert rig.wait_for(StateChanged).partition == P0
-        rig.store.read_states([P0], watch=False)
+        rig.store.read_states([P0], watch=False, doubts=1)
         assert isinstance(rig.wait_for(StatesRead).states[P0], str)
         rig.put(paths.state_path(P0), state)
         assert rig.is_quiet(StateChanged)
@@ -421,7 +421,7 @@ class StoreContract(Rigs):
         state = encode_state(leader=1, leader_epoch=0, isr=(1,), controller_epoch=6)
         path = paths.state_path(P0)
         claimed.store.commit([[Create(path, state)], [SetData(path, state, ZkVersion(0))]])
-        claimed.store.read_states([P0], watch=False)
+        claimed.store.read_states([P0], watch=False, doubts=1)
         read = claimed.wait_for(StatesRead).states[P0]
         assert isinstance(read, PartitionState)
         assert read.version == 1
@@ -432,9 +432,9 @@ class StoreContract(Rigs):
         rig.put(paths.state_path(P0), state)
         rig.store.read(Znode.LEGACY_PLAN)
         rig.wait_for(LegacyPlanRead)
-        rig.store.read_topics(["t"])
+        rig.store.read_topics(["t"], doubts=1)
         rig.wait_for(TopicsRead)
-        rig.store.read_states([P0], watch=True)
+        rig.store.read_states([P0], watch=True, doubts=1)
         rig.wait_for(StatesRead)
         rig.expire()
         rig.wait_for(StateChanged)

@@ -9,7 +9,7 @@ reads like the table in the document it comes from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
 from controller.core.controls import Controls
@@ -170,7 +170,7 @@ class Driver:
     def observe(self, *events: Event) -> None:
         """Fold events and decide until nothing is due."""
         for event in events:
-            observe(self.view, event, self.now)
+            self.fold(event)
         self.settle()
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -281,7 +281,9 @@ class Driver:
             self.fold(LeaderAndIsrAnswered(to, self.epoch(to), 0, (result,), resent=False))
 
     def fold(self, event: Event) -> None:
-        """Fold an event without deciding yet."""
+        """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
+        if isinstance(event, TopicsRead | StatesRead) and not event.doubts:
+            event = replace(event, doubts=self.view.doubts)
         observe(self.view, event, self.now)
 
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:

@@ -220,6 +220,33 @@ def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
     assert back_at(driver, tp(), 0, 1, 2)
 
 
+def test_a_good_copy_goes_back_only_when_the_originals_that_live_have_caught_up() -> None:
+    """What lags goes at once; a second copy in sync is not exchanged for one that is not."""
+    driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=2))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    driver.catch_up(tp(), 3)
+    driver.change_isr(tp(), replicas(0, 3))
+    cancel(driver)
+    assert driver.view.states[tp()].isr == replicas(0, 3)
+    assert driver.view.reassignments[tp()].deleted == {4}
+    driver.change_isr(tp(), replicas(0, 3, 1))
+    assert driver.view.states[tp()].isr == replicas(0, 3, 1)
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 1, 2)
+
+
+def test_a_good_copy_does_not_make_room_for_another_target_before_that_is_copied() -> None:
+    """All replicas of the new target are there already, but not in sync."""
+    driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
+    driver.catch_up(tp(), 3)
+    driver.change_isr(tp(), replicas(0, 3))
+    submit(driver, submission("request_0000000001", {tp(): (0, 4, 5)}))
+    assert driver.view.states[tp()].isr == replicas(0, 3)
+    driver.run(tp())
+    assert back_at(driver, tp(), 0, 4, 5)
+
+
 def test_a_second_cancel_finds_nothing_and_needs_no_role() -> None:
     """It is answered outside of a tenure."""
     driver = Driver({tp(): (0, 1, 2)})

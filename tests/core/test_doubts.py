@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ReadTopics, SendLeaderAndIsr, SetTimer
+from controller.core.effects import (
+    ClaimController,
+    ReadTopics,
+    SendLeaderAndIsr,
+    SendStopReplica,
+    SetTimer,
+)
 from controller.core.events import (
     CancellationRead,
     ControllerClaimed,
@@ -11,15 +21,20 @@ from controller.core.events import (
     DeletionsRead,
     Deposed,
     GoalsRead,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
     LegacyPlanRead,
     OrphansRead,
     QueueRead,
     StatesRead,
+    StopReplicaAnswered,
+    StopReplicaResult,
     TimerFired,
     TopicsListed,
     TopicsRead,
 )
 from controller.core.model import (
+    BrokerId,
     ControllerEpoch,
     Fate,
     Goal,
@@ -45,6 +60,7 @@ from controller.core.records import (
 )
 from controller.core.role.doubts import invalidate
 from controller.core.submissions import Cancellation
+from controller.errors import InvariantError
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 NEXT = ControllerEpoch(EPOCH + 1)
@@ -232,8 +248,9 @@ def test_an_older_read_does_not_settle_a_doubt() -> None:
     )
     assert driver.view.topics["t"].stale
     refused = Change((AssignmentRecord(tp(), assignment), _state_record(driver)))
+    before = driver.view.doubts
     invalidate(driver.view, refused)
-    driver.fold(StatesRead({tp(): old}))
+    driver.fold(StatesRead({tp(): old}, before))
     assert tp() not in driver.view.states
 
 
@@ -308,3 +325,152 @@ def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
     assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), Fate.SUPERSEDED)]
     assert driver.view.reassignments == {}
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+
+
+def _claimed_again(driver: Driver) -> int:
+    """Lose the role and claim it with the records at hand; return the doubts before the claim."""
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    driver.observe(Deposed("no answer from ZooKeeper"))
+    driver.observe(GoalsRead(goals, {}), *driver.own_records()[1:])
+    driver.answers_topics = False
+    before = driver.view.doubts
+    driver.observe(ControllerClaimed(NEXT))
+    if driver.view.legacy is not None:
+        driver.observe(LegacyPlanRead(plan(dict(driver.view.legacy.entries))))
+    return before
+
+
+def test_a_read_that_was_under_way_at_the_claim_ends_no_doubt() -> None:
+    """Of whatever version: the controller before us may have written after it."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.submit({tp(): (3, 4, 5)})
+    topic = driver.view.topics["t"]
+    before = _claimed_again(driver)
+    for version in (topic.version, ZkVersion(topic.version + 1)):
+        read = TopicAssignment(dict(topic.partitions), version, topic.czxid)
+        driver.sent.clear()
+        driver.observe(TopicsRead({"t": read}, before))
+        assert driver.view.assignment(tp()) is None
+        assert driver.view.topics["t"].version == topic.version
+        assert ReadTopics(("t",)) in driver.sent
+    driver.observe(TopicsRead({"t": read}))
+    assert driver.view.assignment(tp()) is not None
+
+
+def test_a_state_that_was_being_read_at_the_claim_is_not_taken() -> None:
+    """Its leader may have changed the ISR since, and forgotten it: nobody is told the old one."""
+    driver = Driver({tp(): (0, 1, 2)})
+    state = driver.view.states[tp()]
+    before = _claimed_again(driver)
+    driver.sent.clear()
+    driver.observe(StatesRead({tp(): state}, before))
+    assert tp() not in driver.view.states
+    assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    driver.observe(StatesRead({tp(): state}))
+    assert driver.view.states[tp()] == state
+
+
+def test_a_read_from_before_a_refused_write_leaves_the_topic_in_doubt() -> None:
+    """What it says is newer than what was known, and older than what was written meanwhile."""
+    driver = Driver({tp(): (1, 2)})
+    driver.answers_topics = False
+    topic, before = driver.view.topics["t"], driver.view.doubts
+    assignment = topic.partitions[0]
+    invalidate(driver.view, Change((AssignmentRecord(tp(), assignment),)))
+    for version in (topic.version, ZkVersion(topic.version + 1)):
+        read = TopicAssignment({0: assignment}, version, topic.czxid)
+        driver.observe(TopicsRead({"t": read}, before))
+        assert driver.view.assignment(tp()) is None
+    driver.observe(TopicsRead({"t": read}))
+    assert driver.view.assignment(tp()) == assignment
+
+
+def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
+    """
+    Claim in the second step of (0,1,2) -> (3,4,5) and decide it on what was read before the claim.
+
+    Return that step, and the whole target at once, which a broker that was the controller in
+    between had written meanwhile.
+    """
+    driver.submit({tp(): (3, 4, 5)})
+    driver.acknowledges = False
+    driver.catch_up(tp(), 3)
+    state, topic = driver.view.states[tp()], driver.view.topics["t"]
+    step = topic.partitions[0]
+    assert step.removing_replicas == replicas(1)
+    _claimed_again(driver)
+    driver.observe(TopicsRead({"t": TopicAssignment({0: step}, topic.version, topic.czxid)}))
+    epoch, version = LeaderEpoch(state.leader_epoch + 1), ZkVersion(state.version + 1)
+    isr = replicas(0, 2, 3)
+    driver.observe(StatesRead({tp(): replace(state, leader_epoch=epoch, version=version, isr=isr)}))
+    assert driver.view.has_excluded(tp())
+    return step, PartitionAssignment(replicas(3, 4, 5, 0, 2, 1), replicas(4, 5), replicas(0, 2, 1))
+
+
+def _read(driver: Driver, assignment: PartitionAssignment) -> None:
+    topic = driver.view.topics["t"]
+    version = ZkVersion(topic.version + 1)
+    driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
+
+
+def test_replicas_that_others_made_removing_are_not_deleted_for_our_exclusion() -> None:
+    """The leader acknowledged that another replica is out: these serve, the leader is one."""
+    driver = Driver({tp(): (0, 1, 2)})
+    _, jump = _retaken(driver)
+    _read(driver, jump)
+    driver.sent.clear()
+    driver.acknowledge(tp(), (driver.view.states[tp()].leader,))
+    driver.settle()
+    deleted = {e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete}
+    state = driver.view.states[tp()]
+    assert deleted.isdisjoint({state.leader, *state.isr})
+
+
+def test_replicas_that_others_made_removing_are_not_forgotten_for_our_deletion() -> None:
+    """The last acknowledgement of a deletion ends the step that was excluded, not another one."""
+    driver = Driver({tp(): (0, 1, 2)})
+    _, jump = _retaken(driver)
+    driver.acknowledge(tp(), (driver.view.states[tp()].leader,))
+    driver.settle()
+    assert isinstance(driver.view.reassignments[tp()].phase, Stopping)
+    _read(driver, jump)
+    gone = StopReplicaResult(tp(), driver.view.states[tp()].leader_epoch, delete=True, error=0)
+    to = BrokerId(1)
+    driver.observe(StopReplicaAnswered(to, driver.epoch(to), 0, (gone,), resent=False))
+    state, assignment = driver.view.states[tp()], driver.view.assignment(tp())
+    assert assignment is not None
+    assert {state.leader, *state.isr} <= set(assignment.replicas)
+
+
+def test_a_step_that_others_ended_is_begun_anew() -> None:
+    """It is counted as waiting, and the next step leads on from where they left it."""
+    driver = Driver({tp(): (0, 1, 2)})
+    _retaken(driver)
+    assert driver.view.in_flight == 1
+    driver.acknowledges = True
+    _read(driver, PartitionAssignment(replicas(0, 2, 3)))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4, 5))
+    assert driver.view.in_flight == 0
+    assert set(driver.view.incoming.values()) <= {0}
+
+
+def test_what_is_deleted_is_what_the_acknowledged_write_excluded() -> None:
+    """Whatever went wrong before: rather no controller than one that deletes anything else."""
+    driver = Driver({tp(): (0, 1, 2)})
+    step, jump = _retaken(driver)
+    driver.view.topics["t"].partitions[0] = jump
+    driver.fold(_acknowledged(driver))
+    with pytest.raises(InvariantError):
+        driver.settle()
+    driver.view.topics["t"].partitions[0] = step
+    driver.fold(_acknowledged(driver))
+    driver.settle()
+    assert isinstance(driver.view.reassignments[tp()].phase, Stopping)
+
+
+def _acknowledged(driver: Driver) -> LeaderAndIsrAnswered:
+    state = driver.view.states[tp()]
+    result = LeaderAndIsrResult(tp(), state.leader_epoch, 0)
+    epoch = driver.epoch(state.leader)
+    return LeaderAndIsrAnswered(state.leader, epoch, 0, (result,), resent=False)

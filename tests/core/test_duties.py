@@ -15,6 +15,7 @@ from controller.core.effects import (
 )
 from controller.core.events import (
     BrokersRead,
+    DeletionsRead,
     IsrNotificationsRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -29,6 +30,7 @@ from controller.core.model import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,
+    Endpoint,
     LeaderEpoch,
     LiveBroker,
     PartitionAssignment,
@@ -38,6 +40,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.options import Options
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -203,3 +206,72 @@ def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
     changed = replace(driver.view.states[tp()], isr=replicas(1), version=ZkVersion(1))
     driver.observe(StatesRead({tp(): changed}))
     assert SendLeaderAndIsr(tp(), replicas(1, 2), ()) in driver.sent
+
+
+def test_what_was_in_doubt_when_its_leader_restarted_is_told_as_it_was_read_afterwards() -> None:
+    """The topic is known again before the state is; then the restart counts as a failure."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.change_isr(tp(), replicas(1))
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.sent.clear()
+    driver.observe(live(1, 2, bounced=(1,)))
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
+    assert told == []
+    known = driver.view.states[tp()]
+    version = ZkVersion(known.version + 1)
+    driver.observe(StatesRead({tp(): replace(known, isr=replicas(1, 2), version=version)}))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_a_restart_in_doubt_does_not_count_twice() -> None:
+    """Back in sync it stays: its restart was seen to."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.observe(live(1, 2, bounced=(2,)))
+    again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
+    driver.observe(TopicsRead({"t": again}))
+    assert driver.view.states[tp()].isr == replicas(1)
+    driver.catch_up(tp())
+    topic.stale = True
+    driver.observe(TopicsRead({"t": again}))
+    assert driver.view.states[tp()].isr == replicas(1, 2)
+
+
+def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added() -> None:
+    """That one comes first in the assignment, and may hold nothing yet."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=Options(step_size=None))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
+    driver.submit({tp(): (3, 1)})
+    driver.change_isr(tp(), replicas(1))
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
+def test_nobody_is_elected_for_a_topic_that_is_being_deleted() -> None:
+    """As with Kafka's controller, which stops its replicas instead."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (1, 2)}, brokers=(1, 2, 3))
+    driver.view.yielded = frozenset({"t"})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.submit({tp(0, "u"): (1, 3)})
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp(0, "u")].leader == BrokerId(2)
+    assert driver.view.states[tp()] == driver.first_states[tp()]
+
+
+def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
+    """Its registration stays, and it was not away: nobody else leads for it."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    moved = replace(broker(2), endpoints=(Endpoint("PLAINTEXT", "elsewhere", 1, "PLAINTEXT"),))
+    driver.sent.clear()
+    driver.observe(BrokersRead({BrokerId(1): broker(1), BrokerId(2): moved}))
+    channels = [e for e in driver.sent if isinstance(e, OpenChannel | CloseChannel)]
+    assert channels == [CloseChannel(BrokerId(2)), OpenChannel(moved)]
+    assert SendLeaderAndIsr(tp(), replicas(2), ()) in driver.sent
+    assert driver.view.states[tp()] == driver.first_states[tp()]

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.effects import ClaimController, ResignController
 from controller.core.events import (
+    CancellationRead,
+    ControllerClaimed,
     DeletionsRead,
     Deposed,
+    GoalsRead,
     LegacyPlanRead,
     ShutdownRequested,
+    StatesRead,
     TopicsListed,
     TopicsRead,
 )
-from controller.core.model import Instant
+from controller.core.model import (
+    ControllerEpoch,
+    Instant,
+    PartitionAssignment,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import LegacyMode, Options
-from tests.core.builders import Driver, plan, replicas, tp
+from controller.core.submissions import Cancellation
+from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.test_requests import outcomes
 
 
@@ -101,3 +115,58 @@ def test_a_plan_right_after_an_idle_hand_back_is_claimed_at_once() -> None:
     driver.now = Instant(driver.now + 0.1)
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert isinstance(driver.sent[-1], ClaimController)
+
+
+@pytest.mark.parametrize(
+    ("step", "isr", "target"),
+    [(((0, 2, 1), (2,), (1,)), (0, 1), (0, 2)), (((0, 1, 3, 2), (3,), (2,)), (0, 1, 2), (0, 1, 3))],
+)
+def test_a_step_that_was_found_keeps_its_copies_until_the_new_one_is_there(
+    step: tuple[tuple[int, ...], ...], isr: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    """A Kafka controller begins without dropping; neither do we where that costs a copy."""
+    found = PartitionAssignment(*(replicas(*ids) for ids in step))
+    driver = Driver({tp(): isr})
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(1), Zxid(9))}))
+    driver.submit({tp(): target})
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.submit({tp(): target})
+    driver.observe(StatesRead(driver.first_states))
+    assert driver.view.reassignments[tp()].in_flight
+    assert driver.view.states[tp()].isr == replicas(*isr)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(*target))
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
+    is_cancelled: bool,  # noqa: FBT001 - pytest passes parameters by name
+) -> None:
+    """While a broker had the role; else nothing would ever be decided of it, and the role kept."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
+    driver.acknowledges = False
+    driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
+    goal = driver.view.reassignments[tp(1)].goal
+    anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
+    driver.observe(Deposed("given back for a deletion"))
+    driver.observe(TopicsListed(frozenset()))
+    driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": anew}))
+    driver.observe(GoalsRead({tp(1): goal}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
+    driver.acknowledges = True
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)), LegacyPlanRead(None))
+    if is_cancelled:
+        driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
+        assert driver.view.cancellation is None
+    assert driver.view.reassignments == {}
+    refused = outcomes(driver)[goal.request].refused
+    assert [r.detail for r in refused] == ["the partition was deleted meanwhile"]
+
+
+def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> None:
+    """The same, seen by the watch of the topic."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
+    driver.submit({tp(1): (2, 3)})
+    anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
+    driver.observe(TopicsRead({"t": anew}))
+    assert driver.view.reassignments == {}

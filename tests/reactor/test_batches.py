@@ -47,7 +47,7 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.view import ClusterView, PlanNode, Tenure, Topic
-from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher
+from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, independent
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
 from controller.znodes import paths
@@ -343,3 +343,15 @@ def test_a_lifted_throttle_restores_the_settings() -> None:
         SetData("/config/topics/t", b'{"version":1,"config":{}}', ZkVersion(7)),
     ]
     assert isinstance(operations[2], CreateSequential)
+
+
+def test_what_builds_on_a_write_waits_for_it() -> None:
+    """Somebody else's write in between moves the version too: the second would overwrite it."""
+    view = with_topic()
+    many = MAX_OPERATIONS
+    goals = [accepted(tp(0)) for _ in range(many)]
+    write = [AssignmentRecord(tp(0), PartitionAssignment(replicas(1, 2)))]
+    found = batches(view, write, *goals)
+    assert len(found) > 1
+    assert independent(found) == 1
+    assert independent(found[1:]) == len(found) - 1

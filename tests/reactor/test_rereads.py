@@ -26,10 +26,12 @@ class _Store:
     def read(self, znode: Znode) -> None:
         self.znodes.append(znode)
 
-    def read_topics(self, topics: Sequence[str]) -> None:
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
         raise NotImplementedError
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
         raise NotImplementedError
 
     def read_submissions(self, names: Sequence[str]) -> None:

@@ -78,6 +78,8 @@ class SimReads:
         self._asked: dict[int, tuple[Callable[[], Event], Lane]] = {}
         """What was asked once and not answered yet."""
         self._sequence = 0
+        self._doubts = 0
+        """How many doubts the loop had when it asked last."""
         self._requests = SimRequests(zookeeper)
         self.znodes: dict[Znode, None] = {}
         """Everything that ``read`` was asked for."""
@@ -99,12 +101,13 @@ class SimReads:
         """Go on for a session that ended: read again whatever it watched or was reading."""
         for znode in former.znodes:
             self.read(znode)
+        self._doubts = former._doubts
         if former._watched_topics:
             self.read_topics(sorted(former._watched_topics))
         for partition in sorted(former._watched_states):
             self._inbox.put(StateChanged(partition))
         for partitions, watch in former._reading_states.values():
-            self.read_states(partitions, watch=watch)
+            self.read_states(partitions, watch=watch, doubts=self._doubts)
         for read, lane in former._asked.values():
             self._ask(read, lane)
 
@@ -246,14 +249,15 @@ class SimReads:
 
     # --- topics and states ---------------------------------------------------------------------
 
-    def read_topics(self, topics: Sequence[str]) -> None:
-        """Read topic znodes and watch them."""
+    def read_topics(self, topics: Sequence[str], *, doubts: int | None = None) -> None:
+        """Read topic znodes and watch them; without a number of doubts nobody asked for it."""
         wanted = tuple(topics)
         self._watched_topics.update(wanted)
+        self._doubts = known = self._doubts if doubts is None else doubts
 
         def at_server() -> Callable[[], None]:
             read = {topic: self._topic(topic) for topic in wanted}
-            return lambda: self._lanes.bulk.put(lambda: self._inbox.put(TopicsRead(read)))
+            return lambda: self._lanes.bulk.put(lambda: self._inbox.put(TopicsRead(read, known)))
 
         self._session.ask(at_server)
 
@@ -265,9 +269,12 @@ class SimReads:
             return None
         return read_topic(znode)
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
         """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
         wanted = tuple(partitions)
+        self._doubts = doubts
         self._sequence += 1
         number = self._sequence
         self._reading_states[number] = (wanted, watch)
@@ -277,7 +284,7 @@ class SimReads:
 
             def answer() -> None:
                 del self._reading_states[number]
-                self._lanes.bulk.put(lambda: self._inbox.put(StatesRead(states)))
+                self._lanes.bulk.put(lambda: self._inbox.put(StatesRead(states, doubts)))
 
             return answer
 

@@ -114,7 +114,7 @@ class SimStore:
         self._leadership: ZkVersion | None = None
         self._breaks_after: int | None = None
         self._refusal: Refusal | None = None
-        self._interruption: tuple[int, Callable[[], None]] | None = None
+        self._interruption: tuple[str | None, int, Callable[[], None]] | None = None
         self.lanes = Lanes(schedule)
         self.session = self._open()
         self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
@@ -138,7 +138,7 @@ class SimStore:
         for number, multi in enumerate(multis):
             if self._breaks_after == number:
                 self._break()
-            self._interrupt(number)
+            self._interrupt(multi)
             if not self.session.is_connected:
                 raise CommitUnknownError("the connection to ZooKeeper is lost")
             results.append(self._write(fences, multi))
@@ -156,14 +156,21 @@ class SimStore:
         self._schedule.call_between(*RECONNECT_S, self.session.resume)
         raise CommitUnknownError("the connection broke while waiting for an answer")
 
-    def interrupt_commit(self, action: Callable[[], None], *, after: int) -> None:
-        """Let something happen in the middle of a commit with more than ``after`` multis."""
-        self._interruption = (after, action)
+    def interrupt_commit(
+        self, action: Callable[[], None], *, after: int, writing: str | None = None
+    ) -> None:
+        """Let something happen before a multi, ``after`` more later; of those that write a path."""
+        self._interruption = (writing, after, action)
 
-    def _interrupt(self, number: int) -> None:
-        if self._interruption is not None and self._interruption[0] == number:
-            _, action = self._interruption
-            self._interruption = None
+    def _interrupt(self, multi: Sequence[Operation]) -> None:
+        if self._interruption is None:
+            return
+        writing, left, action = self._interruption
+        written = {o.path for o in multi if isinstance(o, SetData)}
+        if writing is not None and writing not in written:
+            return
+        self._interruption = None if left == 0 else (writing, left - 1, action)
+        if left == 0:
             action()
 
     def refuse(self, refusal: Refusal | None) -> None:
@@ -227,13 +234,15 @@ class SimStore:
         """Read a level and watch it."""
         self._reads.read(znode)
 
-    def read_topics(self, topics: Sequence[str]) -> None:
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
         """Read topic znodes and watch them."""
-        self._reads.read_topics(topics)
+        self._reads.read_topics(topics, doubts=doubts)
 
-    def read_states(self, partitions: Sequence[TopicPartition], *, watch: bool) -> None:
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
         """Read partition states."""
-        self._reads.read_states(partitions, watch=watch)
+        self._reads.read_states(partitions, watch=watch, doubts=doubts)
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.options import Options
 from controller.znodes import paths
 from tests.sim.faults import Faults
+from tests.sim.histories import reactors
 from tests.sim.world import NotReachedError, World
 from tests.sim.zookeeper import Transaction
 
@@ -83,3 +85,30 @@ def test_thousands_of_events_pass() -> None:
     assert world.invariants.checks > 3000
     assert set(world.producer.answers) == {0}
     assert all(BrokerId(b) in world.brokers for b in range(1, 6))
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_partitions_that_are_added_while_very_many_begin_are_kept(after: int) -> None:
+    """Whoever adds them writes the topic unconditionally, and we in more than one multi."""
+    world = World(1, brokers=4)
+    world.create_topic("t", {n: [1, 2] for n in range(450)}, produce=False)
+    world.settle()
+    many = Options(
+        max_partitions_in_flight=1000,
+        max_incoming_per_broker=1000,
+        max_outgoing_per_broker=1000,
+    )
+    daemon = world.add_daemon(reactors(many))
+    begun: list[int] = []
+
+    def add() -> None:
+        begun.append(sum(a.is_reassigning for a in world.topic("t").partitions.values()))
+        world.add_partitions("t", {450: [1, 2]})
+
+    daemon.store.interrupt_commit(add, after=after, writing=paths.topic_path("t"))
+    world.submit_plan({TopicPartition("t", n): [1, 3] for n in range(450)})
+    world.run_until(lambda: bool(begun), within_s=60.0)
+    world.run_for(5.0)
+    partitions = world.topic("t").partitions
+    assert partitions[450].replicas == (1, 2)
+    assert sum(3 in a.replicas for a in partitions.values()) == 450

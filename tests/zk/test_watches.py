@@ -83,7 +83,7 @@ def test_many_topics_are_read_together(bench: _Bench) -> None:
     names = [f"t{n}" for n in range(100)]
     for name in names:
         bench.client.put(paths.topic_path(name), TOPIC)
-    bench.watches.read_topics(names)
+    bench.watches.read_topics(names, doubts=1)
     bench.inbox.wait_for(TopicsRead)
     free = bench.hold()
     for name in names:
@@ -92,10 +92,50 @@ def test_many_topics_are_read_together(bench: _Bench) -> None:
     assert bench.inbox.wait_for(TopicsRead, count=2).topics.keys() == set(names)
 
 
+def test_what_is_asked_for_is_read_in_that_order(bench: _Bench) -> None:
+    """What a partition's state is to be judged by is there before it."""
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    free = bench.hold()
+    bench.watches.read_topics(["t"], doubts=1)
+    bench.watches.read_states([P], watched=False, doubts=1)
+    free.set()
+    bench.inbox.wait_for(StatesRead)
+    assert [type(e) for e in bench.inbox.events] == [TopicsRead, StatesRead]
+
+
+def test_what_is_asked_for_goes_before_what_is_looked_at_again(bench: _Bench) -> None:
+    """After a broken connection that is every topic, and a claim waits for its own."""
+    for name in ("t", "u"):
+        bench.client.put(paths.topic_path(name), TOPIC)
+    bench.watches.read_topics(["t", "u"], doubts=1)
+    bench.inbox.wait_for(TopicsRead)
+    free = bench.hold()
+    bench.client.reconnect()
+    bench.watches.read_topics(["u"], doubts=2)
+    free.set()
+    bench.inbox.wait_for(TopicsRead, count=3)
+    assert [set(e.topics) for e in bench.inbox.of(TopicsRead)] == [{"t", "u"}, {"u"}, {"t"}]
+
+
+def test_a_read_tells_of_which_doubts_it_knew_when_it_began(bench: _Bench) -> None:
+    """What was asked for while it waited counts, what is asked for later does not."""
+    bench.client.put(paths.topic_path("t"), TOPIC)
+    bench.client.put(paths.state_path(P), STATE)
+    free = bench.hold()
+    bench.watches.read_topics(["t"], doubts=1)
+    bench.watches.read_states([P], watched=True, doubts=2)
+    free.set()
+    assert bench.inbox.wait_for(TopicsRead).doubts == 2
+    assert bench.inbox.wait_for(StatesRead).doubts == 2
+    bench.watches.read_topics(["t"], doubts=3)
+    assert bench.inbox.wait_for(TopicsRead, count=2).doubts == 3
+    assert bench.inbox.of(TopicsRead)[0].doubts == 2
+
+
 def test_very_many_states_come_in_parts(bench: _Bench) -> None:
     """No turn of the loop becomes long for having read much."""
     partitions = [TopicPartition("t", n) for n in range(CHUNK + 1)]
-    bench.watches.read_states(partitions, watched=False)
+    bench.watches.read_states(partitions, watched=False, doubts=1)
     bench.inbox.wait_for(StatesRead, count=2)
     assert [len(e.states) for e in bench.inbox.of(StatesRead)] == [CHUNK, 1]
 
@@ -104,14 +144,14 @@ def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
     """The loop asks only once."""
     bench.client.put(paths.state_path(P), STATE)
     bench.client.failures.append(ConnectionLoss())
-    bench.watches.read_states([P], watched=False)
+    bench.watches.read_states([P], watched=False, doubts=1)
     assert bench.inbox.wait_for(StatesRead).states[P] is not None
 
 
 def test_a_watched_state_is_told_once(bench: _Bench) -> None:
     """Then it has to be asked for again."""
     bench.client.put(paths.state_path(P), STATE)
-    bench.watches.read_states([P], watched=True)
+    bench.watches.read_states([P], watched=True, doubts=1)
     bench.inbox.wait_for(StatesRead)
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.state_path(P), STATE)
@@ -124,8 +164,8 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.watches.read(Znode.LEGACY_PLAN)
     bench.watches.read(Znode.GOALS)
-    bench.watches.read_topics(["t"])
-    bench.watches.read_states([P], watched=True)
+    bench.watches.read_topics(["t"], doubts=1)
+    bench.watches.read_states([P], watched=True, doubts=1)
     bench.inbox.wait_for(LegacyPlanRead)
     bench.inbox.wait_for(StatesRead)
     bench.client.reconnect()

@@ -1,4 +1,8 @@
-"""What a partition lacks that nothing goes on without: a state that can be read, a live leader."""
+"""
+What a partition lacks that nothing goes on without.
+
+That it exists, a state that can be read, a live leader.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,14 @@ from controller.core.model import (
 )
 from controller.core.moves.gates import ids
 from controller.core.view import ClusterView
+
+
+def is_gone(view: ClusterView, partition: TopicPartition) -> bool:
+    """Whether the partition is known not to exist; its topic may have been made anew without it."""
+    topic = view.topics.get(partition.topic)
+    if topic is None:
+        return partition.topic not in (view.listed or ())
+    return not topic.stale and partition.partition not in topic.partitions
 
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:

@@ -63,6 +63,7 @@ from controller.core.steps import Step, next_step
 from controller.core.throttling.throttles import throttle_gate
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
+from controller.errors import ensure
 
 STOP_TIMER = "stop_replica_deadline"
 
@@ -81,12 +82,12 @@ class NativeTurn(OpeningTurn):
                 return self.pending(budget)
             case Expanding():
                 return self.expanding(budget)
-            case Starting(leader_epoch=epoch, excluded_at=excluded_at):
-                return self.starting(epoch, excluded_at)
+            case Starting() as phase:
+                return self.starting(phase)
             case Syncing():
                 return self.syncing(budget)
-            case Shrinking(excluded_at=epoch):
-                return self.starting(epoch, epoch)
+            case Shrinking() as phase:
+                return self.excluding(phase.excluded_at, phase.excluded)
             case Stopping() as phase:
                 return self.stopping(phase, budget)
             case Ended() | Ordered():
@@ -149,18 +150,20 @@ class NativeTurn(OpeningTurn):
             return self.shrink("found in sync", budget)
         return self.open_step(self.assignment, (), "found in the topic znode", budget)
 
-    def starting(
-        self, epoch: LeaderEpoch, excluded_at: LeaderEpoch | None
-    ) -> Change | Blocked | None:
-        """Wait for the leader's acknowledgement of A1 (or B3), then stop or wait for the copies."""
+    def starting(self, phase: Starting) -> Change | Blocked | None:
+        """Watch the copies, or wait for the leader's acknowledgement of the exclusion first."""
+        if phase.excluded_at is not None:
+            return self.excluding(phase.excluded_at, phase.excluded)
+        # Nothing is deleted on the strength of this acknowledgement, so the copies are watched
+        # at once; the ISR cannot hold a new replica before the leader knows of it.
+        return self.change(
+            self.phase(Syncing(), "LeaderAndIsr sent"),
+            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+        )
+
+    def excluding(self, epoch: LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
+        """Wait for the leader's acknowledgement of A1 (or B3), then stop what it excluded."""
         acked = self.view.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
-        if excluded_at is None:
-            # Nothing is deleted on the strength of this acknowledgement, so the copies are watched
-            # at once; the ISR cannot hold a new replica before the leader knows of it.
-            return self.change(
-                self.phase(Syncing(), "LeaderAndIsr sent"),
-                effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
-            )
         if not acked:
             return Blocked(
                 BlockedBy.LEADER_ACK,
@@ -168,6 +171,11 @@ class NativeTurn(OpeningTurn):
                 f"{self.state.leader_epoch}",
             )
         dropping = self.assignment.removing_replicas
+        serving = {self.state.leader, *self.state.isr}
+        ensure(
+            set(dropping) == set(excluded) and serving.isdisjoint(dropping),
+            f"{self.partition}: {ids(dropping)} would be deleted, {ids(excluded)} was excluded",
+        )
         live = self.view.live(dropping, self.partition)
         phase = Stopping(
             waiting=frozenset(live),
@@ -212,7 +220,8 @@ class NativeTurn(OpeningTurn):
         """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
         assignment = self.assignment
         target = assignment.target_replicas
-        blocked = self.drop_blocked(assignment.removing_replicas)
+        dropping = assignment.removing_replicas
+        blocked = self.drop_blocked(dropping) or self.unreturned(dropping)
         if blocked is not None:
             return blocked
         leader = self.leader_within(target)
@@ -226,7 +235,7 @@ class NativeTurn(OpeningTurn):
         return self.change(
             *moved,
             write,
-            self.phase(Shrinking(write.leader_epoch), cause),
+            self.phase(Shrinking(write.leader_epoch, dropping), cause),
             effects=self.tell(target, ()),
         )
 

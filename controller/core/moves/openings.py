@@ -45,10 +45,11 @@ class OpeningTurn(Turn):
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
-        """Write the step into the topic znode with A1, dropping first where the gate allows it."""
+        """Write the step into the topic znode with A1, dropping first where that loses nothing."""
         dropping = assignment.removing_replicas
         leader = self.leader_within(assignment.target_replicas)
-        if not dropping or not self.drops_first or self.drop_blocked(dropping) is not None:
+        must_wait = not self.drops_first or not self.keeps_copies(dropping)
+        if not dropping or must_wait or self.drop_blocked(dropping) is not None:
             leader = None
         return self.start(assignment, leader, before, cause, budget)
 
@@ -90,7 +91,8 @@ class OpeningTurn(Turn):
             records += moved
             isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
             write = self.state_record(leader, isr)
-            phase = Starting(write.leader_epoch, write.leader_epoch)
+            dropped = assignment.removing_replicas
+            phase = Starting(write.leader_epoch, write.leader_epoch, dropped)
             told = assignment.target_replicas
         new = tuple(r for r in assignment.adding_replicas if r in told)
         return self.change(*records, write, self.phase(phase, cause), effects=self.tell(told, new))

@@ -48,11 +48,12 @@ def _dropping(turn: Turn) -> Replicas:
     assignment, state, goal = turn.assignment, turn.state, turn.goal
     excess = tuple(r for r in assignment.replicas if r not in goal.target)
     is_whole = all(r in assignment.replicas for r in goal.target)
-    if is_whole and turn.drop_blocked(excess) is None:
+    if is_whole and turn.keeps_copies(excess) and turn.drop_blocked(excess) is None:
         return excess
     chosen = drop_set(assignment.replicas, state.isr, state.leader, goal.top, goal.target)
     if is_whole:
         chosen = excess
-    if chosen and turn.drop_blocked(chosen) is None and state.leader not in chosen:
+    can_go = turn.keeps_copies(chosen) and turn.drop_blocked(chosen) is None
+    if chosen and can_go and state.leader not in chosen:
         return chosen
     return tuple(r for r in chosen if r not in state.isr and r != state.leader)

@@ -114,6 +114,29 @@ class Turn:
             return None
         return drop_gate(self.view, self.partition, self.goal, self.state, dropping)
 
+    def keeps_copies(self, dropping: Replicas) -> bool:
+        """
+        Whether enough good copies stay without these replicas, or none of these is one.
+
+        As many as the smaller of the original and the target assignment has: what replaces a good
+        copy is there before it goes. What is dead or lags may go at any time.
+        """
+        good = self.view.live(self.state.isr, self.partition)
+        left = [r for r in good if r not in dropping]
+        copies = min(len(self.goal.original or self.goal.target), len(self.goal.target))
+        return len(left) >= copies or len(left) == len(good)
+
+    def unreturned(self, dropping: Replicas) -> Blocked | None:
+        """
+        Return what keeps copies that go back from leaving: live originals that catch up.
+
+        A dead one does not hold up the way back: nobody knows when it returns.
+        """
+        if not self.goal.rolls_back or self.keeps_copies(dropping):
+            return None
+        live = self.view.live(self.goal.target, self.partition)
+        return sync_gate(self.view, self.partition, self.goal, self.state, live)
+
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return what keeps these replicas from being in sync; going back waits for copies only."""
         if self.goal.rolls_back:

@@ -11,7 +11,7 @@ from controller.core.foreign import policy_of
 from controller.core.model import BrokerId, Goal, Instant, Route, TopicPartition
 from controller.core.options import ForeignMoves
 from controller.core.pace.consequences import goal_held, goal_let_go
-from controller.core.phases import Ordered
+from controller.core.phases import Expanding, Ordered, Pending
 from controller.core.view import ClusterView
 from controller.core.works import Load, Reassignment
 
@@ -73,6 +73,24 @@ def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) 
     request = view.requests.get(reassignment.goal.request)
     if request is not None:
         request.in_flight += change
+
+
+def begin_anew(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+    """Take a step up where the topic znode says it is, whatever this tenure did of another one."""
+    assignment = view.known_assignment(partition)
+    view.acked.pop(partition, None)
+    view.watched.pop(partition, None)
+    unload(view, reassignment)
+    reassignment.inherited = True
+    reassignment.blocked = reassignment.blocked_since = None
+    view.due.add((partition,))
+    if assignment is not None and assignment.is_reassigning:
+        reassignment.phase = Expanding()
+        return
+    reassignment.phase = Pending()
+    count_in_flight(view, reassignment, -1)
+    view.resumed[partition] = None
+    view.due.tenure = True
 
 
 def drop(view: ClusterView, partition: TopicPartition) -> None:

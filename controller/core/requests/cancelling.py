@@ -31,6 +31,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.moves.lacks import is_gone
 from controller.core.moves.remnants import left_where_it_stands
 from controller.core.options import ForeignMoves
 from controller.core.records import (
@@ -187,7 +188,7 @@ def _turn(  # noqa: PLR0911 - one return per case
         return None
     assignment = view.assignment(partition)
     if assignment is None:
-        return Change(()) if partition.topic not in (view.listed or ()) else None
+        return Change(()) if is_gone(view, partition) else None
     goal = reassignment.goal
     if goal.original is None:
         return _skip(cancellation, partition, "nobody knows where it was before")

@@ -26,6 +26,7 @@ from controller.core.view import ClusterView
 
 def invalidate(view: ClusterView, change: Change) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
+    view.doubts += 1
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
     effects: list[Effect] = []
@@ -50,7 +51,7 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 pass
     doubted = tuple(name for name in topics if name in view.topics)
     for name in doubted:
-        view.topics[name].stale = True
+        view.topics[name].stale, view.topics[name].doubted = True, view.doubts
     if doubted:
         effects.append(ReadTopics(doubted))
     if states:
@@ -60,7 +61,6 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     """Forget a state; a read of it that was under way is no answer."""
-    known = view.states.pop(partition, None)
-    if known is not None:
-        view.distrusted[partition] = known.version
+    view.states.pop(partition, None)
+    view.distrusted[partition] = view.doubts
     view.stateless.discard(partition)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
-from controller.core.model import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
 from controller.core.moves.leaders import offline_leader, preferred_leader
 from controller.core.moves.turns import state_record
 from controller.core.records import Change, StateCreatedRecord
@@ -96,9 +96,13 @@ def _elect(
     state: PartitionState,
     bounced: Collection[BrokerId],
 ) -> Change | None:
-    """Elect for a partition whose leader is gone, or note that it has none."""
-    config = view.configs.get(partition.topic)
-    unclean = config is not None and config.unclean_leader_election
+    """
+    Elect for a partition whose leader is gone, or note that it has none.
+
+    Nobody leads what is being deleted, as with Kafka's controller.
+    """
+    if partition.topic in (view.deletions or ()):
+        return None
     candidates = view.serving_replicas(partition)
     leader = offline_leader(
         candidates,
@@ -108,7 +112,10 @@ def _elect(
     )
     if leader is None:
         leader = offline_leader(
-            candidates, state.isr, lambda r: view.is_live(r, partition), unclean=unclean
+            _full_first(view, partition),
+            state.isr,
+            lambda r: view.is_live(r, partition),
+            unclean=_may_be_unclean(view, partition),
         )
     if leader is None:
         # All of the ISR is gone. It stays as it is: each member has every acknowledged record, so
@@ -123,6 +130,18 @@ def _elect(
     else:
         isr = (leader,)
     return _write(view, partition, state, leader, isr)
+
+
+def _may_be_unclean(view: ClusterView, partition: TopicPartition) -> bool:
+    config = view.configs.get(partition.topic)
+    return config is not None and config.unclean_leader_election
+
+
+def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
+    """Return the serving replicas, last those that are being added: they may hold nothing yet."""
+    assignment = view.known_assignment(partition)
+    adding = () if assignment is None else assignment.adding_replicas
+    return tuple(sorted(view.serving_replicas(partition), key=lambda r: r in adding))
 
 
 def _write(

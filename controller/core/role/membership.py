@@ -30,7 +30,7 @@ def channels(view: ClusterView, due: Due) -> Decision:
     if due.claimed:
         effects += [OpenChannel(b) for b in view.brokers.values()]
     else:
-        effects += [CloseChannel(b) for b in sorted(due.left | due.bounced)]
+        effects += [CloseChannel(b) for b in sorted(due.left | due.bounced | due.elsewhere)]
         effects += [OpenChannel(view.brokers[b]) for b in sorted(due.joined) if b in view.brokers]
     if due.claimed or due.brokers_changed:
         effects.append(SendLiveBrokers())
@@ -40,6 +40,8 @@ def channels(view: ClusterView, due: Due) -> Decision:
 def welcome(view: ClusterView, due: Due) -> Decision:
     """
     Tell a broker that joined everything: all metadata, every replica it has, every stop it owes.
+
+    So too one that listens elsewhere now: what was on its way to it is lost.
 
     After a claim nothing is needed: the seeding tells every broker.
     """

@@ -28,8 +28,8 @@ HEAD_START_S = 0.5
 
 
 def learn_topics(view: ClusterView, due: Due) -> Decision:
-    """Read topics that are listed and not known yet, and at a claim those that are in doubt."""
-    wanted: set[str] = set()
+    """Read topics that are listed and not known yet, and those that a claim left in doubt."""
+    wanted = set(due.overtaken_topics)
     if due.claimed:
         wanted |= {name for name, topic in view.topics.items() if topic.stale}
     if due.listed_topics and view.listed is not None:
