@@ -45,8 +45,13 @@ MAX_BYTES = 700_000
 """ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
 
 
-_ENTRY_BYTES = 80
-"""Of an entry of a plan, with an ordinary topic's name."""
+BESIDE_PLAN_BYTES = 60_000
+"""What else there is room for where a plan that is written anew nearly fills a multi."""
+
+_ENTRY_BYTES = 50
+"""Of an entry of a plan, beside its topic's name and its brokers."""
+_ORIGINAL_BYTES = 24
+"""Of its originals beside the brokers, where they are written."""
 
 Entries = dict[TopicPartition, Replicas | None]
 """Entries of a plan that change; None takes one out."""
@@ -80,6 +85,8 @@ class _Draft:
     queue: Entries = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
     size: int = 0
+    plans: int = 0
+    """Of which the plans that are written anew."""
 
 
 class _Plan:
@@ -111,7 +118,16 @@ class _Plan:
 
     def size(self, draft: Entries) -> int:
         """Estimate what one more entry adds to a multi that changes these."""
-        return _ENTRY_BYTES * (1 if draft else 1 + len(self.entries))
+        return _ENTRY_BYTES if draft else _ENTRY_BYTES + self.whole_size()
+
+    def whole_size(self) -> int:
+        """Estimate how many bytes it has."""
+        return sum(self._entry_size(p, r) for p, r in self.entries.items())
+
+    def _entry_size(self, partition: TopicPartition, replicas: Replicas) -> int:
+        size = _ENTRY_BYTES + len(partition.topic) + _ids_size(replicas)
+        original = self._original_of(partition)
+        return size if original is None else size + _ORIGINAL_BYTES + _ids_size(original)
 
 
 class Batcher:
@@ -141,7 +157,7 @@ class Batcher:
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
             shared = len(draft.topics) + len(draft.relied_on)
             full = len(draft.own) + len(operations) + shared > MAX_OPERATIONS
-            if draft.changes and (full or draft.size + size > MAX_BYTES):
+            if draft.changes and (full or draft.size + size > _bytes_max(draft)):
                 yield self._close(draft)
                 draft = _Draft()
                 size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
@@ -176,8 +192,10 @@ class Batcher:
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
             elif isinstance(record, LegacyEntryRecord):
+                draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas
             elif isinstance(record, QueueEntryEndedRecord):
+                draft.plans += 0 if draft.queue else self._queue.whole_size()
                 draft.queue[record.partition] = None
 
     def _close(self, draft: _Draft) -> Batch:
@@ -226,6 +244,15 @@ class Batcher:
         self._versions[name] = ZkVersion(version + 1)
         assignment = TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
+
+
+def _bytes_max(draft: _Draft) -> int:
+    """Return how large a batch may become: a large plan too is written for many at once."""
+    return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES)
+
+
+def _ids_size(replicas: Replicas) -> int:
+    return sum(len(str(broker)) + 1 for broker in replicas)
 
 
 def _topic_of(change: Change) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import pytest
 
@@ -50,6 +51,7 @@ from controller.core.view import ClusterView, PlanNode, Tenure, Topic
 from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
+from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
@@ -247,6 +249,18 @@ def test_entries_leave_the_queue_in_one_write() -> None:
     assert (write.version, next_write.version) == (4, 5)
     left = decode_legacy_plan(next_write.data, ZkVersion(0), Zxid(0))
     assert left.entries == {tp(MAX_OPERATIONS + 1): replicas(1)}
+
+
+def test_a_plan_of_long_names_is_written_for_many_at_once() -> None:
+    """And in no multi with more beside it than ZooKeeper takes."""
+    left = {TopicPartition("t" * 200, n): replicas(1, 2, 3) for n in range(3700)}
+    changes: list[list[Record]] = [
+        [QueueEntryEndedRecord(p), refused(p.partition, detail="why" * 50)]
+        for p in islice(left, 600)
+    ]
+    made = batches(a_view(queue=left), *changes)
+    assert all(too_large(batch.operations) is None for batch in made)
+    assert len(made) < len(changes) / 50
 
 
 def test_a_queue_that_is_gone_is_not_written() -> None:

@@ -55,7 +55,7 @@ def atomic_refused(
     request, first = submission.request, refused[0]
     own = {r.partition: r for r in refused if r.partition is not None}
     because = f"all or nothing, and {first.entry} was refused: {first.detail}"
-    changes = []
+    changes = opening(view, submission)
     settled = settled_of(view, request)
     rest = 0
     for partition in submission.entries:
@@ -70,10 +70,10 @@ def atomic_refused(
             rest += 1
     if changes:
         return changes
-    last: tuple[Record, ...] = opening(view, submission)
+    last: tuple[Record, ...] = ()
     if rest:
         others = Refusal(
             request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
         )
-        last += (RefusalRecord((others,)),)
+        last = (RefusalRecord((others,)),)
     return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]

@@ -6,17 +6,18 @@ A request is one znode, or several that name it (``part_of``). Entries are judge
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from controller.core.histories import Part
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
 from controller.core.records import (
     Change,
     OutcomeRecord,
     PartRecord,
-    Record,
     RefusalRecord,
     SubmissionEndedRecord,
 )
-from controller.core.requests.acceptance import summary_of_unreadable
+from controller.core.requests.acceptance import malformed, summary_of_unreadable
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -33,19 +34,20 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
     return sum(p in settled for p in submission.entries)
 
 
-def opening(view: ClusterView, submission: Submission) -> tuple[Record, ...]:
-    """Return the records that open a part, once: how much it is, and what is malformed in it."""
+def opening(view: ClusterView, submission: Submission) -> list[Change]:
+    """Return what opens a part, once: how much it is, and then what is malformed in it."""
     known = view.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
-        return ()
+        return malformed(view, submission.request, malformed_in(submission))
     total = len(submission.entries) + len(submission.refused)
     part = Part(submission.name, total, submission.created_ms, submission.options)
-    refusals = tuple(
-        Refusal(submission.request, entry, RefusalReason.MALFORMED, reason)
-        for entry, reason in submission.refused
-    )
-    opened = PartRecord(submission.request, part)
-    return (opened, RefusalRecord(refusals)) if refusals else (opened,)
+    return [Change((PartRecord(submission.request, part),))]
+
+
+def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
+    """Yield what is malformed in a part, and why; of several parts, in which one it is."""
+    where = "" if submission.request == submission.name else f" (in {submission.name})"
+    return ((entry, f"{reason}{where}") for entry, reason in submission.refused)
 
 
 def unreadable(submission: Submission, why: str) -> Change:

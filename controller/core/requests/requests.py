@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from controller.core.effects import Effect, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
@@ -47,6 +47,7 @@ from controller.core.requests.atomic import atomic_refused
 from controller.core.requests.cancelling import is_choosing, is_selected
 from controller.core.requests.parts import (
     is_surplus,
+    malformed_in,
     opening,
     settled_count,
     settled_of,
@@ -84,18 +85,20 @@ def refuse_disabled(view: ClusterView) -> Decision:
     """Refuse every request while reassignments are disabled: that needs no controller's role."""
     if not view.kill_switch or is_choosing(view):
         return Decision()
-    return Decision(tuple(_whole_refused(view, s) for s in view.submissions.values()))
+    changes = chain.from_iterable(_whole_refused(view, s) for s in view.submissions.values())
+    return Decision(tuple(changes))
 
 
-def _whole_refused(view: ClusterView, submission: Submission) -> Change:
+def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
     if submission.unreadable is not None:
-        return unreadable(submission, submission.unreadable)
+        return [unreadable(submission, submission.unreadable)]
+    opened = opening(view, submission)
+    if opened:
+        return opened
     left = max(len(submission.entries) - settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
-    records: tuple[Record, ...] = (*opening(view, submission),)
-    if left:
-        records += (RefusalRecord((_of(refusal, left),)),)
-    return Change((*records, SubmissionEndedRecord(submission.name, submission.version)))
+    records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
+    return [Change((*records, SubmissionEndedRecord(submission.name, submission.version)))]
 
 
 def _of(refusal: Refusal, entries: int) -> Refusal:
@@ -181,9 +184,8 @@ def _accept(
         if rejected.refused:
             judged.changes += atomic_refused(view, submission, rejected.refused)
             return judged
-    part = opening(view, submission)
-    if part:
-        judged.changes.append(Change(part))
+    judged.changes = opening(view, submission)
+    if judged.changes:
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged
@@ -277,7 +279,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
             )
         judged.refused += [
             Refusal(request, entry, RefusalReason.MALFORMED, reason)
-            for entry, reason in part.refused
+            for entry, reason in malformed_in(part)
         ]
         for partition, target in part.entries.items():
             if partition not in settled:

@@ -1,0 +1,109 @@
+"""What is refused of a plan, however much of it: each refusal durable, none too large to write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from controller.core.decide import decide
+from controller.core.events import (
+    Event,
+    HistoryRead,
+    LegacyPlanRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+)
+from controller.core.histories import OpenHistory
+from controller.core.model import Refusal, RefusalReason, RequestId, ZkVersion, Zxid
+from controller.core.observe import observe
+from controller.core.records import RefusalRecord
+from controller.reactor.batches import Batcher
+from controller.zk.multis import too_large
+from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.requests import decode_submission
+from tests.core.builders import Driver, tp
+from tests.core.test_requests import outcomes, submit
+
+MANY = 6000
+NAME = "request_0000000000"
+
+
+def a_plan(*rows: object) -> bytes:
+    """Return a plan's znode."""
+    return json.dumps({"version": 1, "partitions": rows}, separators=(",", ":")).encode()
+
+
+def with_log_dirs(number: int) -> dict[str, object]:
+    """Return an entry that chooses a directory, which nobody can."""
+    return {"topic": f"orders.eu-{number:05d}", "partition": 0, "replicas": [1], "log_dirs": ["/d"]}
+
+
+def with_brokers(count: int) -> dict[str, object]:
+    """Return an entry with very many brokers."""
+    return {"topic": "t", "partition": 0, "replicas": list(range(10, 10 + count))}
+
+
+def as_legacy(data: bytes) -> list[Event]:
+    """Return the legacy plan as read."""
+    return [LegacyPlanRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
+
+
+def as_queue(data: bytes) -> list[Event]:
+    """Return the queue as read."""
+    return [QueueRead(decode_legacy_plan(data, ZkVersion(0), Zxid(60)))]
+
+
+def as_request(data: bytes) -> list[Event]:
+    """Return a request as read."""
+    read = decode_submission(NAME, data, ZkVersion(0), Zxid(60), 0)
+    return [SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: read})]
+
+
+@pytest.mark.parametrize("route", [as_legacy, as_queue, as_request])
+@pytest.mark.parametrize(
+    "rows", [[with_log_dirs(n) for n in range(MANY)], [with_brokers(100_000)]], ids=["rows", "ids"]
+)
+def test_whatever_is_refused_fits_into_multis(route: object, rows: list[object]) -> None:
+    """Else ZooKeeper would refuse it for ever, and the role be held as long."""
+    driver = Driver({tp(): (1, 2)})
+    data = a_plan(*rows)
+    assert len(data) < 1_000_000
+    for event in route(data):  # type: ignore[operator]
+        observe(driver.view, event, driver.now)
+    refused = 0
+    while driver.view.due:
+        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        for batch in Batcher(driver.view).batches(decision.changes):
+            assert too_large(batch.operations) is None
+        for change in decision.changes:
+            driver.commit(change)
+            refused += sum(isinstance(r, RefusalRecord) for r in change.records)
+    assert refused == len(rows)
+    (summary,) = outcomes(driver).values()
+    assert (summary.total, summary.done, len(summary.refused)) == (len(rows), 0, len(rows))
+
+
+def test_malformed_entries_that_read_alike_are_each_refused_once_though_a_daemon_died() -> None:
+    """Their number tells which of them are durable already."""
+    driver = Driver({tp(): (1, 2)})
+    data = a_plan("this", "this", "this")
+    read = decode_submission(NAME, data, ZkVersion(0), Zxid(60), 0)
+    entry, why = read.refused[0]
+    durable = Refusal(RequestId(NAME), entry, RefusalReason.MALFORMED, why)
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({}, 0, (durable,))}, {}))
+    submit(driver, read)
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done, len(summary.refused)) == (3, 0, 3)
+
+
+def test_parts_with_the_same_malformed_entry_each_refuse_it() -> None:
+    """One request, two znodes: each says in which of them it stands."""
+    driver = Driver({tp(): (1, 2)})
+    for name in (NAME, "request_0000000001"):
+        of = b"" if name == NAME else b'"part_of":"request_0000000000",'
+        data = b'{"version":1,%s"parts":2,"partitions":["this"]}' % of
+        submit(driver, decode_submission(name, data, ZkVersion(0), Zxid(60), 0))
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done, len(summary.refused)) == (2, 0, 2)
