@@ -75,7 +75,7 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             add_part(request, part.name, part.total)
             request.parts[part.name] = part
             request.options = part.options
-            view.due.cancel = view.due.submissions = view.due.order = True
+            view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
         case AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
             request.settled.add(entry.partition)

@@ -15,7 +15,9 @@ from controller.core.events import (
     ControlsRead,
     Deposed,
     LegacyPlanRead,
+    QueueRead,
     SubmissionsListed,
+    TopicConfigsRead,
 )
 from controller.core.model import (
     AcceptedEntry,
@@ -30,7 +32,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.records import CancellationEndedRecord, LegacyEntryRecord
 from controller.core.submissions import Cancellation, CancelScope
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 CZXID = 100
@@ -40,6 +42,12 @@ CANCEL = RequestId(f"cancel-{CZXID:016x}")
 def cancel(driver: Driver, **selection: object) -> None:
     """Write the cancel znode; everything in progress where nothing is selected."""
     read = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
+    driver.observe(CancellationRead(read))
+
+
+def add_to(driver: Driver, mzxid: int = 2 * CZXID) -> None:
+    """Change the cancel znode to everything in progress: its czxid stays."""
+    read = Cancellation(ZkVersion(1), Zxid(CZXID), 0, mzxid=Zxid(mzxid))
     driver.observe(CancellationRead(read))
 
 
@@ -263,6 +271,64 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
     submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
     assert driver.view.reassignments == {}
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.CANCELLED: 1}
+
+
+def rolling_back() -> Driver:
+    """Return a cancellation of one request that lasts: nobody acknowledges its first step back."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2), tp(2): (0, 1, 2)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (3, 4, 5)}))
+    driver.catch_up(tp(0), 3)
+    driver.acknowledges = False
+    cancel(driver, requests=frozenset({name}))
+    assert driver.view.reassignments[tp(0)].goal.rolls_back
+    assert not has_ended(driver)
+    return driver
+
+
+def test_what_is_added_to_a_cancellation_takes_a_plan_written_since_its_begin() -> None:
+    """What was asked for before its last change is meant, as far as that selects it."""
+    driver = rolling_back()
+    driver.observe(LegacyPlanRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
+    assert driver.view.reassignments[tp(1)].in_flight
+    add_to(driver)
+    assert driver.view.reassignments[tp(1)].goal.rolls_back
+
+
+def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin() -> None:
+    """It leaves the queue."""
+    driver = rolling_back()
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
+    driver.observe(QueueRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
+    assert driver.view.queue is not None
+    add_to(driver)
+    assert driver.view.queue is None
+
+
+def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin() -> None:
+    """It is not accepted any more."""
+    driver = rolling_back()
+    config = driver.view.configs.pop("t")
+    name = RequestId("request_0000000001")
+    submit(driver, submission(name, {tp(1): (3, 4, 5)}, czxid=CZXID + 1))
+    assert name in driver.view.submissions
+    add_to(driver)
+    driver.observe(TopicConfigsRead({"t": config}))
+    assert tp(1) not in driver.view.reassignments
+    assert outcomes(driver) == {}
+    driver.acknowledges = True
+    driver.acknowledge(tp(0), replicas(0))
+    driver.settle()
+    driver.run(tp(0))
+    assert outcomes(driver)[name].fates == {Fate.CANCELLED: 1}
+
+
+def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() -> None:
+    """It waits until all is chosen, and begins."""
+    driver = rolling_back()
+    add_to(driver, mzxid=CZXID + 1)
+    submit(driver, submission("request_0000000001", {tp(1): (3, 4, 5)}, czxid=CZXID + 2))
+    assert not driver.view.reassignments[tp(1)].goal.rolls_back
 
 
 def test_scope_all_moves_back_what_was_finished() -> None:

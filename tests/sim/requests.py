@@ -71,8 +71,9 @@ class SimRequests:
         znode = self._zookeeper.exists(paths.CANCEL, watch)
         if znode is None:
             return CancellationRead(None)
-        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
-        return CancellationRead(decode_cancellation(znode.data, version, czxid, znode.created_ms))
+        version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
+        read = decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
+        return CancellationRead(read)
 
     def kill_switch(self, watch: Watch) -> KillSwitchRead:
         """Look whether work may begin."""

@@ -70,7 +70,7 @@ def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
 def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Whether the cancellation means a request that was not accepted yet."""
     cancellation = view.cancellation
-    if cancellation is None or submission.czxid > cancellation.czxid:
+    if cancellation is None or submission.czxid > cancellation.written:
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -163,7 +163,7 @@ def _selects(
     if goal.cancelled_by is not None or goal.request == cancellation.request:
         return False
     named = partition in cancellation.partitions or partition.topic in cancellation.topics
-    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.czxid:016x}":
+    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.written:016x}":
         return False
     if goal.route is Route.FOREIGN:
         # Others began it: it is not in "everything", only where it is named, or adopted.
@@ -230,7 +230,7 @@ def _skip(cancellation: Cancellation, partition: TopicPartition, why: str) -> Ch
 def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Take what is selected out of the queue."""
     queue = view.queue
-    if queue is None or queue.stale or queue.czxid > cancellation.czxid:
+    if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
     name = RequestId(f"queue-{queue.czxid:016x}")
     is_whole = cancellation.is_everything or name in cancellation.requests
