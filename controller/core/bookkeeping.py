@@ -22,6 +22,7 @@ from controller.core.records import (
     QueueEntryEndedRecord,
     RefusalRecord,
     SubmissionEndedRecord,
+    SubmissionReliedRecord,
 )
 from controller.core.view import ClusterView
 from controller.core.works import Request
@@ -34,6 +35,7 @@ RequestRecord = (
     | EndingRecord
     | PartRecord
     | AcceptedRecord
+    | SubmissionReliedRecord
     | SubmissionEndedRecord
     | CancellationEndedRecord
     | QueueEntryEndedRecord
@@ -82,9 +84,7 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             if request.kind != "request":
                 request.total += 1
         case SubmissionEndedRecord(name=name):
-            view.submissions.pop(name, None)
-            view.judged.pop(name, None)
-            view.asked_submissions.discard(name)
+            forget_submission(view, name)
             if view.submissions_listed is not None:
                 view.submissions_listed -= {name}
             view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
@@ -110,9 +110,18 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             _concluded(view, summary, now)
         case OutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)
+            if name in view.requests and view.requests[name].has_ended:
+                del view.requests[name]
         case JudgedRecord(name=name, count=count):
             view.judged[name] = count
             view.due.submissions = True
+
+
+def forget_submission(view: ClusterView, name: str) -> None:
+    """Forget what was read of a submitted znode: it is gone, or not as it was."""
+    view.submissions.pop(name, None)
+    view.judged.pop(name, None)
+    view.asked_submissions.discard(name)
 
 
 def add_part(request: Request, name: str, total: int) -> None:

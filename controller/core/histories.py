@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from controller.core.model import Ending, Fate, Refusal, RequestId, Zxid
 from controller.core.submissions import RequestOptions
+
+UNKNOWN_MS: Final = 0
+"""When a part was created that cannot be read any more."""
 
 
 @dataclass(frozen=True, slots=True)

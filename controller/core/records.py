@@ -133,6 +133,14 @@ class AcceptedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmissionReliedRecord:
+    """Volatile: decided by this version of a submitted znode; refused when it is another."""
+
+    name: str
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionEndedRecord:
     """``/admin/reassignment_requests/<name>`` goes: all of it was accepted or refused."""
 
@@ -362,6 +370,7 @@ Record = (
     | EndingRecord
     | PartRecord
     | AcceptedRecord
+    | SubmissionReliedRecord
     | SubmissionEndedRecord
     | CancellationEndedRecord
     | QueueEntryEndedRecord

@@ -33,6 +33,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     QueueEntryEndedRecord,
     Record,
+    SubmissionReliedRecord,
 )
 from controller.core.view import ClusterView, PlanNode
 from controller.reactor.operations import operations_of
@@ -81,6 +82,8 @@ class _Draft:
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
     relied_on: dict[str, list[Change]] = field(default_factory=dict)
     """Changes that hold only as long as a topic znode says what they were decided by."""
+    submissions: dict[SubmissionReliedRecord, list[Change]] = field(default_factory=dict)
+    """Changes that hold only as long as a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
@@ -155,7 +158,7 @@ class Batcher:
         for change in sorted(changes, key=_topic_of):
             operations = [op for r in change.records for op in operations_of(r, self._view)]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
-            shared = len(draft.topics) + len(draft.relied_on)
+            shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
             full = len(draft.own) + len(operations) + shared > MAX_OPERATIONS
             if draft.changes and (full or draft.size + size > _bytes_max(draft)):
                 yield self._close(draft)
@@ -188,7 +191,9 @@ class Batcher:
         for record in change.records:
             if _relies_on_topic(record) and record.partition.topic in self._view.topics:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
-            if isinstance(record, AssignmentRecord):
+            if isinstance(record, SubmissionReliedRecord):
+                draft.submissions.setdefault(record, []).append(change)
+            elif isinstance(record, AssignmentRecord):
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
             elif isinstance(record, LegacyEntryRecord):
@@ -205,6 +210,10 @@ class Batcher:
                 version = self._versions.get(name, self._view.topics[name].version)
                 batch.operations.append(Check(paths.topic_path(name), version))
                 batch.owners.append(tuple(relying))
+        for submission, relying in draft.submissions.items():
+            path = paths.submission_path(submission.name)
+            batch.operations.append(Check(path, submission.version))
+            batch.owners.append(tuple(relying))
         for name, entries in draft.topics.items():
             sharing = tuple(c for c in draft.changes if _writes_topic(c, name))
             batch.operations.append(self._topic_write(name, entries))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
-from controller.core.histories import EndedHistory, OpenHistory, Part
+from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
 from controller.zk.readers import Reader, warn_unreadable
@@ -82,7 +82,7 @@ class Histories:
                 named = part_name(name)
                 if named is not None:
                     # It is there, so it is never to be created again; what it said is lost.
-                    parts[named] = Part(named, 0, 0)
+                    parts[named] = Part(named, 0, UNKNOWN_MS)
             elif isinstance(read, Part):
                 parts[read.name] = read
             else:

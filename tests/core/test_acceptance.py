@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from controller.core.decide import decide
+from controller.core.effects import ReadSubmissions
 from controller.core.events import (
     Event,
     HistoryRead,
@@ -15,16 +17,24 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import OpenHistory
+from controller.core.histories import EndedHistory, OpenHistory
 from controller.core.model import Refusal, RefusalReason, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
-from controller.core.records import RefusalRecord
+from controller.core.records import (
+    Change,
+    OutcomeForgottenRecord,
+    OutcomeRecord,
+    RefusalRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.role.doubts import invalidate
 from controller.reactor.batches import Batcher
 from controller.zk.multis import too_large
+from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.requests import decode_submission
 from tests.core.builders import Driver, tp
-from tests.core.test_requests import outcomes, submit
+from tests.core.test_requests import outcomes, submission, submit
 
 MANY = 6000
 NAME = "request_0000000000"
@@ -107,3 +117,57 @@ def test_parts_with_the_same_malformed_entry_each_refuse_it() -> None:
         submit(driver, decode_submission(name, data, ZkVersion(0), Zxid(60), 0))
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done, len(summary.refused)) == (2, 0, 2)
+
+
+def test_a_part_of_a_request_that_has_ended_is_one_too_many() -> None:
+    """Also for a daemon that knows of that request only that it has ended."""
+    driver = Driver({tp(): (1, 2)})
+    ended = RequestId("request_0000000007")
+    driver.observe(HistoryRead({}, {ended: EndedHistory(("summary",), Zxid(40))}))
+    submit(driver, submission(NAME, {tp(): (1, 3)}, part_of=ended))
+    (refusal,) = outcomes(driver)[RequestId(NAME)].refused
+    assert refusal.reason is RefusalReason.TOO_MANY_PARTS
+    assert driver.view.reassignments == {}
+
+
+def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
+    """One outcome is kept by a name: the former's is written, then it makes room."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    submit(driver, submission(NAME, {tp(0): (1, 3)}))
+    again = submission(NAME, {tp(1): (1, 3)}, czxid=90)
+    submit(driver, replace(again, created_ms=again.created_ms + 1))
+    assert set(driver.view.reassignments) == {tp(0)}
+    driver.run(tp(0))
+    assert set(driver.view.reassignments) == {tp(1)}
+    driver.run(tp(1))
+    ended = [r for c in driver.changes for r in c.records]
+    summaries = [r.summary for r in ended if isinstance(r, OutcomeRecord)]
+    assert [(s.total, s.done) for s in summaries] == [(1, 1), (1, 1)]
+    assert [r.request for r in ended if isinstance(r, OutcomeForgottenRecord)] == [NAME]
+
+
+def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None:
+    """Its client may change it at any time, and nobody is told."""
+    driver = Driver({tp(): (1, 2)})
+    read = replace(submission(NAME, {tp(): (1, 3)}), version=ZkVersion(4))
+    driver.fold(SubmissionsListed(frozenset({NAME})))
+    driver.fold(SubmissionsRead({NAME: read}))
+    while NAME in driver.view.submissions:
+        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        for batch in Batcher(driver.view).batches(decision.changes):
+            checked = [(o.path, getattr(o, "version", None)) for o in batch.operations]
+            assert (paths.submission_path(NAME), 4) in checked
+        for change in decision.changes:
+            driver.commit(change)
+
+
+def test_a_request_that_was_changed_is_read_again() -> None:
+    """What was decided by the old version of it is refused, and that version forgotten."""
+    driver = Driver({tp(): (1, 2)})
+    driver.view.configs.pop("t")
+    submit(driver, submission(NAME, {tp(): (1, 3)}))
+    driver.sent.clear()
+    change = Change((SubmissionReliedRecord(NAME, ZkVersion(0)),))
+    assert invalidate(driver.view, change) == []
+    driver.settle()
+    assert ReadSubmissions((NAME,)) in driver.sent

@@ -48,6 +48,7 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.requests.legacy import is_judged
+from controller.core.requests.parts import is_another
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, Submission
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
@@ -71,6 +72,8 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Whether the cancellation means a request that was not accepted yet."""
     cancellation = view.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
+        return False
+    if is_another(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 

@@ -11,6 +11,7 @@ from itertools import islice
 from controller.core.histories import Summary
 from controller.core.model import Instant, RequestId, Route
 from controller.core.records import Change, Decision, OutcomeForgottenRecord, OutcomeRecord
+from controller.core.requests.parts import is_another
 from controller.core.view import ClusterView
 from controller.core.works import Request
 
@@ -68,7 +69,8 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             if listed is None or not listed <= view.submissions.keys():
                 # What was not read yet may be a part of it, accepted by halves.
                 return False
-            if any(s.request == name for s in view.submissions.values()):
+            of_it = (s for s in view.submissions.values() if s.request == name)
+            if not all(is_another(view, s) for s in of_it):
                 return False
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S

@@ -9,8 +9,9 @@ daemon that dies in between is followed by one that goes on. The znode goes last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Final
 
 from controller.core.effects import Effect, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
@@ -35,6 +36,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
     SubmissionEndedRecord,
+    SubmissionReliedRecord,
 )
 from controller.core.requests.acceptance import (
     disabled,
@@ -46,8 +48,10 @@ from controller.core.requests.acceptance import (
 from controller.core.requests.atomic import atomic_refused
 from controller.core.requests.cancelling import is_choosing, is_selected
 from controller.core.requests.parts import (
+    is_another,
     is_surplus,
     malformed_in,
+    name_freed,
     opening,
     settled_count,
     settled_of,
@@ -58,6 +62,8 @@ from controller.core.requests.topic_configs import ask
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
+_SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord)
+"""Records that check a znode's version, or need not."""
 REQUEST_CONFIG_TIMER = "request_topic_configs"
 CHUNK_MIN = 50
 """Entries of each request that are looked at in a turn, however many requests there are."""
@@ -90,8 +96,11 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
+    freed = [] if is_another(view, submission) else name_freed(view, submission)
+    if freed is not None:
+        return freed
     if submission.unreadable is not None:
-        return [unreadable(submission, submission.unreadable)]
+        return [unreadable(view, submission, submission.unreadable)]
     opened = opening(view, submission)
     if opened:
         return opened
@@ -119,7 +128,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
-        changes += _one_each(judged.changes, taken)
+        changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
         unknown |= judged.unknown_topics
     effects: list[Effect] = ask(view, unknown, now, REQUEST_CONFIG_TIMER) if unknown else []
     return Decision(tuple(changes), tuple(effects))
@@ -144,12 +153,22 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
             yield change
 
 
+def _relying(change: Change, submission: Submission) -> Change:
+    """Have a change refused when the znode it was decided by is not as it was read."""
+    if any(isinstance(r, _SURE) for r in change.records):
+        return change
+    relied = SubmissionReliedRecord(submission.name, submission.version)
+    return replace(change, records=(*change.records, relied))
+
+
 def _is_refusal(change: Change) -> bool:
     return any(isinstance(r, RefusalRecord) for r in change.records)
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
     """Whether a request may be accepted now: a cancellation goes first over what was before it."""
+    if is_another(view, submission):
+        return False
     if not is_choosing(view):
         return submission.unreadable is not None or not _lacks_parts(view, submission)
     return is_selected(view, submission)
@@ -162,16 +181,19 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
         return False
     known = view.requests.get(submission.request)
     there = {s.name for s in view.submissions.values() if s.request == submission.request}
-    there |= set(known.parts) if known is not None else set()
+    there |= set(known.parts) if known is not None and not known.has_ended else set()
     return len(there) < options.parts
 
 
-def _accept(
+def _accept(  # noqa: PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
+    freed = name_freed(view, submission)
+    if freed is not None:
+        return _Judgement(freed)
     if submission.unreadable is not None:
-        return _Judgement([unreadable(submission, submission.unreadable)])
+        return _Judgement([unreadable(view, submission, submission.unreadable)])
     if is_surplus(view, submission):
         return _Judgement([surplus(view, submission)])
     judged = _Judgement()
