@@ -242,12 +242,21 @@ def take_up(view: ClusterView) -> None:
         reassignment.deleted.clear()
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
-            reassignment.step = max(reassignment.step, 1)
         else:
             view.waiting.add(partition, reassignment.goal.request)
+        if reassignment.in_flight or _is_on_its_way(view, partition, reassignment):
+            reassignment.step = max(reassignment.step, 1)
     view.incoming.clear()
     view.outgoing.clear()
     view.due.add(view.reassignments)
+
+
+def _is_on_its_way(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> bool:
+    """Whether a daemon before us made steps of it: the partition is not where it was."""
+    assignment = view.known_assignment(partition)
+    return assignment is not None and assignment.replicas != reassignment.goal.original
 
 
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:
