@@ -81,6 +81,7 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
         case AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
             request.settled.add(entry.partition)
+            request.accepted += 1
             if request.kind != "request":
                 request.total += 1
         case SubmissionEndedRecord(name=name):

@@ -17,7 +17,7 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import EndedHistory, OpenHistory
+from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.model import Refusal, RefusalReason, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
 from controller.core.records import (
@@ -28,6 +28,7 @@ from controller.core.records import (
     SubmissionReliedRecord,
 )
 from controller.core.role.doubts import invalidate
+from controller.core.submissions import RequestOptions
 from controller.reactor.batches import Batcher
 from controller.zk.multis import too_large
 from controller.znodes import paths
@@ -171,3 +172,26 @@ def test_a_request_that_was_changed_is_read_again() -> None:
     assert invalidate(driver.view, change) == []
     driver.settle()
     assert ReadSubmissions((NAME,)) in driver.sent
+
+
+def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
+    """An operator deleted its znode before all of it was accepted."""
+    driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2), tp(1, "u"): (1, 2)})
+    driver.view.configs.pop("u")
+    entries = {tp(0): (1, 3), tp(0, "u"): (3, 4), tp(1, "u"): (3, 4)}
+    submit(driver, submission(NAME, entries))
+    driver.run(tp(0))
+    driver.observe(SubmissionsListed(frozenset()))
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done) == (3, 1)
+    (refusal,) = summary.refused
+    assert (refusal.reason, refusal.entries) == (RefusalReason.DROPPED_BY_OPERATOR, 2)
+
+
+def test_entries_of_a_request_that_was_withdrawn_while_nobody_led_are_not_done() -> None:
+    """What is kept tells how many were accepted."""
+    driver = Driver({tp(0): (1, 3)})
+    part = Part(NAME, 3, 5, RequestOptions())
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done) == (3, 1)

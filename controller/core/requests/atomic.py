@@ -39,7 +39,7 @@ def _taken_back(
         back = goal.led_back(original, request)
         return Change((GoalRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)
-    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
+    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
     ended = GoalEndedRecord(partition, goal.version, request, "refused")
     return Change((ended, RefusalRecord((refusal,))), partition=partition)
 

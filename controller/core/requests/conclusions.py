@@ -9,8 +9,14 @@ from __future__ import annotations
 from itertools import islice
 
 from controller.core.histories import Summary
-from controller.core.model import Instant, RequestId, Route
-from controller.core.records import Change, Decision, OutcomeForgottenRecord, OutcomeRecord
+from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
+from controller.core.records import (
+    Change,
+    Decision,
+    OutcomeForgottenRecord,
+    OutcomeRecord,
+    RefusalRecord,
+)
 from controller.core.requests.parts import is_another
 from controller.core.view import ClusterView
 from controller.core.works import Request
@@ -43,7 +49,7 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
 def conclude(view: ClusterView, now: Instant) -> Decision:
     """Write the outcome of every request that has come to its end, and forget the oldest."""
     changes = [
-        Change((OutcomeRecord(summary_of(view, name, now)),))
+        _withdrawn(name, request) or Change((OutcomeRecord(summary_of(view, name, now)),))
         for name, request in view.requests.items()
         if _is_over(view, name, request, now)
     ]
@@ -53,6 +59,22 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
         for name in islice(view.ended, min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
     return Decision(tuple(changes))
+
+
+def _withdrawn(name: RequestId, request: Request) -> Change | None:
+    """Refuse the entries that cannot be accepted any more: their znode is gone."""
+    left = request.unsettled
+    if request.kind != "request" or not left:
+        return None
+    refusal = Refusal(
+        name,
+        f"{left} entries",
+        RefusalReason.DROPPED_BY_OPERATOR,
+        "the request was withdrawn or changed before they were accepted, or named them twice",
+        None,
+        left,
+    )
+    return Change((RefusalRecord((refusal,)),))
 
 
 def _is_over(  # noqa: PLR0911 - one return per rule

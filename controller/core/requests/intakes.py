@@ -150,6 +150,8 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.endings.clear()
     request.fates.clear()
     request.parts.clear()
+    # A read may be from before our last write; rows are never taken away.
+    request.accepted = max(request.accepted, history.accepted)
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
         add_part(request, part.name, part.total)

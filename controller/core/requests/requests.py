@@ -16,6 +16,7 @@ from typing import Final
 from controller.core.effects import Effect, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.model import (
+    AcceptedEntry,
     Ending,
     Fate,
     Instant,
@@ -27,6 +28,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.records import (
+    AcceptedRecord,
     Change,
     Decision,
     EndingRecord,
@@ -245,7 +247,10 @@ def _judge(
     request = submission.request
     if is_choosing(view) and is_selected(view, submission):
         told = Ending(request, partition, Fate.CANCELLED, "before it was accepted")
-        judged.changes.append(Change((EndingRecord(told),), partition=partition))
+        assignment = view.known_assignment(partition)
+        counted = AcceptedEntry(partition, assignment and assignment.replicas, target)
+        records = (EndingRecord(told), AcceptedRecord(request, counted))
+        judged.changes.append(Change(records, partition=partition))
         return
     if is_unread(view, partition.topic):
         judged.waits = True
