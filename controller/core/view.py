@@ -224,6 +224,8 @@ class ClusterView:
     accepted: dict[RequestId, tuple[AcceptedEntry, ...]] = field(default_factory=dict)
     """Where the partitions of a request were, for one that is to be undone as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
+    unlearned: set[RequestId] = field(default_factory=set)
+    """Requests of which a daemon before accepted entries: which ones was not read yet."""
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
     leases: dict[Entity, Lease] = field(default_factory=dict)

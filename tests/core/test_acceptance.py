@@ -8,17 +8,28 @@ from dataclasses import replace
 import pytest
 
 from controller.core.decide import decide
-from controller.core.effects import ReadSubmissions
+from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.events import (
+    AcceptedRead,
     Event,
     HistoryRead,
+    KillSwitchRead,
     LegacyPlanRead,
     QueueRead,
     SubmissionsListed,
     SubmissionsRead,
+    TimerFired,
 )
 from controller.core.histories import EndedHistory, OpenHistory, Part
-from controller.core.model import Refusal, RefusalReason, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    AcceptedEntry,
+    Instant,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.observe import observe
 from controller.core.records import (
     Change,
@@ -27,6 +38,7 @@ from controller.core.records import (
     RefusalRecord,
     SubmissionReliedRecord,
 )
+from controller.core.requests.conclusions import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.role.doubts import invalidate
 from controller.core.submissions import RequestOptions
 from controller.reactor.batches import Batcher
@@ -34,7 +46,7 @@ from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.requests import decode_submission
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 MANY = 6000
@@ -174,6 +186,12 @@ def test_a_request_that_was_changed_is_read_again() -> None:
     assert ReadSubmissions((NAME,)) in driver.sent
 
 
+def pass_time(driver: Driver) -> None:
+    """Let so much time pass that a znode that is there was listed."""
+    driver.now = Instant(driver.now + WITHDRAWN_PATIENCE_S)
+    driver.observe(TimerFired(WITHDRAWN_TIMER))
+
+
 def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
     """An operator deleted its znode before all of it was accepted."""
     driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2), tp(1, "u"): (1, 2)})
@@ -182,6 +200,8 @@ def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
     submit(driver, submission(NAME, entries))
     driver.run(tp(0))
     driver.observe(SubmissionsListed(frozenset()))
+    assert outcomes(driver) == {}
+    pass_time(driver)
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done) == (3, 1)
     (refusal,) = summary.refused
@@ -189,9 +209,41 @@ def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
 
 
 def test_entries_of_a_request_that_was_withdrawn_while_nobody_led_are_not_done() -> None:
-    """What is kept tells how many were accepted."""
+    """What is kept tells how many were accepted; that its znode is gone has to be certain."""
     driver = Driver({tp(0): (1, 3)})
     part = Part(NAME, 3, 5, RequestOptions())
     driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
+    assert outcomes(driver) == {}
+    pass_time(driver)
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done) == (3, 1)
+
+
+def test_what_a_daemon_before_had_accepted_and_done_is_not_repeated() -> None:
+    """Another request may have moved it since: only what was not accepted yet is judged."""
+    driver = Driver({tp(0): (1, 4), tp(1): (1, 2)})
+    history = OpenHistory({NAME: Part(NAME, 2, 1_700_000_000_000, RequestOptions())}, 1)
+    driver.observe(HistoryRead({RequestId(NAME): history}, {}))
+    submit(driver, submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)}))
+    assert ReadAccepted(RequestId(NAME)) in driver.sent
+    assert driver.view.reassignments == {}
+    before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
+    assert set(driver.view.reassignments) == {tp(1)}
+    driver.run(tp(1))
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done) == (2, 2)
+
+
+def test_what_a_daemon_before_had_accepted_is_not_refused_while_disabled() -> None:
+    """Only the rest of it is."""
+    driver = Driver({tp(0): (1, 3), tp(1): (1, 2)})
+    driver.observe(KillSwitchRead(is_on=True))
+    history = OpenHistory({NAME: Part(NAME, 2, 1_700_000_000_000, RequestOptions())}, 1)
+    driver.observe(HistoryRead({RequestId(NAME): history}, {}))
+    submit(driver, submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)}))
+    assert outcomes(driver) == {}
+    before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
+    summary = outcomes(driver)[RequestId(NAME)]
+    assert (summary.total, summary.done, summary.refused[0].entries) == (2, 1, 1)

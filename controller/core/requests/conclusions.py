@@ -7,7 +7,9 @@ What happened to each partition is durable already, in shards; the summary only 
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
+from controller.core.effects import SetTimer
 from controller.core.histories import Summary
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
 from controller.core.records import (
@@ -24,6 +26,9 @@ from controller.core.works import Request
 PARTS_PATIENCE_S = 600.0
 """How long a request waits for parts that its client may never have written."""
 FORGOTTEN_AT_ONCE = 20
+WITHDRAWN_PATIENCE_S: Final = 10.0
+"""How long after a request became known its znode may be missing in what was listed before."""
+WITHDRAWN_TIMER: Final = "withdrawn_requests"
 
 
 def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
@@ -53,12 +58,23 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
         for name, request in view.requests.items()
         if _is_over(view, name, request, now)
     ]
+    effects = [
+        SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
+        for request in view.requests.values()
+        if _may_turn_up(request, now)
+    ]
     surplus = len(view.ended) - view.options.outcomes_kept
     changes += [
         Change((OutcomeForgottenRecord(name, view.ended[name].children),))
         for name in islice(view.ended, min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
-    return Decision(tuple(changes))
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _may_turn_up(request: Request, now: Instant) -> bool:
+    """Whether the znode of entries that were not accepted may be there, and not be listed yet."""
+    is_waited_for = request.kind == "request" and not (request.open or request.has_ended)
+    return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
 
 
 def _withdrawn(name: RequestId, request: Request) -> Change | None:
@@ -93,6 +109,8 @@ def _is_over(  # noqa: PLR0911 - one return per rule
                 return False
             of_it = (s for s in view.submissions.values() if s.request == name)
             if not all(is_another(view, s) for s in of_it):
+                return False
+            if _may_turn_up(request, now):
                 return False
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S

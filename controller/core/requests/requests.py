@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core.effects import Effect, ReadSubmissions
+from controller.core.effects import Effect, ReadAccepted, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.model import (
     AcceptedEntry,
@@ -83,10 +83,13 @@ class _Judgement:
 
 
 def learn_submissions(view: ClusterView) -> Decision:
-    """Read the requests that are listed and not known yet."""
+    """Read the requests that are listed and not known yet, and what was accepted of them before."""
     listed = view.submissions_listed or frozenset()
     wanted = listed - view.submissions.keys() - view.asked_submissions
-    return Decision(effects=(ReadSubmissions(tuple(sorted(wanted))),) if wanted else ())
+    effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
+    begun = {s.request for s in view.submissions.values()} & view.unlearned
+    effects += [ReadAccepted(request) for request in sorted(begun - view.asked_accepted)]
+    return Decision(effects=tuple(effects))
 
 
 def refuse_disabled(view: ClusterView) -> Decision:
@@ -98,7 +101,9 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
-    freed = [] if is_another(view, submission) else name_freed(view, submission)
+    if is_another(view, submission) or submission.request in view.unlearned:
+        return []
+    freed = name_freed(view, submission)
     if freed is not None:
         return freed
     if submission.unreadable is not None:
@@ -191,6 +196,9 @@ def _accept(  # noqa: PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
+    if submission.request in view.unlearned:
+        # What was done already may have been moved again since: it is not to be repeated.
+        return _Judgement(waits=True)
     freed = name_freed(view, submission)
     if freed is not None:
         return _Judgement(freed)
