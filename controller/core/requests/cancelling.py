@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from controller.core.effects import Effect, ReadAccepted
 from controller.core.histories import Part, Summary
 from controller.core.model import (
     AcceptedEntry,
@@ -49,7 +48,8 @@ from controller.core.records import (
 )
 from controller.core.requests.legacy import is_judged
 from controller.core.requests.parts import is_another
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions, Submission
+from controller.core.requests.undoing import lacks_accepted, skipped, undo_finished, wish_of
+from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
@@ -119,11 +119,11 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
     changes += _unqueued(view, cancellation)
     if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
         is_complete = False
-    undone, effects = _undo_finished(view, cancellation)
+    undone, effects = undo_finished(view, cancellation, CHUNK)
     changes += undone
-    if changes or effects or not is_complete or _lacks_accepted(view, cancellation):
+    if changes or effects or not is_complete or lacks_accepted(view, cancellation):
         return Decision(tuple(changes), effects)
-    wish = RequestOptions(reason=cancellation.reason, requested_by=cancellation.requested_by)
+    wish = wish_of(view, cancellation)
     part = Part(str(cancellation.version), 0, cancellation.created_ms, wish)
     return Decision((Change((PartRecord(cancellation.request, part),)),))
 
@@ -192,7 +192,7 @@ def _turn(  # noqa: PLR0911 - one return per case
         return Change(()) if partition.topic not in (view.listed or ()) else None
     goal = reassignment.goal
     if goal.original is None:
-        return _skip(cancellation, partition, "nobody knows where it was before")
+        return skipped(cancellation, partition, "nobody knows where it was before")
     if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
         return _never(view, cancellation, partition, goal)
     state = view.states.get(partition)
@@ -200,7 +200,9 @@ def _turn(  # noqa: PLR0911 - one return per case
         return None
     others = [r for r in assignment.replicas if r not in goal.original]
     if not any(r in state.isr for r in goal.original) and view.live(others, partition):
-        return _skip(cancellation, partition, "no original replica is in sync: it would go offline")
+        return skipped(
+            cancellation, partition, "no original replica is in sync: it would go offline"
+        )
     back = goal.led_back(goal.original, cancellation.request)
     if goal.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
@@ -225,11 +227,6 @@ def _never(
     return Change(records, partition=partition)
 
 
-def _skip(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
-    told = Ending(cancellation.request, partition, Fate.SKIPPED, why)
-    return Change((EndingRecord(told),), partition=partition)
-
-
 def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Take what is selected out of the queue."""
     queue = view.queue
@@ -251,97 +248,6 @@ def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
         or partition in cancellation.partitions
         or partition.topic in cancellation.topics
     ]
-
-
-# --- what is finished already ------------------------------------------------------------------
-
-
-def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
-    """Return the requests of which the finished part is to be undone as well."""
-    if cancellation.scope is not CancelScope.ALL:
-        return ()
-    if cancellation.requests:
-        return tuple(sorted(r for r in cancellation.requests if r in _with_history(view)))
-    if not cancellation.is_everything:
-        return tuple(sorted(_with_history(view)))
-    return tuple(
-        sorted(
-            name
-            for name, request in view.requests.items()
-            if not request.has_ended and request.kind in {"request", "queue", "legacy"}
-        )
-    )
-
-
-def _with_history(view: ClusterView) -> set[RequestId]:
-    return set(view.ended) | {
-        name for name, request in view.requests.items() if request.kind != "cancel"
-    }
-
-
-def _lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
-    return any(name not in view.accepted for name in _whole_requests(view, cancellation))
-
-
-def _undo_finished(
-    view: ClusterView, cancellation: Cancellation
-) -> tuple[list[Change], tuple[Effect, ...]]:
-    """Give what was finished its original replicas as a new target, the last accepted first."""
-    changes: list[Change] = []
-    effects: list[Effect] = []
-    known = view.requests.get(cancellation.request)
-    done = known.settled if known is not None else set()
-    for name in _whole_requests(view, cancellation):
-        entries = view.accepted.get(name)
-        if entries is None:
-            if name not in view.asked_accepted:
-                effects.append(ReadAccepted(name))
-            continue
-        for entry in reversed(entries):
-            if len(changes) >= CHUNK:
-                return changes, tuple(effects)
-            if entry.partition in done or not _names(cancellation, entry.partition):
-                continue
-            change = _undo(view, cancellation, name, entry)
-            if change is not None:
-                changes.append(change)
-    return changes, tuple(effects)
-
-
-def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
-    if cancellation.is_everything or not (cancellation.topics or cancellation.partitions):
-        return True
-    return partition in cancellation.partitions or partition.topic in cancellation.topics
-
-
-def _undo(  # noqa: PLR0911 - one return per case
-    view: ClusterView, cancellation: Cancellation, name: RequestId, entry: AcceptedEntry
-) -> Change | None:
-    """Return the way back of one finished entry, a reason not to go it, None: nothing to do."""
-    partition = entry.partition
-    topic = view.topics.get(partition.topic)
-    if partition in view.reassignments or topic is None or topic.stale:
-        return None
-    assignment = topic.partitions.get(partition.partition)
-    request = view.requests.get(name)
-    if assignment is None or (request is not None and partition in request.endings):
-        return None
-    if assignment.replicas == entry.original:
-        return None
-    if assignment.is_reassigning or assignment.replicas != entry.target:
-        return _skip(cancellation, partition, f"it was moved again since {name}")
-    if entry.original is None:
-        return _skip(cancellation, partition, "nobody knows where it was before")
-    dead = [r for r in entry.original if r not in assignment.replicas and r not in view.brokers]
-    if dead:
-        named = ",".join(map(str, dead))
-        return _skip(cancellation, partition, f"broker {named} of the original is not live")
-    goal = Goal(entry.original, assignment.replicas, cancellation.request, Route.REQUEST)
-    there = AcceptedEntry(partition, assignment.replicas, entry.original)
-    return Change(
-        (GoalRecord(partition, goal), AcceptedRecord(cancellation.request, there)),
-        partition=partition,
-    )
 
 
 # --- the end -----------------------------------------------------------------------------------

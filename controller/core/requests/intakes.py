@@ -138,7 +138,7 @@ def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
     if view.cancellation is None:
         view.asked_accepted.discard(event.request)
     elif event.request in view.asked_accepted:
-        view.accepted[event.request] = event.entries
+        view.accepted[event.request] = event
     view.due.cancel = view.due.submissions = True
 
 
