@@ -47,7 +47,7 @@ from controller.core.requests.acceptance import (
     refusal_of,
     take,
 )
-from controller.core.requests.atomic import atomic_refused
+from controller.core.requests.atomic import atomic_refused, taken_back
 from controller.core.requests.cancelling import is_choosing, is_selected
 from controller.core.requests.parts import (
     is_another,
@@ -111,6 +111,11 @@ def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
     opened = opening(view, submission)
     if opened:
         return opened
+    if submission.options.atomic:
+        taken = taken_back(view, submission.request, "all or nothing, and the rest is disabled")
+        if taken:
+            # That needs the role; without it the rest waits to be judged.
+            return taken if view.tenure is not None else []
     left = max(len(submission.entries) - settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
     records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
@@ -256,7 +261,8 @@ def _judge(
     if is_choosing(view) and is_selected(view, submission):
         told = Ending(request, partition, Fate.CANCELLED, "before it was accepted")
         assignment = view.known_assignment(partition)
-        counted = AcceptedEntry(partition, assignment and assignment.replicas, target)
+        original = None if assignment is None else assignment.replicas
+        counted = AcceptedEntry(partition, original, target)
         records = (EndingRecord(told), AcceptedRecord(request, counted))
         judged.changes.append(Change(records, partition=partition))
         return
