@@ -178,10 +178,11 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeForgottenRecord:
-    """An old outcome goes, with all its children."""
+    """An old outcome goes, with all its children; of very many these, and ``rest`` after them."""
 
     request: RequestId
     children: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
