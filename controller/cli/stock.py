@@ -14,6 +14,7 @@ import typer
 from controller.cli import stock_texts as texts
 from controller.cli.exits import Exit
 from controller.cli.ports import InspectorPort
+from controller.cli.previews import check_enabled
 from controller.cli.reports import say, tell
 from controller.cli.stock_activities import Activities, read_activities
 from controller.cli.stock_files import StockPlan
@@ -113,6 +114,7 @@ class StockTool:
         for broker in hashed_ints(wanted - self._inspector.live_brokers()):
             raise PlanInvalidError(f"Unknown broker id {broker}")
         current = _current(found, entries)
+        check_enabled(self._inspector)
         check_led(self._inspector, dry_run=self._dry_run)
         say(texts.current_text(current))
         if throttle >= 0 or log_dir_throttle >= 0:

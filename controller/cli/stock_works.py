@@ -13,7 +13,6 @@ from typing import Final
 from controller.cli.cancel import joined
 from controller.cli.plans import Plan
 from controller.cli.ports import InspectorPort
-from controller.cli.previews import check_enabled
 from controller.cli.requests import stand_of
 from controller.cli.submissions import submissions_of
 from controller.cli.surroundings import Surroundings
@@ -32,11 +31,9 @@ def check_led(inspector: InspectorPort, *, dry_run: bool = False) -> None:
     See whether anybody would carry anything out.
 
     Raises:
-        ReassignmentConflictError: new work is disabled.
         SessionSuspendedError: no daemon leads.
 
     """
-    check_enabled(inspector)
     if not dry_run and inspector.leader_address() is None:
         raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
 

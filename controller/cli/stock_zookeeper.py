@@ -12,6 +12,7 @@ from typing import Final
 from controller.cli import stock_texts as texts
 from controller.cli.exits import Exit
 from controller.cli.ports import InspectorPort
+from controller.cli.previews import check_enabled
 from controller.cli.reports import ids, say, tell
 from controller.cli.stock import check_log_dirs, check_throttle
 from controller.cli.stock_activities import Activities, read_activities
@@ -105,6 +106,7 @@ class OldStockTool:
         if found.active:
             say("There is an existing assignment running.")
             return
+        check_enabled(self._inspector)
         check_led(self._inspector, dry_run=self._dry_run)
         topics = dict.fromkeys(p.topic for p in plan.entries)
         say(texts.current_text(_whole(found, list(topics))))

@@ -255,11 +255,17 @@ def take_up(view: ClusterView) -> None:
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
-    """Whether steps of it were made: another controller may have ended the last one."""
+    """
+    Whether steps of it were made: another controller may have ended the last one.
+
+    Steps lead over replicas of the original and the target; a partition that has others was moved
+    by somebody else.
+    """
     assignment, original = view.known_assignment(partition), known.goal.original
     if known.in_flight or assignment is None or original is None:
         return False
-    return set(assignment.replicas) != set(original)
+    replicas = set(assignment.replicas)
+    return replicas != set(original) and replicas <= {*original, *known.goal.target}
 
 
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:

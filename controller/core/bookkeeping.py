@@ -6,6 +6,7 @@ The counterpart of ``intakes``, which folds in the same as read from ZooKeeper a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from controller.core.histories import EndedHistory, Summary
@@ -22,6 +23,7 @@ from controller.core.records import (
     QueueEntryEndedRecord,
     RefusalRecord,
     SubmissionEndedRecord,
+    SubmissionReliedRecord,
 )
 from controller.core.view import ClusterView
 from controller.core.works import Request
@@ -34,6 +36,7 @@ RequestRecord = (
     | EndingRecord
     | PartRecord
     | AcceptedRecord
+    | SubmissionReliedRecord
     | SubmissionEndedRecord
     | CancellationEndedRecord
     | QueueEntryEndedRecord
@@ -75,16 +78,15 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             add_part(request, part.name, part.total)
             request.parts[part.name] = part
             request.options = part.options
-            view.due.cancel = view.due.submissions = view.due.order = True
+            view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
         case AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
             request.settled.add(entry.partition)
+            request.accepted += 1
             if request.kind != "request":
                 request.total += 1
         case SubmissionEndedRecord(name=name):
-            view.submissions.pop(name, None)
-            view.judged.pop(name, None)
-            view.asked_submissions.discard(name)
+            forget_submission(view, name)
             if view.submissions_listed is not None:
                 view.submissions_listed -= {name}
             view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
@@ -108,11 +110,23 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             view.due.endings = view.due.tenure = True
         case OutcomeRecord(summary=summary):
             _concluded(view, summary, now)
+        case OutcomeForgottenRecord(request=name, rest=rest) if rest and name in view.ended:
+            view.ended[name] = replace(view.ended[name], children=rest)
+            view.due.endings = True
         case OutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)
+            if name in view.requests and view.requests[name].has_ended:
+                del view.requests[name]
         case JudgedRecord(name=name, count=count):
             view.judged[name] = count
             view.due.submissions = True
+
+
+def forget_submission(view: ClusterView, name: str) -> None:
+    """Forget what was read of a submitted znode: it is gone, or not as it was."""
+    view.submissions.pop(name, None)
+    view.judged.pop(name, None)
+    view.asked_submissions.discard(name)
 
 
 def add_part(request: Request, name: str, total: int) -> None:

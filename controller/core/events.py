@@ -33,7 +33,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.submissions import Cancellation, Submission
+from controller.core.submissions import Cancellation, RequestOptions, Submission
 
 # --- read from ZooKeeper -----------------------------------------------------------------------
 
@@ -219,6 +219,8 @@ class AcceptedRead:
 
     request: RequestId
     entries: tuple[AcceptedEntry, ...]
+    options: RequestOptions = field(default_factory=RequestOptions)
+    """How it was to be carried out."""
 
 
 @dataclass(frozen=True, slots=True)

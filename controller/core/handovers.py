@@ -129,6 +129,7 @@ def forget_reads(view: ClusterView) -> None:
     view.submissions_listed = None
     view.submissions.clear()
     view.asked_submissions.clear()
+    view.asked_accepted.clear()
     view.judged.clear()
     view.topics.clear()
     view.asked_topics.clear()

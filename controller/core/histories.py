@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from controller.core.model import Ending, Fate, Refusal, RequestId, Zxid
 from controller.core.submissions import RequestOptions
+
+UNKNOWN_MS: Final = 0
+"""When a part was created that cannot be read any more."""
+FORGOTTEN_MAX: Final = 2000
+"""Znodes of a request that are deleted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,19 @@ class EndedHistory:
     """A request with a summary: what has to be deleted to forget it."""
 
     children: tuple[str, ...]
+    """In the order of their names."""
     czxid: Zxid
     """Of the request's znode: the oldest are forgotten first."""
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """As many children as one multi can delete; the summary is the last in their order."""
+        return self.children[:FORGOTTEN_MAX]
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Those that are left then."""
+        return self.children[FORGOTTEN_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

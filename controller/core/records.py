@@ -136,6 +136,14 @@ class AcceptedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmissionReliedRecord:
+    """Volatile: decided by this version of a submitted znode; refused when it is another."""
+
+    name: str
+    version: ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionEndedRecord:
     """``/admin/reassignment_requests/<name>`` goes: all of it was accepted or refused."""
 
@@ -173,10 +181,11 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeForgottenRecord:
-    """An old outcome goes, with all its children."""
+    """An old outcome goes, with all its children; of very many these, and ``rest`` after them."""
 
     request: RequestId
     children: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +374,7 @@ Record = (
     | EndingRecord
     | PartRecord
     | AcceptedRecord
+    | SubmissionReliedRecord
     | SubmissionEndedRecord
     | CancellationEndedRecord
     | QueueEntryEndedRecord

@@ -20,6 +20,9 @@ StepSize = int | Literal["all"]
 PRIORITY_MAX: Final = 1000
 """Priorities lie between minus and plus this; 0 is ordinary, higher goes first."""
 
+UNASKED: Final = Zxid(0)
+"""The last change of a cancellation that is only shown, or joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -120,6 +123,13 @@ class Cancellation:
     requested_by: str = ""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
+    mzxid: Zxid = UNASKED
+    """Of the last change of its data."""
+
+    @property
+    def written(self) -> Zxid:
+        """When it was last added to: what was asked for before that it may mean."""
+        return max(self.czxid, self.mzxid)
 
     @property
     def is_everything(self) -> bool:

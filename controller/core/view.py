@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 
 from controller.core.agendas import Due
 from controller.core.controls import Controls
-from controller.core.events import GuardsRead, Orphan
+from controller.core.events import AcceptedRead, GuardsRead, Orphan
 from controller.core.evidence import EVIDENCE_KEPT, IsrLoss, SlowAnswer
 from controller.core.histories import EndedHistory
 from controller.core.leases import Entity, EntityConfig, Lease, LeaseRefusal
 from controller.core.model import (
-    AcceptedEntry,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -235,9 +234,11 @@ class ClusterView:
     history_read: bool = False
     ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
     """Requests whose outcome is kept, the oldest first."""
-    accepted: dict[RequestId, tuple[AcceptedEntry, ...]] = field(default_factory=dict)
+    accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
     """Where the partitions of a request were, for one that is to be undone as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
+    unlearned: set[RequestId] = field(default_factory=set)
+    """Requests of which a daemon before accepted entries: which ones was not read yet."""
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
     leases: dict[Entity, Lease] = field(default_factory=dict)

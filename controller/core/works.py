@@ -95,6 +95,8 @@ class Request:
     open: int = 0
     """Reassignments that have not ended."""
     in_flight: int = 0
+    accepted: int = 0
+    """Entries that its shards of accepted ones have."""
     settled: set[TopicPartition] = field(default_factory=set)
     """Entries that were accepted or refused, while submitted znodes of it are left."""
     refused: list[Refusal] = field(default_factory=list)
@@ -113,6 +115,13 @@ class Request:
     def refused_count(self) -> int:
         """Entries that were refused."""
         return sum(r.entries for r in self.refused)
+
+    @property
+    def unsettled(self) -> int:
+        """Entries that were neither accepted nor refused, counted by what is most complete."""
+        told = self.accepted + sum(r.entries for r in self.refused if not r.was_accepted)
+        named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
+        return max(self.total - max(told, named), 0)
 
     def ended(self, ending: Ending) -> None:
         """Count an ending, once per partition."""

@@ -34,6 +34,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     QueueEntryEndedRecord,
     Record,
+    SubmissionReliedRecord,
 )
 from controller.core.view import ClusterView, PlanNode
 from controller.reactor.operations import operations_of
@@ -46,8 +47,13 @@ MAX_BYTES = 700_000
 """ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
 
 
-_ENTRY_BYTES = 80
-"""Of an entry of a plan, with an ordinary topic's name."""
+BESIDE_PLAN_BYTES = 60_000
+"""What else there is room for where a plan that is written anew nearly fills a multi."""
+
+_ENTRY_BYTES = 50
+"""Of an entry of a plan, beside its topic's name and its brokers."""
+_ORIGINAL_BYTES = 24
+"""Of its originals beside the brokers, where they are written."""
 
 Entries = dict[TopicPartition, Replicas | None]
 """Entries of a plan that change; None takes one out."""
@@ -77,12 +83,16 @@ class _Draft:
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
     relied_on: dict[str, list[Change]] = field(default_factory=dict)
     """Changes that hold only as long as a topic znode says what they were decided by."""
+    submissions: dict[SubmissionReliedRecord, list[Change]] = field(default_factory=dict)
+    """Changes that hold only as long as a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
     sharing: dict[str, dict[int, Change]] = field(default_factory=dict)
     """Changes that share the one write of a znode, by its path."""
     rows: Rows = field(default_factory=Rows)
     size: int = 0
+    plans: int = 0
+    """Of which the plans that are written anew."""
 
     def owners(self, path: str) -> tuple[Change, ...]:
         """Return the changes that share the write of a znode, in their order."""
@@ -118,7 +128,16 @@ class _Plan:
 
     def size(self, draft: Entries) -> int:
         """Estimate what one more entry adds to a multi that changes these."""
-        return _ENTRY_BYTES * (1 if draft else 1 + len(self.entries))
+        return _ENTRY_BYTES if draft else _ENTRY_BYTES + self.whole_size()
+
+    def whole_size(self) -> int:
+        """Estimate how many bytes it has."""
+        return sum(self._entry_size(p, r) for p, r in self.entries.items())
+
+    def _entry_size(self, partition: TopicPartition, replicas: Replicas) -> int:
+        size = _ENTRY_BYTES + len(partition.topic) + _ids_size(replicas)
+        original = self._original_of(partition)
+        return size if original is None else size + _ORIGINAL_BYTES + _ids_size(original)
 
 
 class Batcher:
@@ -146,9 +165,9 @@ class Batcher:
         for change in sorted(changes, key=_topic_of):
             operations = [op for r in change.records for op in operations_of(r, self._view)]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
-            shared = len(draft.topics) + len(draft.relied_on)
+            shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
             full = len(draft.own) + len(operations) + shared > MAX_OPERATIONS
-            if draft.changes and (full or draft.size + size > MAX_BYTES):
+            if draft.changes and (full or draft.size + size > _bytes_max(draft)):
                 yield self._close(draft)
                 draft = _Draft()
                 size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
@@ -179,14 +198,19 @@ class Batcher:
         for record in change.records:
             if _relies_on_topic(record) and record.partition.topic in self._view.topics:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
+            if isinstance(record, SubmissionReliedRecord):
+                draft.submissions.setdefault(record, []).append(change)
+                continue
             if isinstance(record, AssignmentRecord):
                 entry = draft.topics.setdefault(record.partition.topic, {})
                 entry[record.partition.partition] = record.assignment
                 path = paths.topic_path(record.partition.topic)
             elif isinstance(record, LegacyEntryRecord):
+                draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas
                 path = paths.LEGACY_PLAN
             elif isinstance(record, QueueEntryEndedRecord):
+                draft.plans += 0 if draft.queue else self._queue.whole_size()
                 draft.queue[record.partition] = None
                 path = paths.QUEUE
             else:
@@ -200,6 +224,10 @@ class Batcher:
                 version = self._versions.get(name, self._view.topics[name].version)
                 batch.operations.append(Check(paths.topic_path(name), version))
                 batch.owners.append(tuple(relying))
+        for submission, relying in draft.submissions.items():
+            path = paths.submission_path(submission.name)
+            batch.operations.append(Check(path, submission.version))
+            batch.owners.append(tuple(relying))
         for name, entries in draft.topics.items():
             batch.operations.append(self._topic_write(name, entries))
             batch.owners.append(draft.owners(paths.topic_path(name)))
@@ -253,6 +281,15 @@ def independent(batches: Sequence[Batch]) -> int:
 def changes_of(batches: Iterable[Batch]) -> list[Change]:
     """Return the changes of all of them."""
     return [change for batch in batches for change in batch.changes]
+
+
+def _bytes_max(draft: _Draft) -> int:
+    """Return how large a batch may become: a large plan too is written for many at once."""
+    return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES)
+
+
+def _ids_size(replicas: Replicas) -> int:
+    return sum(len(str(broker)) + 1 for broker in replicas)
 
 
 def _topic_of(change: Change) -> str:

@@ -81,7 +81,12 @@ from controller.reactor.ports import (
     WriteError,
     Znode,
 )
-from controller.reactor.rereads import reread_concerned, reread_own_records, reread_stale
+from controller.reactor.rereads import (
+    RaceCounts,
+    reread_concerned,
+    reread_own_records,
+    reread_stale,
+)
 from controller.znodes import paths
 
 ROUNDS_MAX = 50
@@ -149,6 +154,7 @@ class Reactor:
         self._heap: list[tuple[Instant, str]] = []
         self._refused: dict[TopicPartition, None] = {}
         """Partitions whose writes are refused for another reason than a race."""
+        self._races = RaceCounts()
 
     # --- the host's side -----------------------------------------------------------------------
 
@@ -234,6 +240,8 @@ class Reactor:
                 self.view.due.add(self._refused)
                 self.view.due.plan = self.view.due.queue = True
                 self._refused.clear()
+                for path in self._races.take_stubborn():
+                    reread_concerned(self._store, path)
                 reread_stale(self._store, self.view)
             case _:
                 pass
@@ -304,6 +312,7 @@ class Reactor:
 
     def _committed(self, batch: Batch, now: Instant) -> None:
         versions_moved(self.view, batch.topics, legacy=batch.legacy)
+        self._races.written(batch.operations)
         if batch.queue and self.view.queue is not None:
             self.view.queue.version = ZkVersion(self.view.queue.version + 1)
         self.view.shards = max(self.view.shards, batch.shards)
@@ -340,9 +349,16 @@ class Reactor:
             for effect in invalidate(self.view, change) if is_race else ():
                 self._carry_out(effect, now)
         if is_race or result.error is WriteError.NOT_EMPTY:
-            reread_concerned(self._store, path)
+            self._read_again(path, now)
         # The others are decided anew as well when what they build on is distrusted now.
         return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
+
+    def _read_again(self, path: str, now: Instant) -> None:
+        """Read what a refused write was about, unless that has not helped time and again."""
+        if self._races.is_stubborn(path):
+            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
+        else:
+            reread_concerned(self._store, path)
 
     def _passes_over_shard(self, path: str, error: WriteError) -> bool:
         """Leave out the number of a shard that exists: outside a tenure it may have been used."""

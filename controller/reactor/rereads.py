@@ -7,11 +7,16 @@ the core asks for those itself (``core.doubts.invalidate``).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from controller.core.view import ClusterView
-from controller.reactor.ports import Store, Znode
+from controller.reactor.ports import Operation, Store, Znode
 from controller.znodes import paths
+
+LOST_MAX: Final = 10
+"""Refusals of a write in a row that still may be races."""
 
 OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES)
 """Nobody watches them, as only the leading daemon writes them."""
@@ -52,3 +57,37 @@ def reread_concerned(store: Store, path: str) -> None:
     entity = paths.parse_entity(path.removeprefix(paths.CONFIGS))
     if entity is not None:
         store.read_entity_configs((entity,))
+
+
+class RaceCounts:
+    """
+    How often somebody was faster, by path, since a write of ours to it succeeded.
+
+    That happens a few times in a row. What is refused again and again is not a race but something
+    that reading it does not tell us: it is left for a while, else we would do nothing besides.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no race lost."""
+        self._lost: Counter[str] = Counter()
+        self._stubborn: set[str] = set()
+
+    def is_stubborn(self, path: str) -> bool:
+        """Count a race lost; True where too many were."""
+        self._lost[path] += 1
+        if self._lost[path] < LOST_MAX:
+            return False
+        self._stubborn.add(path)
+        return True
+
+    def written(self, operations: Iterable[Operation]) -> None:
+        """Forget the races for what was written."""
+        if self._lost:
+            for operation in operations:
+                self._lost.pop(operation.path, None)
+
+    def take_stubborn(self) -> set[str]:
+        """Return what was left, to be read again; all races are counted anew."""
+        stubborn, self._stubborn = self._stubborn, set()
+        self._lost.clear()
+        return stubborn

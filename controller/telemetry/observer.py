@@ -29,6 +29,7 @@ from controller.core.records import (
     PassedOverRecord,
     PhaseRecord,
     PreferredTriedRecord,
+    SubmissionReliedRecord,
     ThrottlesSettledRecord,
 )
 from controller.core.view import ClusterView
@@ -58,6 +59,7 @@ UNJOURNALED = (
     PassedOverRecord,
     PhaseRecord,
     PreferredTriedRecord,
+    SubmissionReliedRecord,
     ThrottlesSettledRecord,
 )
 """Volatile records: phases have a note of their own, the others tell nothing lasting."""

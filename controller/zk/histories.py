@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
-from controller.core.histories import EndedHistory, OpenHistory, Part
+from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
+from controller.core.submissions import RequestOptions
 from controller.zk.readers import Reader, warn_unreadable
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
@@ -82,7 +83,7 @@ class Histories:
                 named = part_name(name)
                 if named is not None:
                     # It is there, so it is never to be created again; what it said is lost.
-                    parts[named] = Part(named, 0, 0)
+                    parts[named] = Part(named, 0, UNKNOWN_MS)
             elif isinstance(read, Part):
                 parts[read.name] = read
             else:
@@ -108,7 +109,17 @@ class Histories:
                 warn_unreadable(paths.shard_path(request, shard), read)
             else:
                 entries += read
-        return AcceptedRead(request, tuple(entries))
+        return AcceptedRead(request, tuple(entries), self._options(request, names))
+
+    def _options(self, request: RequestId, names: Sequence[str]) -> RequestOptions:
+        """Read how a request was to be carried out: its parts say the same."""
+        parent = paths.history_path(request)
+        wanted = [name for name in names if name.startswith(paths.PART)]
+        for name, znode in self._reader.get_many(wanted, lambda name: f"{parent}/{name}"):
+            read = None if znode is None else decode_part(name, znode.data)
+            if isinstance(read, Part):
+                return read.options
+        return RequestOptions()
 
     def leases(self) -> LeasesRead:
         """Read every throttle that was set and not lifted."""

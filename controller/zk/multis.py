@@ -148,7 +148,7 @@ class Multis:
         if not self._session.is_connected:
             raise CommitUnknownError("there is no connection to ZooKeeper")
         parents = [(p, self._session.client.create_async(p)) for p in self._missing_parents(multis)]
-        pending = [_too_large(multi) or self._send(fence, multi) for multi in multis]
+        pending = [too_large(multi) or self._send(fence, multi) for multi in multis]
         try:
             for path, created in parents:
                 self._await_parent(path, created)
@@ -223,7 +223,7 @@ def _is_kafkas(path: str) -> bool:
     return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
-def _too_large(multi: Sequence[Operation]) -> Rejected | None:
+def too_large(multi: Sequence[Operation]) -> Rejected | None:
     """Reject what would only make ZooKeeper hang up, naming the largest operation."""
     sizes = [len(op.path) + len(getattr(op, "data", b"")) + _OPERATION_BYTES for op in multi]
     if sum(sizes) <= MAX_MULTI_BYTES:

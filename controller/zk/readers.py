@@ -38,6 +38,8 @@ class Znode(NamedTuple):
     """The session that an ephemeral znode lives by; 0 for a persistent one."""
     created_ms: int
     """Milliseconds since 1970, on ZooKeeper's clock."""
+    mzxid: Zxid = Zxid(0)
+    """Of the last write of its data; 0 where it was not asked for."""
 
 
 def warn_unreadable(path: str, reason: str) -> None:
@@ -131,6 +133,7 @@ class Reader:
             Zxid(stat.czxid),
             stat.ephemeralOwner,
             stat.ctime,
+            Zxid(stat.mzxid),
         )
 
 

@@ -63,7 +63,9 @@ class Requests:
         if znode is None:
             return CancellationRead(None)
         return CancellationRead(
-            decode_cancellation(znode.data, znode.version, znode.czxid, znode.created_ms)
+            decode_cancellation(
+                znode.data, znode.version, znode.czxid, znode.created_ms, znode.mzxid
+            )
         )
 
     def kill_switch(self, watcher: Watch) -> KillSwitchRead:

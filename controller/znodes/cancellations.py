@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import Cancellation, CancelScope
+from controller.core.submissions import UNASKED, Cancellation, CancelScope
 from controller.znodes.documents import (
     excerpt,
     is_object,
@@ -30,11 +30,11 @@ _SCOPES: Final = {scope.value: scope for scope in CancelScope}
 
 
 def decode_cancellation(
-    data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int
+    data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int, mzxid: Zxid = UNASKED
 ) -> Cancellation:
     """Decode a cancellation; what is wrong with it is in ``unreadable``."""
     if not data:
-        return Cancellation(version, czxid, created_ms)
+        return Cancellation(version, czxid, created_ms, mzxid=mzxid)
     document = read_document(data, unique=True)
     if isinstance(document, str):
         return _unreadable(data, version, czxid, created_ms, document)
@@ -68,6 +68,7 @@ def decode_cancellation(
         scope or CancelScope.IN_FLIGHT,
         reason,
         requested_by,
+        mzxid=mzxid,
     )
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from controller.core.leases import broker_entity, topic_entity
-from controller.core.model import BrokerId, Ending, Fate, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    BrokerId,
+    Ending,
+    Fate,
+    LegacyPlan,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import CANCEL
 from tests.cli.builders import FakeCluster, Terminal
@@ -201,6 +210,28 @@ def test_a_cancelled_plan_is_told_as_cancelled(scene: Scene) -> None:
             "None of the specified partition moves are active."
         ),
     )
+
+
+@pytest.mark.parametrize("where", [SERVER, OLD])
+def test_what_began_can_be_cancelled_while_new_work_is_disabled(
+    scene: Scene, where: tuple[str, ...]
+) -> None:
+    """The kill switch keeps work from beginning, and is thrown when something goes wrong."""
+    scene.cluster.accept(tp(0), (2, 3), (1, 2))
+    scene.cluster.switch = KillSwitch("incident", "ann", 0)
+    ended: list[TopicPartition] = []
+
+    def take_up(cluster: FakeCluster) -> None:
+        assert cluster.cancellation is not None
+        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.cancellation = None
+        ended.append(tp(0))
+
+    scene.terminal.steps = [take_up]
+    code, said = scene.run("--cancel", where=OLD) if where == OLD else scene.on_plan("--cancel")
+    assert code == 0, said
+    assert "disabled" not in said
+    assert ended == [tp(0)]
 
 
 def test_what_cannot_be_cancelled_is_an_error(scene: Scene) -> None:

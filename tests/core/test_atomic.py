@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from controller.core.decide import decide
 from controller.core.events import (
+    AcceptedRead,
     ControllerClaimed,
     Deposed,
     GoalsRead,
@@ -55,7 +56,7 @@ def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> Non
     """Claim where a daemon died that had accepted these entries of the request and no others."""
     known = dict(driver.view.states)
     driver.observe(Deposed("a new process"))
-    part = Part(REQUEST, 3, 5, RequestOptions(atomic=True))
+    part = Part(REQUEST, 3, 1_700_000_000_000, RequestOptions(atomic=True))
     rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in goals.items())
     driver.observe(
         SubmissionsListed(frozenset({REQUEST})),
@@ -66,6 +67,7 @@ def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> Non
         LegacyPlanRead(None),
     )
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(AcceptedRead(REQUEST, rows))
     driver.observe(StatesRead(known))
 
 

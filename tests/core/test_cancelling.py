@@ -14,9 +14,13 @@ from controller.core.events import (
     CancellationRead,
     ControlsRead,
     Deposed,
+    HistoryRead,
     LegacyPlanRead,
+    QueueRead,
     SubmissionsListed,
+    TopicConfigsRead,
 )
+from controller.core.histories import EndedHistory
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -28,9 +32,15 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.records import CancellationEndedRecord, LegacyEntryRecord
-from controller.core.submissions import Cancellation, CancelScope
-from tests.core.builders import Driver, broker, replicas, tp
+from controller.core.pace.limits import step_size_of, throttle_of, windows_of
+from controller.core.records import (
+    CancellationEndedRecord,
+    GoalRecord,
+    LegacyEntryRecord,
+    PartRecord,
+)
+from controller.core.submissions import Cancellation, CancelScope, RequestOptions, Window
+from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 CZXID = 100
@@ -40,6 +50,12 @@ CANCEL = RequestId(f"cancel-{CZXID:016x}")
 def cancel(driver: Driver, **selection: object) -> None:
     """Write the cancel znode; everything in progress where nothing is selected."""
     read = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
+    driver.observe(CancellationRead(read))
+
+
+def add_to(driver: Driver, mzxid: int = 2 * CZXID) -> None:
+    """Change the cancel znode to everything in progress: its czxid stays."""
+    read = Cancellation(ZkVersion(1), Zxid(CZXID), 0, mzxid=Zxid(mzxid))
     driver.observe(CancellationRead(read))
 
 
@@ -292,6 +308,64 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.CANCELLED: 1}
 
 
+def rolling_back() -> Driver:
+    """Return a cancellation of one request that lasts: nobody acknowledges its first step back."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2), tp(2): (0, 1, 2)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (3, 4, 5)}))
+    driver.catch_up(tp(0), 3)
+    driver.acknowledges = False
+    cancel(driver, requests=frozenset({name}))
+    assert driver.view.reassignments[tp(0)].goal.rolls_back
+    assert not has_ended(driver)
+    return driver
+
+
+def test_what_is_added_to_a_cancellation_takes_a_plan_written_since_its_begin() -> None:
+    """What was asked for before its last change is meant, as far as that selects it."""
+    driver = rolling_back()
+    driver.observe(LegacyPlanRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
+    assert driver.view.reassignments[tp(1)].in_flight
+    add_to(driver)
+    assert driver.view.reassignments[tp(1)].goal.rolls_back
+
+
+def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin() -> None:
+    """It leaves the queue."""
+    driver = rolling_back()
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
+    driver.observe(QueueRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
+    assert driver.view.queue is not None
+    add_to(driver)
+    assert driver.view.queue is None
+
+
+def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin() -> None:
+    """It is not accepted any more."""
+    driver = rolling_back()
+    config = driver.view.configs.pop("t")
+    name = RequestId("request_0000000001")
+    submit(driver, submission(name, {tp(1): (3, 4, 5)}, czxid=CZXID + 1))
+    assert name in driver.view.submissions
+    add_to(driver)
+    driver.observe(TopicConfigsRead({"t": config}))
+    assert tp(1) not in driver.view.reassignments
+    assert outcomes(driver) == {}
+    driver.acknowledges = True
+    driver.acknowledge(tp(0), replicas(0))
+    driver.settle()
+    driver.run(tp(0))
+    assert outcomes(driver)[name].fates == {Fate.CANCELLED: 1}
+
+
+def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() -> None:
+    """It waits until all is chosen, and begins."""
+    driver = rolling_back()
+    add_to(driver, mzxid=CZXID + 1)
+    submit(driver, submission("request_0000000001", {tp(1): (3, 4, 5)}, czxid=CZXID + 2))
+    assert not driver.view.reassignments[tp(1)].goal.rolls_back
+
+
 def test_scope_all_moves_back_what_was_finished() -> None:
     """From where the outcome says that it was, the last accepted first."""
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
@@ -308,6 +382,79 @@ def test_scope_all_moves_back_what_was_finished() -> None:
     assert back_at(driver, tp(0), 0, 1)
     assert back_at(driver, tp(1), 0, 1)
     assert has_ended(driver)
+
+
+def undo(driver: Driver, *read: AcceptedRead) -> None:
+    """Cancel everything of the topic, the finished too, and answer what was accepted."""
+    cancel(driver, topics=frozenset({"t"}), scope=CancelScope.ALL)
+    assert {e.request for e in driver.sent if isinstance(e, ReadAccepted)} == {
+        answer.request for answer in read
+    }
+    for answer in read:
+        driver.observe(answer)
+
+
+def test_what_two_requests_moved_goes_back_to_where_the_first_found_it() -> None:
+    """Whichever of them is read first; past both at once, and nothing is told to be skipped."""
+    driver = Driver({tp(): (1, 2)})
+    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
+    submit(driver, submission(first, {tp(): (1, 3)}))
+    driver.run(tp())
+    submit(driver, submission(second, {tp(): (1, 4)}, czxid=61))
+    driver.run(tp())
+    undo(
+        driver,
+        AcceptedRead(first, (_entry(tp(), (1, 2), (1, 3)),)),
+        AcceptedRead(second, (_entry(tp(), (1, 3), (1, 4)),)),
+    )
+    driver.run(tp())
+    assert back_at(driver, tp(), 1, 2)
+    assert outcomes(driver)[CANCEL].fates == {}
+    assert outcomes(driver)[CANCEL].done == 1
+
+
+def test_what_was_moved_there_and_back_is_where_it_was() -> None:
+    """There is nothing to undo."""
+    driver = Driver({tp(): (1, 2)})
+    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
+    submit(driver, submission(first, {tp(): (1, 3)}))
+    driver.run(tp())
+    submit(driver, submission(second, {tp(): (1, 2)}, czxid=61))
+    driver.run(tp())
+    undo(
+        driver,
+        AcceptedRead(first, (_entry(tp(), (1, 2), (1, 3)),)),
+        AcceptedRead(second, (_entry(tp(), (1, 3), (1, 2)),)),
+    )
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].total == 0
+
+
+def test_what_somebody_else_moved_since_is_skipped() -> None:
+    """It is not where any of the requests led."""
+    driver = Driver({tp(): (4, 5)})
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+
+
+def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> None:
+    """Its throttle and step size are in force before its first step; its window is not."""
+    driver = Driver({tp(): (3, 4)})
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    wish = RequestOptions(throttle=5_000_000, step_size="all", window=Window(0, 1))
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (3, 4)),), wish))
+    assert throttle_of(driver.view, CANCEL) == 5_000_000
+    records = [type(r) for c in driver.changes for r in c.records]
+    assert records.index(PartRecord) < records.index(GoalRecord)
+    goal = driver.view.reassignments[tp()].goal
+    assert step_size_of(driver.view, goal) is None
+    assert windows_of(driver.view, CANCEL) == ()
+    part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
+    assert part.options.throttle == 5_000_000
 
 
 def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController
 from controller.core.events import (
     CancellationRead,
     ControllerClaimed,
+    ControlsRead,
     DeletionsRead,
     Deposed,
     GoalsRead,
+    KillSwitchRead,
     LegacyPlanRead,
     ShutdownRequested,
     StatesRead,
@@ -19,8 +22,11 @@ from controller.core.events import (
 )
 from controller.core.model import (
     ControllerEpoch,
+    Goal,
     Instant,
     PartitionAssignment,
+    RequestId,
+    Route,
     TopicAssignment,
     ZkVersion,
     Zxid,
@@ -78,6 +84,33 @@ def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
     assert driver.view.reassignments == {}
     (summary,) = outcomes(driver).values()
     assert (summary.total, summary.done, len(summary.refused)) == (1, 0, 1)
+
+
+def half_way(route: Route) -> Driver:
+    """Return a paused daemon; one before it left a partition between its steps."""
+    name = RequestId("legacy-0000000000000032" if route is Route.LEGACY else "request_0000000000")
+    driver = Driver({tp(): (0, 2, 3)})
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    goal = Goal(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
+    driver.adopt({tp(): goal})
+    assert not driver.view.reassignments[tp()].in_flight
+    return driver
+
+
+def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> None:
+    """An operator that takes the plan away leaves what began to go on."""
+    driver = half_way(Route.LEGACY)
+    driver.observe(LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
+    driver.observe(LegacyPlanRead(None))
+    assert tp() in driver.view.reassignments
+
+
+def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled() -> None:
+    """The kill switch keeps first steps from being made."""
+    driver = half_way(Route.REQUEST)
+    driver.observe(KillSwitchRead(is_on=True))
+    driver.observe(ControlsRead(Controls()))
+    assert driver.view.reassignments[tp()].in_flight
 
 
 def test_mirrored_entries_stay_listed() -> None:

@@ -64,7 +64,7 @@ def drop(driver: Driver) -> None:
 
 def test_an_entry_that_is_taken_out_leaves_no_log_untold() -> None:
     """A Kafka controller dropped an original on a dead broker, which our record alone proves."""
-    driver = moved_by_another((4, 3), legacy_goal())
+    driver = moved_by_another((5, 3), legacy_goal())
     drop(driver)
     assert orphans(driver.view) == [1]
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(1, 7)}))

@@ -113,7 +113,7 @@ def test_no_outcome_is_written_before_all_that_is_listed_was_read() -> None:
     driver = Driver({tp(0): (1, 2)})
     request = RequestId("request_0000000000")
     driver.observe(SubmissionsListed(frozenset({request})))
-    part = Part(request, 1, 5, RequestOptions())
+    part = Part(request, 1, 1_700_000_000_000, RequestOptions())
     driver.observe(HistoryRead({request: OpenHistory({request: part}, 0, (), ())}, {}))
     assert request not in outcomes(driver)
     driver.observe(SubmissionsRead({request: submission(request, {tp(0): (1, 3)})}))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import pytest
 
-from controller.core.histories import Part, Summary
+from controller.core.apply import apply
+from controller.core.histories import EndedHistory, Part, Summary
 from controller.core.leases import Lease, broker_entity, topic_entity
 from controller.core.model import (
     AcceptedEntry,
@@ -46,10 +48,12 @@ from controller.core.records import (
     RefusalRecord,
     SubmissionEndedRecord,
 )
+from controller.core.requests.conclusions import conclude
 from controller.core.view import ClusterView, PlanNode, Tenure, Topic
 from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, independent
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
+from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
@@ -262,6 +266,18 @@ def test_entries_leave_the_queue_in_one_write() -> None:
     assert left.entries == {tp(MAX_OPERATIONS + 1): replicas(1)}
 
 
+def test_a_plan_of_long_names_is_written_for_many_at_once() -> None:
+    """And in no multi with more beside it than ZooKeeper takes."""
+    left = {TopicPartition("t" * 200, n): replicas(1, 2, 3) for n in range(3700)}
+    changes: list[list[Record]] = [
+        [QueueEntryEndedRecord(p), refused(p.partition, detail="why" * 50)]
+        for p in islice(left, 600)
+    ]
+    made = batches(a_view(queue=left), *changes)
+    assert all(too_large(batch.operations) is None for batch in made)
+    assert len(made) < len(changes) / 50
+
+
 def test_a_queue_that_is_gone_is_not_written() -> None:
     """An operator deleted it: there is nothing left that an entry could leave."""
     (batch,) = batches(a_view(), [QueueEntryEndedRecord(tp(0))])
@@ -303,6 +319,25 @@ def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
         (Delete, f"{paths.OUTCOMES}/{R1}/accepted-7-0-5"),
         (Delete, f"{paths.OUTCOMES}/{R1}"),
     ]
+
+
+def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> None:
+    """They are deleted in the order of their names: the summary, which says that it ended, last."""
+    children = (*(f"accepted-{n:05d}-0-9" for n in range(9000)), "summary")
+    view = a_view()
+    view.options = Options(outcomes_kept=0)
+    view.ended = {R1: EndedHistory(children, Zxid(9))}
+    deleted: list[str] = []
+    while view.ended:
+        changes = conclude(view, Instant(0.0)).changes
+        for batch in Batcher(view).batches(changes):
+            assert too_large(batch.operations) is None
+            deleted += [operation.path for operation in batch.operations]
+        for change in changes:
+            for record in change.records:
+                apply(view, record, Instant(0.0))
+    parent = paths.history_path(R1)
+    assert deleted == [*(f"{parent}/{child}" for child in children), parent]
 
 
 def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:

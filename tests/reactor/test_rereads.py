@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.leases import Entity, topic_entity
-from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.reactor.ports import Committed, Operation, Rejected, Znode
-from controller.reactor.rereads import reread_concerned, reread_own_records
+from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
+from controller.reactor.ports import Check, Committed, Operation, Rejected, Znode
+from controller.reactor.rereads import LOST_MAX, RaceCounts, reread_concerned, reread_own_records
 from controller.znodes import paths
 
 
@@ -88,3 +88,16 @@ def test_our_own_records_are_those_nobody_watches() -> None:
     store = _Store()
     reread_own_records(store)
     assert set(store.znodes) == {Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES}
+
+
+def test_what_is_refused_again_and_again_is_left_for_a_while() -> None:
+    """Reading it does not help; a write that succeeds ends the row."""
+    races = RaceCounts()
+    assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
+    races.written([Check("/b", ZkVersion(0))])
+    assert races.is_stubborn("/a")
+    assert races.take_stubborn() == {"/a"}
+    assert races.take_stubborn() == set()
+    assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
+    races.written([Check("/a", ZkVersion(0))])
+    assert not races.is_stubborn("/a")

@@ -26,7 +26,7 @@ from controller.core.events import (
 from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, ZkVersion, Zxid
-from controller.core.submissions import Submission
+from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
@@ -71,8 +71,9 @@ class SimRequests:
         znode = self._zookeeper.exists(paths.CANCEL, watch)
         if znode is None:
             return CancellationRead(None)
-        version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
-        return CancellationRead(decode_cancellation(znode.data, version, czxid, znode.created_ms))
+        version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
+        read = decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
+        return CancellationRead(read)
 
     def kill_switch(self, watch: Watch) -> KillSwitchRead:
         """Look whether work may begin."""
@@ -148,7 +149,14 @@ class SimRequests:
         in_turn = sorted(shards, key=lambda shard: (shard.epoch, shard.number))
         wanted = (shard for shard in in_turn if shard.kind == "accepted")
         entries = (e for shard in wanted for e in self._rows(paths.shard_path(request, shard)))
-        return AcceptedRead(request, tuple(entries))
+        parts = (self._part(request, name) for name in sorted(names))
+        options = next((part.options for part in parts if part is not None), RequestOptions())
+        return AcceptedRead(request, tuple(entries), options)
+
+    def _part(self, request: RequestId, name: str) -> Part | None:
+        znode = self._zookeeper.get(f"{paths.history_path(request)}/{name}")
+        read = None if znode is None else decode_part(name, znode.data)
+        return read if isinstance(read, Part) else None
 
     def _rows(self, path: str) -> Iterator[AcceptedEntry]:
         znode = self._zookeeper.get(path)

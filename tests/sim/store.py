@@ -37,6 +37,7 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.reactor.rereads import OWN_RECORDS
+from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.controllers import (
     decode_controller,
@@ -190,7 +191,7 @@ class SimStore:
         return Rejected(hit, refusal.error)
 
     def _write(self, fences: Sequence[Check], multi: Sequence[Operation]) -> Committed | Rejected:
-        refused = self._refused(multi)
+        refused = too_large(multi) or self._refused(multi)
         try:
             for operation in multi:
                 if isinstance(operation, Create | CreateSequential):

@@ -31,6 +31,7 @@ class Stat(NamedTuple):
     czxid: int
     ephemeralOwner: int  # noqa: N815 - kazoo's name
     ctime: int = 0
+    mzxid: int = 0
 
 
 class Answered:

@@ -13,10 +13,10 @@ def _reader(client: FakeClient) -> Reader:
 
 
 def test_a_znode_is_read_with_what_identifies_it() -> None:
-    """Version, creation and owner."""
+    """Version, creation, owner and last change."""
     client = FakeClient()
-    client.put("/a", b"x", owner=SESSION)
-    assert _reader(client).get("/a") == (b"x", 0, 1, SESSION, 0)
+    client.nodes["/a"] = (b"x", Stat(0, 1, SESSION, mzxid=7))
+    assert _reader(client).get("/a") == (b"x", 0, 1, SESSION, 0, 7)
 
 
 def test_a_znode_without_data_is_an_empty_one() -> None:

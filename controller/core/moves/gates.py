@@ -8,6 +8,8 @@ the next compare-and-set is conditional on; after a version conflict everything 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from controller.core.model import (
     Blocked,
@@ -21,10 +23,14 @@ from controller.core.model import (
 from controller.core.steps import Step
 from controller.core.view import ClusterView
 
+IDS_MAX: Final = 50
+"""Broker ids that a sentence names at most."""
+
 
 def ids(replicas: Iterable[BrokerId]) -> str:
-    """Format broker ids for a sentence."""
-    return ",".join(str(r) for r in replicas)
+    """Format broker ids for a sentence; of very many, which only garbage has, the first."""
+    listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
+    return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
 
 
 def isr_floor(view: ClusterView, topic: str, goal: Goal) -> int | None:

@@ -8,6 +8,8 @@ ones. The listener's checks are in KAFKA-42.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -109,6 +111,24 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     return None
 
 
+def malformed(
+    view: ClusterView, request: RequestId, refused: Iterable[tuple[str, str]]
+) -> list[Change]:
+    """
+    Refuse what is not even well-formed, as far as that is not durable yet.
+
+    Each in a change of its own, as there may be more of them than a multi can hold.
+    """
+    refusals = [
+        Refusal(request, entry, RefusalReason.MALFORMED, reason) for entry, reason in refused
+    ]
+    known = view.requests.get(request)
+    if known is not None:
+        # Counted: several may read alike.
+        refusals = list((Counter(refusals) - Counter(known.refused)).elements())
+    return [Change((RefusalRecord((refusal,)),)) for refusal in refusals]
+
+
 def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -> Refusal:
     """Return the refusal of whatever is submitted while reassignments are disabled."""
     return Refusal(
@@ -144,15 +164,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
             )
         )
         return outcome
-    if plan.refused:
-        refusals = tuple(
-            Refusal(request, entry, RefusalReason.MALFORMED, reason)
-            for entry, reason in plan.refused
-        )
-        known = view.requests.get(request)
-        fresh = tuple(r for r in refusals if known is None or r not in known.refused)
-        if fresh:
-            outcome.changes.append(Change((RefusalRecord(fresh),)))
+    outcome.changes += malformed(view, request, plan.refused)
     for partition, target in plan.entries.items():
         if len(outcome.changes) >= view.options.acceptance_chunk:
             outcome.is_complete = False

@@ -1,12 +1,19 @@
 """
 A request that wants all or nothing and cannot have all: what of it was accepted is taken back.
 
-Its parts are accepted one after the other, so one of them may turn out bad when others were taken.
+Its parts are accepted one after the other, so one of them may turn out bad when others were taken,
+and their znodes gone. None of it begins a step before the last is accepted (``pace.holds``).
 """
 
 from __future__ import annotations
 
-from controller.core.model import PartitionAssignment, Refusal, RefusalReason, TopicPartition
+from controller.core.model import (
+    PartitionAssignment,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    TopicPartition,
+)
 from controller.core.moves.remnants import left_where_it_stands
 from controller.core.records import (
     Change,
@@ -40,10 +47,17 @@ def _taken_back(
         back = goal.led_back(original, request)
         return Change((GoalRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)
-    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition)
+    refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
     ended = GoalEndedRecord(partition, goal.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
     return Change((ended, RefusalRecord((refusal,)), *left), partition=partition)
+
+
+def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
+    """Take back whatever of a request was accepted, of whichever of its parts; their znodes go."""
+    of_it = [(p, r) for p, r in view.reassignments.items() if r.goal.request == request]
+    changes = (_taken_back(view, partition, running, because) for partition, running in of_it)
+    return [change for change in changes if change is not None]
 
 
 def atomic_refused(
@@ -57,25 +71,21 @@ def atomic_refused(
     request, first = submission.request, refused[0]
     own = {r.partition: r for r in refused if r.partition is not None}
     because = f"all or nothing, and {first.entry} was refused: {first.detail}"
-    changes = []
+    changes = opening(view, submission)
     settled = settled_of(view, request)
     rest = 0
     for partition in submission.entries:
-        running = view.reassignments.get(partition)
         if partition in own and partition not in settled:
             changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
-        elif running is not None and running.goal.request == request:
-            taken_back = _taken_back(view, partition, running, because)
-            if taken_back is not None:
-                changes.append(taken_back)
         elif partition not in settled:
             rest += 1
+    changes += taken_back(view, request, because)
     if changes:
         return changes
-    last: tuple[Record, ...] = opening(view, submission)
+    last: tuple[Record, ...] = ()
     if rest:
         others = Refusal(
             request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
         )
-        last += (RefusalRecord((others,)),)
+        last = (RefusalRecord((others,)),)
     return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]

@@ -16,13 +16,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from controller.core.effects import Effect, ReadAccepted
 from controller.core.histories import Part, Summary
 from controller.core.model import (
     AcceptedEntry,
     Ending,
     Fate,
-    Goal,
     Instant,
     PartitionAssignment,
     Refusal,
@@ -50,7 +48,9 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.requests.legacy import is_judged
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions, Submission
+from controller.core.requests.parts import is_another
+from controller.core.requests.undoing import lacks_accepted, skipped, undo_finished, wish_of
+from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
@@ -72,7 +72,9 @@ def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
 def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Whether the cancellation means a request that was not accepted yet."""
     cancellation = view.cancellation
-    if cancellation is None or submission.czxid > cancellation.czxid:
+    if cancellation is None or submission.czxid > cancellation.written:
+        return False
+    if is_another(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -118,11 +120,11 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
     changes += _unqueued(view, cancellation)
     if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
         is_complete = False
-    undone, effects = _undo_finished(view, cancellation)
+    undone, effects = undo_finished(view, cancellation, CHUNK)
     changes += undone
-    if changes or effects or not is_complete or _lacks_accepted(view, cancellation):
+    if changes or effects or not is_complete or lacks_accepted(view, cancellation):
         return Decision(tuple(changes), effects)
-    wish = RequestOptions(reason=cancellation.reason, requested_by=cancellation.requested_by)
+    wish = wish_of(view, cancellation)
     part = Part(str(cancellation.version), 0, cancellation.created_ms, wish)
     return Decision((Change((PartRecord(cancellation.request, part),)),))
 
@@ -165,7 +167,7 @@ def _selects(
     if goal.cancelled_by is not None or goal.request == cancellation.request:
         return False
     named = partition in cancellation.partitions or partition.topic in cancellation.topics
-    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.czxid:016x}":
+    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.written:016x}":
         return False
     if goal.route is Route.FOREIGN:
         # Others began it: it is not in "everything", only where it is named, or adopted.
@@ -191,7 +193,7 @@ def _turn(  # noqa: PLR0911 - one return per case
         return Change(()) if is_gone(view, partition) else None
     goal = reassignment.goal
     if goal.original is None:
-        return _skip(cancellation, partition, "nobody knows where it was before")
+        return skipped(cancellation, partition, "nobody knows where it was before")
     if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
         return _never(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
@@ -199,7 +201,9 @@ def _turn(  # noqa: PLR0911 - one return per case
         return None
     others = [r for r in assignment.replicas if r not in goal.original]
     if not any(r in state.isr for r in goal.original) and view.live(others, partition):
-        return _skip(cancellation, partition, "no original replica is in sync: it would go offline")
+        return skipped(
+            cancellation, partition, "no original replica is in sync: it would go offline"
+        )
     back = goal.led_back(goal.original, cancellation.request)
     if goal.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
@@ -229,15 +233,10 @@ def _never(
     return Change(records, partition=partition)
 
 
-def _skip(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
-    told = Ending(cancellation.request, partition, Fate.SKIPPED, why)
-    return Change((EndingRecord(told),), partition=partition)
-
-
 def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Take what is selected out of the queue."""
     queue = view.queue
-    if queue is None or queue.stale or queue.czxid > cancellation.czxid:
+    if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
     name = RequestId(f"queue-{queue.czxid:016x}")
     is_whole = cancellation.is_everything or name in cancellation.requests
@@ -255,97 +254,6 @@ def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
         or partition in cancellation.partitions
         or partition.topic in cancellation.topics
     ]
-
-
-# --- what is finished already ------------------------------------------------------------------
-
-
-def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
-    """Return the requests of which the finished part is to be undone as well."""
-    if cancellation.scope is not CancelScope.ALL:
-        return ()
-    if cancellation.requests:
-        return tuple(sorted(r for r in cancellation.requests if r in _with_history(view)))
-    if not cancellation.is_everything:
-        return tuple(sorted(_with_history(view)))
-    return tuple(
-        sorted(
-            name
-            for name, request in view.requests.items()
-            if not request.has_ended and request.kind in {"request", "queue", "legacy"}
-        )
-    )
-
-
-def _with_history(view: ClusterView) -> set[RequestId]:
-    return set(view.ended) | {
-        name for name, request in view.requests.items() if request.kind != "cancel"
-    }
-
-
-def _lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
-    return any(name not in view.accepted for name in _whole_requests(view, cancellation))
-
-
-def _undo_finished(
-    view: ClusterView, cancellation: Cancellation
-) -> tuple[list[Change], tuple[Effect, ...]]:
-    """Give what was finished its original replicas as a new target, the last accepted first."""
-    changes: list[Change] = []
-    effects: list[Effect] = []
-    known = view.requests.get(cancellation.request)
-    done = known.settled if known is not None else set()
-    for name in _whole_requests(view, cancellation):
-        entries = view.accepted.get(name)
-        if entries is None:
-            if name not in view.asked_accepted:
-                effects.append(ReadAccepted(name))
-            continue
-        for entry in reversed(entries):
-            if len(changes) >= CHUNK:
-                return changes, tuple(effects)
-            if entry.partition in done or not _names(cancellation, entry.partition):
-                continue
-            change = _undo(view, cancellation, name, entry)
-            if change is not None:
-                changes.append(change)
-    return changes, tuple(effects)
-
-
-def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
-    if cancellation.is_everything or not (cancellation.topics or cancellation.partitions):
-        return True
-    return partition in cancellation.partitions or partition.topic in cancellation.topics
-
-
-def _undo(  # noqa: PLR0911 - one return per case
-    view: ClusterView, cancellation: Cancellation, name: RequestId, entry: AcceptedEntry
-) -> Change | None:
-    """Return the way back of one finished entry, a reason not to go it, None: nothing to do."""
-    partition = entry.partition
-    topic = view.topics.get(partition.topic)
-    if partition in view.reassignments or topic is None or topic.stale:
-        return None
-    assignment = topic.partitions.get(partition.partition)
-    request = view.requests.get(name)
-    if assignment is None or (request is not None and partition in request.endings):
-        return None
-    if assignment.replicas == entry.original:
-        return None
-    if assignment.is_reassigning or assignment.replicas != entry.target:
-        return _skip(cancellation, partition, f"it was moved again since {name}")
-    if entry.original is None:
-        return _skip(cancellation, partition, "nobody knows where it was before")
-    dead = [r for r in entry.original if r not in assignment.replicas and r not in view.brokers]
-    if dead:
-        named = ",".join(map(str, dead))
-        return _skip(cancellation, partition, f"broker {named} of the original is not live")
-    goal = Goal(entry.original, assignment.replicas, cancellation.request, Route.REQUEST)
-    there = AcceptedEntry(partition, assignment.replicas, entry.original)
-    return Change(
-        (GoalRecord(partition, goal), AcceptedRecord(cancellation.request, there)),
-        partition=partition,
-    )
 
 
 # --- the end -----------------------------------------------------------------------------------

@@ -7,16 +7,28 @@ What happened to each partition is durable already, in shards; the summary only 
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
+from controller.core.effects import SetTimer
 from controller.core.histories import Summary
-from controller.core.model import Instant, RequestId, Route
-from controller.core.records import Change, Decision, OutcomeForgottenRecord, OutcomeRecord
+from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
+from controller.core.records import (
+    Change,
+    Decision,
+    OutcomeForgottenRecord,
+    OutcomeRecord,
+    RefusalRecord,
+)
+from controller.core.requests.parts import is_another
 from controller.core.view import ClusterView
 from controller.core.works import Request
 
 PARTS_PATIENCE_S = 600.0
 """How long a request waits for parts that its client may never have written."""
 FORGOTTEN_AT_ONCE = 20
+WITHDRAWN_PATIENCE_S: Final = 10.0
+"""How long after a request became known its znode may be missing in what was listed before."""
+WITHDRAWN_TIMER: Final = "withdrawn_requests"
 
 
 def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
@@ -42,16 +54,43 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
 def conclude(view: ClusterView, now: Instant) -> Decision:
     """Write the outcome of every request that has come to its end, and forget the oldest."""
     changes = [
-        Change((OutcomeRecord(summary_of(view, name, now)),))
+        _withdrawn(name, request) or Change((OutcomeRecord(summary_of(view, name, now)),))
         for name, request in view.requests.items()
         if _is_over(view, name, request, now)
     ]
+    effects = [
+        SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
+        for request in view.requests.values()
+        if _may_turn_up(request, now)
+    ]
     surplus = len(view.ended) - view.options.outcomes_kept
     changes += [
-        Change((OutcomeForgottenRecord(name, view.ended[name].children),))
-        for name in islice(view.ended, min(max(surplus, 0), FORGOTTEN_AT_ONCE))
+        Change((OutcomeForgottenRecord(name, ended.first, ended.rest),))
+        for name, ended in islice(view.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
-    return Decision(tuple(changes))
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _may_turn_up(request: Request, now: Instant) -> bool:
+    """Whether the znode of entries that were not accepted may be there, and not be listed yet."""
+    is_waited_for = request.kind == "request" and not (request.open or request.has_ended)
+    return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
+
+
+def _withdrawn(name: RequestId, request: Request) -> Change | None:
+    """Refuse the entries that cannot be accepted any more: their znode is gone."""
+    left = request.unsettled
+    if request.kind != "request" or not left:
+        return None
+    refusal = Refusal(
+        name,
+        f"{left} entries",
+        RefusalReason.DROPPED_BY_OPERATOR,
+        "the request was withdrawn or changed before they were accepted, or named them twice",
+        None,
+        left,
+    )
+    return Change((RefusalRecord((refusal,)),))
 
 
 def _is_over(  # noqa: PLR0911 - one return per rule
@@ -68,7 +107,10 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             if listed is None or not listed <= view.submissions.keys():
                 # What was not read yet may be a part of it, accepted by halves.
                 return False
-            if any(s.request == name for s in view.submissions.values()):
+            of_it = (s for s in view.submissions.values() if s.request == name)
+            if not all(is_another(view, s) for s in of_it):
+                return False
+            if _may_turn_up(request, now):
                 return False
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S

@@ -79,10 +79,8 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             throttles_doubted(view)
         case HistoryRead():
             _history(view, event, now)
-        case AcceptedRead(request=request, entries=entries):
-            if request in view.asked_accepted:
-                view.accepted[request] = entries
-            view.due.cancel = True
+        case AcceptedRead():
+            _accepted(view, event, now)
         case WallClockRead(unix_s=unix_s):
             view.wall = (now, unix_s)
             view.due.capacity = view.due.tenure = True
@@ -133,6 +131,18 @@ def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
     view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
 
 
+def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
+    if event.request in view.unlearned:
+        view.unlearned.discard(event.request)
+        settled = request_of(view, event.request, now).settled
+        settled.update(entry.partition for entry in event.entries)
+    if view.cancellation is None:
+        view.asked_accepted.discard(event.request)
+    elif event.request in view.asked_accepted:
+        view.accepted[event.request] = event
+    view.due.cancel = view.due.submissions = True
+
+
 def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
     """Take a request for ended whose summary is there: another daemon, or we before, wrote it."""
     request = view.requests.get(name)
@@ -151,6 +161,10 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.endings.clear()
     request.fates.clear()
     request.parts.clear()
+    if request.kind == "request" and history.accepted > request.accepted:
+        view.unlearned.add(name)
+    # A read may be from before our last write; rows are never taken away.
+    request.accepted = max(request.accepted, history.accepted)
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
         add_part(request, part.name, part.total)

@@ -66,7 +66,9 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     """End what an operator took out of the znode before it began; what is in flight goes on."""
     reassignment = view.reassignments.get(partition)
-    if reassignment is None or reassignment.begun or reassignment.goal.route is not Route.LEGACY:
+    if reassignment is None or reassignment.has_moved:
+        return None
+    if reassignment.goal.route is not Route.LEGACY:
         return None
     refusal = Refusal(
         reassignment.goal.request,

@@ -36,6 +36,7 @@ from controller.core.records import (
 from controller.core.requests.acceptance import (
     entry_text,
     is_unread,
+    malformed,
     refusal_of,
     summary_of_unreadable,
     take,
@@ -68,9 +69,9 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
     request = queue_request_id(queue.czxid)
     if queue.unreadable is not None:
         return Decision((_unreadable(request, queue, queue.unreadable),))
-    changes = _malformed(view, request, queue)
-    if not queue.entries:
-        return Decision((*changes, Change((QueueEndedRecord(queue.version),))))
+    changes = malformed(view, request, queue.refused)
+    if not queue.entries and not changes:
+        return Decision((Change((QueueEndedRecord(queue.version),)),))
     if is_standing_still(view):
         return Decision(tuple(changes))
     free = in_flight_max(view) - view.in_flight - len(view.waiting) - len(view.resumed)
@@ -117,15 +118,6 @@ def _entry(
     ):
         records += (LegacyEntryRecord(partition, None),)
     return Change(records, partition=partition)
-
-
-def _malformed(view: ClusterView, request: RequestId, queue: PlanNode) -> list[Change]:
-    known = view.requests.get(request)
-    refusals = tuple(
-        Refusal(request, entry, RefusalReason.MALFORMED, reason) for entry, reason in queue.refused
-    )
-    fresh = tuple(r for r in refusals if known is None or r not in known.refused)
-    return [Change((RefusalRecord(fresh),))] if fresh else []
 
 
 def _unreadable(request: RequestId, queue: PlanNode, why: str) -> Change:

@@ -9,12 +9,14 @@ daemon that dies in between is followed by one that goes on. The znode goes last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Final
 
-from controller.core.effects import Effect, ReadSubmissions
+from controller.core.effects import Effect, ReadAccepted, ReadSubmissions
 from controller.core.foreign import others_have_it, waits_for_others
 from controller.core.model import (
+    AcceptedEntry,
     Ending,
     Fate,
     Instant,
@@ -26,6 +28,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.records import (
+    AcceptedRecord,
     Change,
     Decision,
     EndingRecord,
@@ -35,6 +38,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
     SubmissionEndedRecord,
+    SubmissionReliedRecord,
 )
 from controller.core.requests.acceptance import (
     disabled,
@@ -43,10 +47,13 @@ from controller.core.requests.acceptance import (
     refusal_of,
     take,
 )
-from controller.core.requests.atomic import atomic_refused
+from controller.core.requests.atomic import atomic_refused, taken_back
 from controller.core.requests.cancelling import is_choosing, is_selected
 from controller.core.requests.parts import (
+    is_another,
     is_surplus,
+    malformed_in,
+    name_freed,
     opening,
     settled_count,
     settled_of,
@@ -57,6 +64,8 @@ from controller.core.requests.topic_configs import ask
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
+_SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord)
+"""Records that check a znode's version, or need not."""
 REQUEST_CONFIG_TIMER = "request_topic_configs"
 CHUNK_MIN = 50
 """Entries of each request that are looked at in a turn, however many requests there are."""
@@ -74,28 +83,43 @@ class _Judgement:
 
 
 def learn_submissions(view: ClusterView) -> Decision:
-    """Read the requests that are listed and not known yet."""
+    """Read the requests that are listed and not known yet, and what was accepted of them before."""
     listed = view.submissions_listed or frozenset()
     wanted = listed - view.submissions.keys() - view.asked_submissions
-    return Decision(effects=(ReadSubmissions(tuple(sorted(wanted))),) if wanted else ())
+    effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
+    begun = {s.request for s in view.submissions.values()} & view.unlearned
+    effects += [ReadAccepted(request) for request in sorted(begun - view.asked_accepted)]
+    return Decision(effects=tuple(effects))
 
 
 def refuse_disabled(view: ClusterView) -> Decision:
     """Refuse every request while reassignments are disabled: that needs no controller's role."""
     if not view.kill_switch or is_choosing(view):
         return Decision()
-    return Decision(tuple(_whole_refused(view, s) for s in view.submissions.values()))
+    changes = chain.from_iterable(_whole_refused(view, s) for s in view.submissions.values())
+    return Decision(tuple(changes))
 
 
-def _whole_refused(view: ClusterView, submission: Submission) -> Change:
+def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
+    if is_another(view, submission) or submission.request in view.unlearned:
+        return []
+    freed = name_freed(view, submission)
+    if freed is not None:
+        return freed
     if submission.unreadable is not None:
-        return unreadable(submission, submission.unreadable)
+        return [unreadable(view, submission, submission.unreadable)]
+    opened = opening(view, submission)
+    if opened:
+        return opened
+    if submission.options.atomic:
+        taken = taken_back(view, submission.request, "all or nothing, and the rest is disabled")
+        if taken:
+            # That needs the role; without it the rest waits to be judged.
+            return taken if view.tenure is not None else []
     left = max(len(submission.entries) - settled_count(view, submission), 0)
     refusal = disabled(submission.request, f"all {left} entries", None)
-    records: tuple[Record, ...] = (*opening(view, submission),)
-    if left:
-        records += (RefusalRecord((_of(refusal, left),)),)
-    return Change((*records, SubmissionEndedRecord(submission.name, submission.version)))
+    records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
+    return [Change((*records, SubmissionEndedRecord(submission.name, submission.version)))]
 
 
 def _of(refusal: Refusal, entries: int) -> Refusal:
@@ -116,7 +140,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
-        changes += _one_each(judged.changes, taken)
+        changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
         unknown |= judged.unknown_topics
     effects: list[Effect] = ask(view, unknown, now, REQUEST_CONFIG_TIMER) if unknown else []
     return Decision(tuple(changes), tuple(effects))
@@ -141,12 +165,22 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
             yield change
 
 
+def _relying(change: Change, submission: Submission) -> Change:
+    """Have a change refused when the znode it was decided by is not as it was read."""
+    if any(isinstance(r, _SURE) for r in change.records):
+        return change
+    relied = SubmissionReliedRecord(submission.name, submission.version)
+    return replace(change, records=(*change.records, relied))
+
+
 def _is_refusal(change: Change) -> bool:
     return any(isinstance(r, RefusalRecord) for r in change.records)
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
     """Whether a request may be accepted now: a cancellation goes first over what was before it."""
+    if is_another(view, submission):
+        return False
     if not is_choosing(view):
         return submission.unreadable is not None or not _lacks_parts(view, submission)
     return is_selected(view, submission)
@@ -159,16 +193,22 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
         return False
     known = view.requests.get(submission.request)
     there = {s.name for s in view.submissions.values() if s.request == submission.request}
-    there |= set(known.parts) if known is not None else set()
+    there |= set(known.parts) if known is not None and not known.has_ended else set()
     return len(there) < options.parts
 
 
-def _accept(
+def _accept(  # noqa: PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
+    if submission.request in view.unlearned:
+        # What was done already may have been moved again since: it is not to be repeated.
+        return _Judgement(waits=True)
+    freed = name_freed(view, submission)
+    if freed is not None:
+        return _Judgement(freed)
     if submission.unreadable is not None:
-        return _Judgement([unreadable(submission, submission.unreadable)])
+        return _Judgement([unreadable(view, submission, submission.unreadable)])
     if is_surplus(view, submission):
         return _Judgement([surplus(view, submission)])
     judged = _Judgement()
@@ -181,9 +221,8 @@ def _accept(
         if rejected.refused:
             judged.changes += atomic_refused(view, submission, rejected.refused)
             return judged
-    part = opening(view, submission)
-    if part:
-        judged.changes.append(Change(part))
+    judged.changes = opening(view, submission)
+    if judged.changes:
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged
@@ -221,7 +260,11 @@ def _judge(
     request = submission.request
     if is_choosing(view) and is_selected(view, submission):
         told = Ending(request, partition, Fate.CANCELLED, "before it was accepted")
-        judged.changes.append(Change((EndingRecord(told),), partition=partition))
+        assignment = view.known_assignment(partition)
+        original = None if assignment is None else assignment.replicas
+        counted = AcceptedEntry(partition, original, target)
+        records = (EndingRecord(told), AcceptedRecord(request, counted))
+        judged.changes.append(Change(records, partition=partition))
         return
     if is_unread(view, partition.topic):
         judged.waits = True
@@ -277,7 +320,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
             )
         judged.refused += [
             Refusal(request, entry, RefusalReason.MALFORMED, reason)
-            for entry, reason in part.refused
+            for entry, reason in malformed_in(part)
         ]
         for partition, target in part.entries.items():
             if partition not in settled:

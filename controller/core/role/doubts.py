@@ -7,6 +7,7 @@ nothing is decided by it, else the same write would be tried and refused again a
 
 from __future__ import annotations
 
+from controller.core.bookkeeping import forget_submission
 from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import TopicPartition
 from controller.core.records import (
@@ -19,12 +20,16 @@ from controller.core.records import (
     NotificationsDeletedRecord,
     StateCreatedRecord,
     StateRecord,
+    SubmissionEndedRecord,
+    SubmissionReliedRecord,
 )
 from controller.core.throttling.lease_books import lease_doubted
 from controller.core.view import ClusterView
 
 
-def invalidate(view: ClusterView, change: Change) -> list[Effect]:
+def invalidate(  # noqa: C901 - one arm per record
+    view: ClusterView, change: Change
+) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
     view.doubts += 1
     topics: dict[str, None] = {}
@@ -45,6 +50,10 @@ def invalidate(view: ClusterView, change: Change) -> list[Effect]:
                 # One of them is gone already: what is left of them is read with the next change.
                 left = view.notifications.get(kind, ())
                 view.notifications[kind] = tuple(n for n in left if n not in names)
+            case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
+                # Its client changed it, which is not watched, or took it away.
+                forget_submission(view, name)
+                view.due.submissions = True
             case LeaseRecord() | LeaseEndedRecord():
                 effects.append(lease_doubted(view, record))
             case _:

@@ -1,0 +1,200 @@
+"""
+What a cancellation of scope ``all`` moves back though it was finished.
+
+The outcomes tell where each partition was. Where several of the requests moved one, it goes back
+past all of them at once: an entry is undone where it led to the place the next one began at. What
+stands nowhere an entry led to was moved by somebody else since, and stays.
+
+The way back is a request of its own, as gentle as the strictest of those it undoes: their throttle,
+step size and number in flight hold for it. Their windows do not: who calls a move off does not want
+to wait for the night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from controller.core.effects import Effect, ReadAccepted
+from controller.core.histories import Part
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Fate,
+    Goal,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.records import (
+    AcceptedRecord,
+    Change,
+    EndingRecord,
+    GoalRecord,
+    PartRecord,
+)
+from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize
+from controller.core.view import ClusterView
+
+UNDO_PART: Final = str(2**31 - 1)
+"""The part that tells how the way back is gone: a version that no cancel znode will have."""
+
+
+def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
+    """Record that a partition is not led back, and why."""
+    told = Ending(cancellation.request, partition, Fate.SKIPPED, why)
+    return Change((EndingRecord(told),), partition=partition)
+
+
+def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
+    """Whether it was not read yet where the partitions of a request were."""
+    return any(name not in view.accepted for name in _whole_requests(view, cancellation))
+
+
+def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
+    """Return how a cancellation wants what it moves back to be moved."""
+    known = view.requests.get(cancellation.request)
+    options = RequestOptions() if known is None else known.options
+    return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
+
+
+def undo_finished(
+    view: ClusterView, cancellation: Cancellation, chunk: int
+) -> tuple[list[Change], tuple[Effect, ...]]:
+    """Give what was finished its original replicas as a new target, a chunk at a time."""
+    names = _whole_requests(view, cancellation)
+    unread = [name for name in names if name not in view.accepted]
+    if unread:
+        asked = view.asked_accepted
+        return [], tuple(ReadAccepted(name) for name in unread if name not in asked)
+    known = view.requests.get(cancellation.request)
+    done = known.settled if known is not None else set()
+    changes: list[Change] = []
+    for partition, entries in _by_partition(view, cancellation, names).items():
+        if len(changes) >= chunk:
+            break
+        if partition not in done:
+            change = _undo(view, cancellation, partition, entries)
+            if change is not None:
+                changes.append(change)
+    if changes and (known is None or UNDO_PART not in known.parts):
+        return [_opened(view, cancellation, names)], ()
+    return changes, ()
+
+
+def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
+    """Return the requests of which the finished part is to be undone as well."""
+    if cancellation.scope is not CancelScope.ALL:
+        return ()
+    if cancellation.requests:
+        return tuple(sorted(r for r in cancellation.requests if r in _with_history(view)))
+    if not cancellation.is_everything:
+        return tuple(sorted(_with_history(view)))
+    return tuple(
+        sorted(
+            name
+            for name, request in view.requests.items()
+            if not request.has_ended and request.kind in {"request", "queue", "legacy"}
+        )
+    )
+
+
+def _with_history(view: ClusterView) -> set[RequestId]:
+    return set(view.ended) | {
+        name for name, request in view.requests.items() if request.kind != "cancel"
+    }
+
+
+def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]) -> Change:
+    """Record how the way back is gone, before its first step is."""
+    wishes = [view.accepted[name].options for name in names if view.accepted[name].entries]
+    limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
+    options = replace(
+        wish_of(view, cancellation),
+        throttle=min((w.throttle for w in wishes if w.throttle is not None), default=None),
+        step_size=_smallest([w.step_size for w in wishes]),
+        max_partitions_in_flight=min(limits, default=None),
+    )
+    part = Part(UNDO_PART, 0, cancellation.created_ms, options)
+    return Change((PartRecord(cancellation.request, part),))
+
+
+def _smallest(sizes: list[StepSize | None]) -> StepSize | None:
+    """Return the most careful of step sizes; None stands for the daemon's."""
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if numbers:
+        return min(numbers)
+    return None if None in sizes else "all"
+
+
+Past = tuple[RequestId, AcceptedEntry]
+
+
+def _by_partition(
+    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
+) -> dict[TopicPartition, list[Past]]:
+    """Return what moved each partition that is meant, as far as it came to its end."""
+    found: dict[TopicPartition, list[Past]] = {}
+    for name in names:
+        request = view.requests.get(name)
+        for entry in reversed(view.accepted[name].entries):
+            if request is not None and entry.partition in request.endings:
+                continue
+            if _names(cancellation, entry.partition):
+                found.setdefault(entry.partition, []).append((name, entry))
+    return found
+
+
+def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
+    if cancellation.is_everything or not (cancellation.topics or cancellation.partitions):
+        return True
+    return partition in cancellation.partitions or partition.topic in cancellation.topics
+
+
+def _undo(  # noqa: PLR0911 - one return per case
+    view: ClusterView, cancellation: Cancellation, partition: TopicPartition, entries: list[Past]
+) -> Change | None:
+    """Return the way back of a finished partition, a reason not to go it, None: nothing to do."""
+    topic = view.topics.get(partition.topic)
+    if partition in view.reassignments or topic is None or topic.stale:
+        return None
+    assignment = topic.partitions.get(partition.partition)
+    if assignment is None:
+        return None
+    now = assignment.replicas
+    undone = list(_chain(now, entries))
+    if not undone and any(entry.original == now for _, entry in entries):
+        return None
+    if assignment.is_reassigning or not undone:
+        since = ", ".join(name for name, _ in entries)
+        return skipped(cancellation, partition, f"it was moved again since {since}")
+    original = undone[-1].original
+    if original is None:
+        return skipped(cancellation, partition, "nobody knows where it was before")
+    if original == now:
+        return None
+    dead = [r for r in original if r not in now and r not in view.brokers]
+    if dead:
+        named = ",".join(map(str, dead))
+        return skipped(cancellation, partition, f"broker {named} of the original is not live")
+    goal = Goal(original, now, cancellation.request, Route.REQUEST)
+    there = AcceptedEntry(partition, now, original)
+    return Change(
+        (GoalRecord(partition, goal), AcceptedRecord(cancellation.request, there)),
+        partition=partition,
+    )
+
+
+def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:
+    """Yield the entries that led to where a partition is, each to where the one before it began."""
+    left = [entry for _, entry in entries]
+    place: Replicas | None = now
+    while place is not None:
+        last = next((e for e in left if e.target == place and e.original != place), None)
+        if last is None:
+            return
+        yield last
+        left.remove(last)
+        place = last.original
