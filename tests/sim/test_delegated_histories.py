@@ -19,6 +19,7 @@ from tests.sim.controller_orders import (
     SimControllerOrders,
 )
 from tests.sim.delegated_histories import play, plot_of
+from tests.sim.order_rules import OrderRules
 from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
@@ -56,7 +57,7 @@ def a_world() -> tuple[World, Kept, SimControllerOrders]:
     world, inbox = World(1), Kept()
     world.create_topic("t", {0: [1, 2]})
     world.settle()
-    return world, inbox, SimControllerOrders(world, inbox, loss=0.0)
+    return world, inbox, SimControllerOrders(world, inbox, OrderRules(world), loss=0.0)
 
 
 def answered(world: World, inbox: Kept) -> list[AlterResult]:
@@ -87,7 +88,7 @@ def test_the_simulated_controller_answers_as_kafkas(order: Order, error: int) ->
 def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
     """With a time-out, as by the real adapter."""
     world, inbox, _ = a_world()
-    silent = SimControllerOrders(world, inbox, loss=1.0)
+    silent = SimControllerOrders(world, inbox, OrderRules(world), loss=1.0)
     silent.alter([Order(PARTITION, (BrokerId(2),))])
     (result,) = answered(world, inbox)
     assert result.error == REQUEST_TIMED_OUT
