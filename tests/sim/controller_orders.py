@@ -17,6 +17,7 @@ from controller.core.events import AlterResult, ReassignmentsAltered, Reassignme
 from controller.core.model import BrokerId, OrderFate, TopicPartition
 from controller.reactor.ports import Inbox, Order
 from controller.znodes import paths
+from tests.sim.order_rules import Way
 
 if TYPE_CHECKING:
     from tests.sim.kafka_duties import KafkaDuties
@@ -113,17 +114,18 @@ class SimControllerOrders:
         self._later((ANSWER_WITHIN_S, ANSWER_WITHIN_S), lambda: self._fail(call, OrderFate.UNKNOWN))
         if self._is_lost():
             return
-        schedule = self._world.schedule
+        schedule, sent_at = self._world.schedule, self._world.now
         if self._is_lost():
-            free_at = self._world.now + schedule.random.uniform(*BUSY_S)
+            free_at = sent_at + schedule.random.uniform(*BUSY_S)
             duties.busy_until = max(duties.busy_until, free_at)
-        schedule.call_at(max(duties.busy_until, self._world.now), lambda: self._make(duties, call))
+        way = Way(call.at, sent_at)
+        schedule.call_at(max(duties.busy_until, sent_at), lambda: self._make(duties, call, way))
 
-    def _make(self, duties: KafkaDuties, call: _Call) -> None:
+    def _make(self, duties: KafkaDuties, call: _Call, way: Way) -> None:
         """Do what the call says, where it is still the controller; the caller may be gone."""
         if duties is not self._duties():
             return
-        results = tuple(self._judged(duties, order, call.at) for order in call.orders)
+        results = tuple(self._judged(duties, order, way) for order in call.orders)
         if not self._is_lost():
             self._later(PASSED_S, lambda: self._answer(results, call))
 
@@ -141,12 +143,12 @@ class SimControllerOrders:
             call.is_answered = True
             self._inbox.put(ReassignmentsAltered(results, None))
 
-    def _judged(self, duties: KafkaDuties, order: Order, handed_at: float) -> AlterResult:
+    def _judged(self, duties: KafkaDuties, order: Order, way: Way) -> AlterResult:
         """Make an order, or refuse it as Kafka does (KIP-455)."""
         partition, target, cancels = order
         error = self._error(duties, partition, target, cancels=cancels)
         if error == NONE:
-            self._rules.judge(order, handed_at)
+            self._rules.judge(order, way)
             duties.alter(partition, None if cancels else target)
         return AlterResult(partition, target, error, "" if error == NONE else f"error {error}")
 
