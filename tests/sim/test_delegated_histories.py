@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
+from controller.core.events import (
+    AlterResult,
+    Deposed,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+)
 from controller.core.model import BrokerId, OrderFate, TopicPartition
+from controller.core.phases import Ordered
+from controller.core.records import Change, PhaseRecord
+from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
+from controller.reactor.loop import Reactor
 from controller.reactor.ports import Order
 from controller.znodes import paths
 from tests.sim.controller_orders import (
@@ -20,10 +32,12 @@ from tests.sim.controller_orders import (
     UNKNOWN_TOPIC_OR_PARTITION,
     SimControllerOrders,
 )
+from tests.sim.daemons import Ports
 from tests.sim.delegated_histories import daemons_of, play, plot_of
-from tests.sim.histories import is_finished
+from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.judges import InvariantViolationError
 from tests.sim.order_rules import OrderRules, Way
+from tests.sim.store import SimStore
 from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
@@ -124,6 +138,54 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
     told = pytest.raises(InvariantViolationError, match="none of which is in sync")
     with told if is_judged else nullcontext():
         rules.judge(order, Way(world.now - way_s, world.now))
+
+
+class DeposedInBetween(Boundaries):
+    """Has the loop hear that it is deposed between a decision about an order and its sending."""
+
+    loop: Reactor
+    count = 0
+
+    def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
+        """Put the news where the loop finds it."""
+        records = [r for change in changes for r in change.records]
+        if any(isinstance(r, PhaseRecord) and isinstance(r.phase, Ordered) for r in records):
+            self.count += 1
+            self.loop.put(Deposed("another daemon leads"))
+        super().committed(view, changes)
+
+
+def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> None:
+    """Whatever it is; here, that the daemon does not lead any more."""
+    world, plot, told = World(1), plot_of(4), Kept()
+    between = DeposedInBetween(lambda _: None)
+
+    class Told(SimControllerOrders):
+        def alter(self, orders: Sequence[Order]) -> None:
+            told.put(orders)
+
+    def build(ports: Ports) -> Reactor:
+        inbox = cast("SimStore", ports.store).inbox
+        between.loop = Reactor(
+            view=ClusterView(options=plot.options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            clock=ports.clock,
+            observer=SilentObserver(),
+            reassignments=Told(world, inbox, OrderRules(world), loss=0.0),
+            boundaries=between,
+        )
+        return between.loop
+
+    world.invariants.records.fence = paths.EPOCH
+    world.create_topic("t", {0: [1, 2]})
+    world.settle()
+    world.add_daemon(build)
+    world.submit_request({PARTITION: [3, 4]})
+    world.run_for(20.0)
+    assert between.count > 0
+    assert told.events == []
 
 
 def a_world() -> tuple[World, Kept, SimControllerOrders]:
