@@ -1,12 +1,16 @@
 """
 The cluster's own controller as the one who moves partitions (KIP-455): orders, and elections.
 
-Whoever ``/controller`` names is asked, over a connection of its own, and asked again where the role
-changes hands, where nobody answers, or where ZooKeeper named a broker that does not know of its
-role yet. An order may be told twice: the second time it says what is the case. Decides nothing.
+Whoever ``/controller`` names is asked, over a connection of its own. Decides nothing.
 
-Invariants: every order is answered, by the controller or with why it did not answer in time, unless
-it was forgotten; after ``forget`` nothing of what was asked for before it is sent.
+An order is told once: the controller deletes a replica that it does not name without a look at the
+ISR, so it is right only by what was known when it was decided. Whatever keeps it from being made is
+answered at once, and decided anew. An election looks at the ISR itself: it is asked for again where
+the role changes hands, after the orders that wait.
+
+Invariants: every order is answered, by the controller or with why it did not answer, unless it was
+forgotten; no order leaves that was handed over long ago; after ``forget`` nothing of what was asked
+for before it is sent.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
 from controller.brokers.messages import frame_of
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, LiveBroker, OrderFate, TopicPartition
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox, Order
 
@@ -44,8 +48,10 @@ UNKNOWN_SERVER_ERROR: Final = -1
 ANSWER_WITHIN_S: Final = 20.0
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)
 GIVE_UP_S: Final = 60.0
-"""How long a call is repeated; then what asked for it looks at the cluster anew."""
+"""How long an election is repeated."""
 PAUSE_S: Final = 0.2
+FRESH_S: Final = 2.0
+"""How old an order may be when it leaves; where connecting takes longer, the next finds it done."""
 VOUCHED_S: Final = 3.0
 """How long the loop's word holds; shorter than any session's time-out."""
 
@@ -58,6 +64,12 @@ class _Call:
     orders: tuple[Order, ...] = ()
     elections: tuple[TopicPartition, ...] = ()
     since: float = field(default_factory=time.monotonic)
+    has_left: bool = False
+    """Whether all of it was sent: only then can the controller act on it."""
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.since
 
     @property
     def is_probe(self) -> bool:
@@ -66,6 +78,10 @@ class _Call:
 
 class _NotControllerError(TransientError):
     """Who was asked is not the controller, or not yet."""
+
+
+class _OutdatedError(TransientError):
+    """What was to be told was decided too long ago, or by who may not lead any more."""
 
 
 class ControllerOrders(Asker):
@@ -129,26 +145,24 @@ class ControllerOrders(Asker):
     async def _work(self) -> None:
         while self._calls:
             call = self._calls.popleft()
-            if call.gate.is_open:
-                await self._carry_out(call)
+            if call.gate.is_open and not await self._carry_out(call):
+                self._calls.append(call)
+                await self._io.net.sleep(PAUSE_S)
         self._busy = False
 
-    async def _carry_out(self, call: _Call) -> None:
-        """Ask until there is an answer, or until it took too long."""
-        failure = "no controller is known"
-        while call.gate.is_open and time.monotonic() - call.since < GIVE_UP_S:
-            try:
-                await self._try(call)
-            except (TransientError, ProtocolError) as error:
-                failure = str(error)
-                self._close_all()
-                if call.is_probe:
-                    break
-            else:
-                return
-            await self._io.net.sleep(PAUSE_S)
-        if call.gate.is_open:
-            self._fail(call, failure)
+    async def _carry_out(self, call: _Call) -> bool:
+        """Ask; return whether that is the end of it."""
+        try:
+            await self._try(call)
+        except _OutdatedError as error:
+            # The connection is good: the next order finds it open.
+            self._fail(call, str(error))
+        except (TransientError, ProtocolError) as error:
+            self._close_all()
+            if call.elections:
+                return call.age_s > GIVE_UP_S
+            self._fail(call, str(error))
+        return True
 
     async def _try(self, call: _Call) -> None:
         named = self._controller
@@ -181,13 +195,14 @@ class ControllerOrders(Asker):
     ) -> ReassignmentsAltered:
         frame = frame_of(alter_request(call.orders))
         if time.monotonic() - self._vouched_at > VOUCHED_S:
-            raise BrokerUnreachableError("nobody says that we still lead")
-        answer = await connection.ask(frame)
-        results = results_of(answer, call.orders)
-        if results and all(r.error == NOT_CONTROLLER for r in results):
-            raise _NotControllerError(f"broker {controller.id} is not the controller")
-        took_s = time.monotonic() - call.since
-        return ReassignmentsAltered(results, controller.id, took_s)
+            raise _OutdatedError("nobody says that we still lead")
+        if call.age_s > FRESH_S:
+            raise _OutdatedError("it took too long to reach the controller")
+        try:
+            answer = await connection.ask(frame)
+        finally:
+            call.has_left = connection.may_have_delivered
+        return ReassignmentsAltered(results_of(answer, call.orders), controller.id, call.age_s)
 
     async def _elect(self, connection: Connection, call: _Call) -> None:
         _, highest = connection.understood.get(ELECT_LEADERS, (0, 0))
@@ -206,11 +221,15 @@ class ControllerOrders(Asker):
 
     def _fail(self, call: _Call, why: str) -> None:
         """Tell what asked that there was no answer; an election is not worth it."""
+        if not call.gate.is_open:
+            return
         if call.orders:
+            fate = OrderFate.UNKNOWN if call.has_left else OrderFate.UNSENT
             results = tuple(
-                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, why) for o in call.orders
+                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, why, fate)
+                for o in call.orders
             )
-            self._inbox.put(ReassignmentsAltered(results, None, time.monotonic() - call.since))
+            self._inbox.put(ReassignmentsAltered(results, None, call.age_s))
         elif call.is_probe and self._open is None:
             self._inbox.put(ReassignmentsProbed(why))
 
@@ -250,7 +269,7 @@ def results_of(
     """Return what was answered to each order; an error of the whole request is everybody's."""
     if answer.error_code:
         why = _words(answer.error_code, answer.error_message)
-        return tuple(AlterResult(o.partition, o.target, answer.error_code, why) for o in orders)
+        return tuple(_result(order, answer.error_code, why) for order in orders)
     told: Mapping[TopicPartition, tuple[int, str]] = {
         TopicPartition(topic.name, row.partition_index): (
             row.error_code,
@@ -260,9 +279,13 @@ def results_of(
         for row in topic.partitions
     }
     missing = (UNKNOWN_SERVER_ERROR, "the controller did not say anything about it")
-    return tuple(
-        AlterResult(o.partition, o.target, *told.get(o.partition, missing)) for o in orders
-    )
+    return tuple(_result(order, *told.get(order.partition, missing)) for order in orders)
+
+
+def _result(order: Order, error: int, why: str) -> AlterResult:
+    """Return what was answered to an order; who is not the controller will not make it later."""
+    fate = OrderFate.UNSENT if error == NOT_CONTROLLER else OrderFate.ANSWERED
+    return AlterResult(order.partition, order.target, error, why, fate)
 
 
 def _words(code: int, message: str | None) -> str:

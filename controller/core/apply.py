@@ -28,7 +28,6 @@ from controller.core.effects import (
     SendStopReplica,
 )
 from controller.core.model import (
-    BrokerId,
     Instant,
     LeaderEpoch,
     PartitionState,
@@ -148,6 +147,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.orphaned = {o.partition for o in view.orphans.values()}
             view.due.tenure = True
             if orphan.partition in view.reassignments:
+                view.reassignments[orphan.partition].lost.discard(orphan.broker)
                 view.due.add((orphan.partition,))
         case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
@@ -240,6 +240,10 @@ def take_up(view: ClusterView) -> None:
         reassignment.phase = _first_phase(view, partition)
         reassignment.load = None
         reassignment.inherited = True
+        reassignment.is_out = False
+        # Whoever told the controller before us may not have lived to hear its answer. A controller
+        # role that we take makes void what the one before us still had to make.
+        reassignment.in_doubt = not engine_of(view).holds_role
         reassignment.deleted.clear()
         reassignment.part_way = _is_part_way(view, partition, reassignment)
         if reassignment.in_flight:
@@ -355,15 +359,8 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         load(view, record.partition, reassignment)
     if isinstance(after, Ordered):
         reassignment.ordered = after.target
-        reassignment.lost |= _lost(view, record.partition, after)
+        reassignment.is_out = True
     view.due.partitions[record.partition] = None
-
-
-def _lost(view: ClusterView, partition: TopicPartition, order: Ordered) -> set[BrokerId]:
-    """Return the replicas that an order drops while their broker is dead."""
-    assignment = view.known_assignment(partition)
-    replicas = () if assignment is None else assignment.replicas
-    return {r for r in replicas if r not in order.target and not view.is_live(r, partition)}
 
 
 def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect

@@ -24,6 +24,7 @@ from controller.core.model import (
     LeaderEpoch,
     LegacyPlan,
     LiveBroker,
+    OrderFate,
     PartitionState,
     Replicas,
     RequestId,
@@ -352,12 +353,13 @@ class UpdateMetadataAnswered:
 
 
 class AlterResult(NamedTuple):
-    """What the cluster's controller answered to one order."""
+    """What the cluster's controller answered to one order, or that it did not."""
 
     partition: TopicPartition
     target: Replicas
     error: int
     why: str = ""
+    fate: OrderFate = OrderFate.ANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +370,13 @@ class ReassignmentsAltered:
     controller: BrokerId | None
     """Who answered; None: nobody did."""
     took_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersWithdrawn:
+    """Orders that waited for their turn were not sent, as what they stood on changed."""
+
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +438,7 @@ Event = (
     | StopReplicaAnswered
     | UpdateMetadataAnswered
     | ReassignmentsAltered
+    | OrdersWithdrawn
     | ReassignmentsProbed
     | TopicConfigsRead
     | TimerFired

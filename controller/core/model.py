@@ -257,6 +257,19 @@ class AcceptedEntry:
     target: Replicas
 
 
+class OrderFate(StrEnum):
+    """What is known of an order that the cluster's controller was given, or was to be given."""
+
+    ANSWERED = "answered"
+    """So is every order before it: that controller works through them one after another."""
+    UNSENT = "unsent"
+    """It reached nobody who could make it, and never will."""
+    UNKNOWN = "unknown"
+    """It left us and was not answered: it may be made at any time, or never."""
+    WITHDRAWN = "withdrawn"
+    """It was not sent: what it stood on changed."""
+
+
 class BlockedBy(StrEnum):
     """What a reassignment waits for; a bounded set, used as a metric label."""
 

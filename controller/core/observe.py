@@ -24,6 +24,7 @@ from controller.core.events import (
     LeasesRead,
     LegacyPlanRead,
     LogDirEventsRead,
+    OrdersWithdrawn,
     OrphansRead,
     PreferredElectionRead,
     ReassignmentsAltered,
@@ -57,6 +58,7 @@ from controller.core.requests.intakes import take_in
 from controller.core.role.answers import (
     is_refused,
     leader_and_isr_answered,
+    orders_withdrawn,
     reassignments_altered,
     reassignments_probed,
     stop_replica_answered,
@@ -154,6 +156,8 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             is_refused(view, event.error, event.broker)
         case ReassignmentsAltered():
             reassignments_altered(view, event, now)
+        case OrdersWithdrawn():
+            orders_withdrawn(view, event)
         case ReassignmentsProbed():
             reassignments_probed(view, event)
         case TopicConfigsRead():

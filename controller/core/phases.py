@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch, Replicas
+from controller.core.model import BrokerId, Instant, LeaderEpoch, OrderFate, Replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Ordered:
     error: int | None = None
     """What it answered; None: nothing yet."""
     why: str = ""
+    fate: OrderFate | None = None
+    """What is known of the order; None: it is on its way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ was in doubt.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from controller.core.events import (
@@ -180,6 +181,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
     _reconsider(view, partitions, moved)
+    _note_lost(view, name, moved, before)
     if was_stale and not topic.stale:
         _settled(view, partitions)
 
@@ -235,6 +237,22 @@ def _reconsider(
                 begin_anew(view, partition, reassignment)
         if partition in view.states:
             judge(view, partition)
+
+
+def _note_lost(
+    view: ClusterView,
+    name: str,
+    moved: set[TopicPartition],
+    before: Mapping[int, PartitionAssignment],
+) -> None:
+    """Note the replicas that another controller dropped while their broker was dead."""
+    for partition in moved & view.reassignments.keys():
+        old = before.get(partition.partition)
+        now = view.topics[name].partitions[partition.partition].replicas
+        gone = [r for r in old.replicas if r not in now] if old is not None else []
+        lost = view.reassignments[partition].lost
+        lost.difference_update(now)
+        lost.update(r for r in gone if r not in view.brokers)
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each

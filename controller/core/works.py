@@ -59,8 +59,15 @@ class Reassignment:
     """Whether an earlier tenure, or another controller, had a part in it."""
     ordered: Replicas | None = None
     """Delegated: what the cluster's controller was told last, as far as this process knows."""
+    is_out: bool = False
+    """Delegated: whether that order is on its way or waits for its turn; no other is given then."""
+    in_doubt: bool = False
+    """
+    Delegated: whether an order may still be made that nobody answered, of ours or of a daemon
+    before us.
+    """
     lost: set[BrokerId] = field(default_factory=set)
-    """Delegated: dropped replicas whose broker was not live when its controller was told."""
+    """Delegated: replicas that were dropped while their broker was dead."""
     deleted: set[BrokerId] = field(default_factory=set)
     """Dropped replicas whose deletion was confirmed in this tenure."""
 
@@ -68,6 +75,11 @@ class Reassignment:
     def in_flight(self) -> bool:
         """Whether a step is under way."""
         return not isinstance(self.phase, Pending | Ended)
+
+    @property
+    def may_be_made(self) -> bool:
+        """Delegated: whether the cluster's controller may still make an order of it."""
+        return self.is_out or self.in_doubt
 
     @property
     def begun(self) -> bool:

@@ -52,6 +52,7 @@ from controller.core.events import (
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
+    OrdersWithdrawn,
     ReassignmentsAltered,
     StopReplicaAnswered,
     TimerFired,
@@ -185,9 +186,13 @@ class Reactor:
         self._check_lease(started)
         self._drain(started)
         for _ in range(ROUNDS_MAX):
+            self._withdraw()
             if not self.view.due or self.finished:
                 break
             self._round()
+            if self._orders:
+                # No order goes out on less than everything that is known by now.
+                self._drain(self._clock.now())
             self._flush()
             self._drain(self._clock.now())
         self._flush()
@@ -247,6 +252,12 @@ class Reactor:
                 pass
         observe(self.view, event, now)
         self._observer.on_event(event, self.view)
+
+    def _withdraw(self) -> None:
+        """Take back the orders that do not stand on what is known any more."""
+        withdrawn = self._orders.withdraw(self.view)
+        if withdrawn:
+            self._fold(OrdersWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
         """Nothing may reach a broker in the name of a claim that is gone."""
@@ -414,7 +425,7 @@ class Reactor:
                 if self._sizes is not None:
                     self._sizes.measure(partitions)
             case AlterReassignment() | ElectPreferred() | ProbeReassignments():
-                self._orders.add(effect)
+                self._orders.add(self.view, effect)
             case BeginTenure():
                 self._store.begin_tenure()
             case ClaimController():
@@ -436,6 +447,7 @@ class Reactor:
 
     def _flush(self) -> None:
         self._check_lease(self._clock.now())
+        self._withdraw()
         if self._boundaries is not None and self._orders:
             self._boundaries.ordering()
             self._orders.send()

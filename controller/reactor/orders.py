@@ -1,7 +1,8 @@
 """
 What the cluster's own controller is still to be told: one call at a time, the rest merges.
 
-The newest order of a partition replaces one that was not sent yet.
+The newest order of a partition replaces one that was not sent yet. Invariant: what is handed over
+stands on what is known at that moment; an order of which that is not so any more is withdrawn.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final
 
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
 from controller.core.model import TopicPartition
+from controller.core.moves.grounds import Grounds, grounds_of
+from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.ports import Order, Reassignments
 
@@ -24,7 +27,7 @@ class Orders:
     def __init__(self, controller: Reassignments | None) -> None:
         """Start empty; without anybody to tell, nothing may be added."""
         self._controller = controller
-        self._orders: dict[TopicPartition, Order] = {}
+        self._orders: dict[TopicPartition, tuple[Order, Grounds | None]] = {}
         self._elections: dict[TopicPartition, None] = {}
         self._probes = False
         self._is_out = False
@@ -32,16 +35,30 @@ class Orders:
     def __bool__(self) -> bool:
         return bool(self._orders or self._elections or self._probes)
 
-    def add(self, effect: AlterReassignment | ElectPreferred | ProbeReassignments) -> None:
-        """Queue what is asked for."""
+    def add(
+        self, view: ClusterView, effect: AlterReassignment | ElectPreferred | ProbeReassignments
+    ) -> None:
+        """Queue what is asked for, an order with what it stands on."""
         match effect:
             case AlterReassignment(partition=partition, target=target, cancels=cancels):
                 self._orders.pop(partition, None)
-                self._orders[partition] = Order(partition, target, cancels)
+                order = Order(partition, target, cancels)
+                self._orders[partition] = (order, grounds_of(view, partition))
             case ElectPreferred(partitions=partitions):
                 self._elections.update(dict.fromkeys(partitions))
             case ProbeReassignments():
                 self._probes = True
+
+    def withdraw(self, view: ClusterView) -> tuple[TopicPartition, ...]:
+        """Take back, and return, what does not stand on what is known any more."""
+        unsound = tuple(
+            partition
+            for partition, (_, grounds) in self._orders.items()
+            if grounds is None or grounds != grounds_of(view, partition)
+        )
+        for partition in unsound:
+            del self._orders[partition]
+        return unsound
 
     def answered(self) -> None:
         """Note that the last call was answered: the next may go."""
@@ -74,7 +91,7 @@ class Orders:
             self._controller.probe()
         if self._orders and not self._is_out:
             self._is_out = True
-            taken = tuple(islice(self._orders.values(), ORDERS_AT_ONCE))
+            taken = tuple(order for order, _ in islice(self._orders.values(), ORDERS_AT_ONCE))
             for order in taken:
                 del self._orders[order.partition]
             self._controller.alter(taken)

@@ -339,7 +339,11 @@ class Reassignments(Protocol):
     """
 
     def alter(self, orders: Sequence[Order]) -> None:
-        """Tell it in the background, again while the role changes hands or nobody answers."""
+        """
+        Tell it in the background, once, and soon or not at all.
+
+        What failed is not repeated: it was decided on what was known then.
+        """
         ...
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:

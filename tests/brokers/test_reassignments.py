@@ -1,8 +1,8 @@
-"""Orders to the cluster's controller: found, told, told again, and every order answered."""
+"""Orders to the cluster's controller: told once, every one answered, and elections."""
 
 from __future__ import annotations
 
-import queue
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -14,13 +14,14 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,
+    FRESH_S,
     NOT_CONTROLLER,
     UNKNOWN_SERVER_ERROR,
     VOUCHED_S,
     ControllerOrders,
 )
 from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, LiveBroker, OrderFate, TopicPartition
 from controller.reactor.ports import Order
 from tests.brokers.fakes import (
     KAFKA_2_6,
@@ -28,6 +29,7 @@ from tests.brokers.fakes import (
     CollectingInbox,
     Drop,
     FakeBroker,
+    Hold,
     Reaction,
     Received,
 )
@@ -42,6 +44,9 @@ UNDERSTOOD: Mapping[int, tuple[int, int]] = {
 }
 INVALID_REPLICA_ASSIGNMENT = 39
 CLUSTER_AUTHORIZATION_FAILED = 31
+ELECTED = Answer(ElectLeadersResponse(version=1, throttle_time_ms=0, error_code=0))
+NO_MORE_S = 1.5
+"""How long is looked whether anything more is told."""
 
 Errors = Mapping[int, tuple[int, str | None]]
 """What is answered to a partition of the topic: a code and a message."""
@@ -136,62 +141,130 @@ def test_what_the_controller_says_nothing_of_is_an_error(
         assert [r.error for r in told(inbox).results] == [0, UNKNOWN_SERVER_ERROR]
 
 
-def test_whoever_is_the_controller_by_then_is_told(
+def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
-    """The role may change hands while a call is under way."""
+    """Nor is its successor told: by then another order may be due."""
     with ExitStack() as stack:
-        done = FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD)
 
         def moved(_: Received) -> Answer:
             orders.update_controller(BrokerId(2))
             return answer({}, (NOT_CONTROLLER, None))
 
         former = stack.enter_context(FakeBroker(script=moved, understood=UNDERSTOOD))
-        led_by(orders, former, stack.enter_context(done))
+        later = stack.enter_context(FakeBroker(understood=UNDERSTOOD))
+        led_by(orders, former, later)
         orders.alter([MOVE])
-        event = told(inbox)
-    assert (event.controller, event.results[0].error) == (2, 0)
+        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+        orders.vouch()
+        time.sleep(NO_MORE_S)
+        assert later.received.empty()
 
 
-def test_a_call_without_an_answer_is_told_again(
+def test_an_order_without_an_answer_is_not_told_again(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
-    """An order may be told twice: the second time it says what is the case."""
-    reactions: Iterator[Reaction] = iter([Drop(), answer({0: (0, None)})])
-    with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
-        led_by(orders, fake)
-        orders.alter([MOVE])
-        assert [r.error for r in told(inbox).results] == [0]
-        assert fake.received.qsize() == 2
+    """It may have been made, or may still be: whoever decided it is told so at once."""
+    with (
+        FakeBroker(script=lambda _: Drop(), understood=UNDERSTOOD) as dying,
+        FakeBroker(understood=UNDERSTOOD) as later,
+    ):
+        led_by(orders, dying, later)
+        orders.alter([CANCEL])
+        event = told(inbox)
+        assert event.controller is None
+        assert [(r.partition, r.target, r.fate) for r in event.results] == [
+            (CANCEL.partition, CANCEL.target, OrderFate.UNKNOWN)
+        ]
+        orders.update_controller(BrokerId(2))
+        orders.vouch()
+        time.sleep(NO_MORE_S)
+        assert dying.received.qsize() == 1
+        assert later.received.empty()
+
+
+def test_an_order_that_reaches_nobody_is_answered_at_once(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """Nobody is the controller, or nobody listens where it was."""
+    orders.alter([MOVE])
+    assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+    with FakeBroker(understood=UNDERSTOOD) as gone:
+        led_by(orders, gone)
+    orders.alter([MOVE])
+    assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
 
 
 def test_nothing_is_told_once_it_is_forgotten(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
     """What is asked for afterwards is."""
-    script = {0: (0, None)}
-    with FakeBroker(script=lambda _: answer(script), understood=UNDERSTOOD) as fake:
+    released = threading.Event()
+    made = answer({0: (0, None)})
+    reactions: Iterator[Reaction] = iter([Hold(released, ELECTED), made])
+    with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.elect([FIRST])
+        fake.received.get(timeout=10)
         orders.alter([MOVE])
         orders.forget()
         orders.alter([MOVE._replace(target=(BrokerId(4),))])
-        led_by(orders, fake)
+        released.set()
         assert told(inbox).results[0].target == (4,)
         assert fake.received.qsize() == 1
+
+
+def test_an_order_that_waited_too_long_is_not_told(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """It stood on what was known then; the connection is there for the next."""
+    released = threading.Event()
+    made = answer({0: (0, None)})
+    reactions: Iterator[Reaction] = iter([Hold(released, ELECTED), made])
+    with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.elect([FIRST])
+        fake.received.get(timeout=10)
+        orders.alter([MOVE])
+        time.sleep(FRESH_S + 0.2)
+        orders.vouch()
+        released.set()
+        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+        assert fake.received.empty()
+        orders.alter([MOVE])
+        assert [r.fate for r in told(inbox).results] == [OrderFate.ANSWERED]
+        assert fake.connections == 1
 
 
 def test_a_loop_that_stands_still_tells_nothing_more(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
-    """Its call goes on when it says that it still leads."""
-    with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
+    """When it wakes up it hears that, and decides anew."""
+    released = threading.Event()
+    held = Hold(released, ELECTED)
+    with FakeBroker(script=lambda _: held, understood=UNDERSTOOD) as fake:
+        led_by(orders, fake)
+        orders.elect([FIRST])
+        fake.received.get(timeout=10)
         orders.alter([MOVE])
         time.sleep(VOUCHED_S + 0.2)
+        released.set()
+        (result,) = told(inbox).results
+        assert result.fate is OrderFate.UNSENT
+        assert "lead" in result.why
+        assert fake.received.empty()
+
+
+def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """The controller looks at the ISR itself: whoever it is by then may be told."""
+    with FakeBroker(script=lambda _: ELECTED, understood=UNDERSTOOD) as fake:
+        orders.elect([FIRST])
+        orders.alter([MOVE])
+        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
         led_by(orders, fake)
-        with pytest.raises(queue.Empty):
-            fake.received.get(timeout=0.6)
-        orders.vouch()
-        assert told(inbox).results[0].error == 0
+        assert fake.received.get(timeout=10).api_key == ELECT_LEADERS
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ class DelegatedDriver(Driver):
     refuses: tuple[int, str] | None = None
     """What the controller answers to every order instead of making it."""
     answers: bool = True
+    answers_states: bool = True
 
     @property
     def orders(self) -> list[tuple[Replicas, bool]]:
@@ -72,6 +73,8 @@ class DelegatedDriver(Driver):
                 self.order(effect.partition, None if effect.cancels else effect.target)
                 self._told(effect, NONE, "")
             case ReadStates(partitions=partitions):
+                if not self.answers_states:
+                    return
                 known = {p: self.view.states[p] for p in partitions if p in self.view.states}
                 self.fold(StatesRead(known))
             case _:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     BeginTenure,
     ClaimController,
@@ -17,23 +18,30 @@ from controller.core.effects import (
     SendStopReplica,
 )
 from controller.core.events import (
+    AlterResult,
     BrokersRead,
+    ControlsRead,
     Deposed,
     GuardsRead,
     LegacyPlanRead,
+    OrdersWithdrawn,
     ReassignmentsAltered,
     ReassignmentsProbed,
+    StateChanged,
+    StatesRead,
 )
 from controller.core.model import (
     BlockedBy,
     BrokerId,
     Fate,
     Goal,
+    OrderFate,
     Replicas,
     RequestId,
     Route,
     ZkVersion,
 )
+from controller.core.moves.resting import REST_S, UNSENT_S
 from controller.core.options import EngineName, Options
 from controller.core.phases import Ordered, Pending, Syncing
 from controller.core.records import OrphanRecord
@@ -43,11 +51,20 @@ from tests.core.test_cancelling import CANCEL, cancel, has_ended
 from tests.core.test_requests import outcomes, submission, submit
 
 FIRST = RequestId("request_0000000000")
+NO_REASSIGNMENT_IN_PROGRESS = 85
 
 
 def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
     """Submit a request for the one partition of most tests."""
     submit(driver, submission(name, {tp(): ids}))
+
+
+def answer(driver: DelegatedDriver, fate: OrderFate, *ids: int, error: int | None = None) -> None:
+    """Let become known what became of the order that is out."""
+    made = fate is OrderFate.ANSWERED
+    code = error if error is not None else 0 if made else 7
+    result = AlterResult(tp(), replicas(*ids), code, "no answer", fate)
+    driver.observe(ReassignmentsAltered((result,), BrokerId(1) if made else None))
 
 
 def at(driver: DelegatedDriver) -> Replicas:
@@ -111,6 +128,26 @@ def test_a_dead_replica_is_replaced_without_being_waited_for() -> None:
     assert at(driver) == (0, 2)
     (orphan,) = (r.orphan for c in driver.changes for r in c.records if isinstance(r, OrphanRecord))
     assert orphan.broker == 1
+
+
+def test_a_copy_that_nobody_deletes_is_on_record_before_the_next_step() -> None:
+    """The daemon may not live to the end of the reassignment."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    driver.change_isr(tp(), replicas(0, 2))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
+    ask(driver, 3, 4, 5)
+    assert at(driver) != (3, 4, 5)
+    assert (BrokerId(1), tp()) in driver.view.orphans
+
+
+def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
+    """The controller had it deleted, whoever dies afterwards."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)})
+    ask(driver, 3, 4, 5)
+    driver.change_isr(tp(), at(driver))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
+    driver.run(tp())
+    assert driver.view.orphans == {}
 
 
 def test_only_another_order_is_an_order() -> None:
@@ -258,8 +295,204 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
     driver.order(tp(), replicas(0, 1, 2))
     driver.settle()
     assert isinstance(driver.view.reassignments[tp()].phase, Syncing)
+    answer(driver, OrderFate.UNKNOWN, 0, 1, 2)
     driver.run(tp())
     assert at(driver) == (1, 2)
+
+
+def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() -> None:
+    """One order of a partition at a time."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    ask(driver, 1, 2)
+    driver.order(tp(), replicas(0, 1, 2))
+    driver.change_isr(tp(), replicas(0, 1, 2))
+    assert len(driver.orders) == 1
+    assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
+    driver.answers = True
+    answer(driver, OrderFate.ANSWERED, 0, 1, 2)
+    assert at(driver) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("fate", "rest_s"), [(OrderFate.UNSENT, UNSENT_S), (OrderFate.UNKNOWN, REST_S)]
+)
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_an_order_that_failed_is_decided_anew_after_a_rest(
+    fate: OrderFate, rest_s: float, *, is_under_way: bool
+) -> None:
+    """Not at once: nobody may be the controller for a while."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=is_under_way)
+    ask(driver, 2, 3)
+    told = replicas(0, 1, 2)
+    if is_under_way:
+        driver.answers = False
+        cancel(driver)
+        told = replicas(0, 1)
+    count = len(driver.orders)
+    answer(driver, fate, *told)
+    driver.pass_time(rest_s - 0.1)
+    assert len(driver.orders) == count
+    assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
+    driver.pass_time(0.2)
+    assert driver.orders[count:] == [(told, is_under_way)]
+
+
+def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:
+    """It was not sent because something changed: another one may be due."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    ask(driver, 1, 2)
+    driver.answers = True
+    driver.observe(OrdersWithdrawn((tp(),)))
+    assert driver.orders == [(replicas(0, 1, 2), False)] * 2
+    driver.run(tp())
+    assert at(driver) == (1, 2)
+
+
+@pytest.mark.parametrize("step_size", [1, None])
+def test_a_cancel_is_not_told_again_once_only_the_added_replica_is_in_sync(
+    step_size: int | None,
+) -> None:
+    """It was right when it was decided; the controller it went to died with the other copy."""
+    driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=step_size))
+    ask(driver, 2, 3)
+    driver.change_isr(tp(), replicas(0, 2))
+    driver.answers = False
+    cancel(driver)
+    assert driver.orders[-1] == (replicas(0, 1), True)
+    count = len(driver.orders)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
+    state = driver.view.states[tp()]
+    elected = replace(
+        state, leader=BrokerId(2), isr=replicas(2), version=ZkVersion(state.version + 1)
+    )
+    driver.observe(StatesRead({tp(): elected}))
+    answer(driver, OrderFate.UNKNOWN, 0, 1)
+    for _ in range(20):
+        driver.pass_time(REST_S)
+    assert all(2 in target and not cancels for target, cancels in driver.orders[count:])
+    driver.answers = True
+    driver.observe(BrokersRead({BrokerId(b): broker(b, epoch=300) for b in range(4)}))
+    if len(driver.orders) > count:
+        answer(driver, OrderFate.UNSENT, *driver.orders[-1][0])
+    driver.change_isr(tp(), replicas(2, 0, 1))
+    driver.pass_time(REST_S)
+    assert at(driver) == (0, 1)
+
+
+def test_the_way_back_waits_until_the_state_is_known() -> None:
+    """A watch fired: who was in sync may not be any more."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 2, 3)
+    driver.answers_states = False
+    driver.observe(StateChanged(tp()))
+    cancel(driver)
+    assert driver.orders == [(replicas(0, 1, 2), False)]
+    assert blocked_by(driver) is BlockedBy.STATE_UNKNOWN
+    driver.answers_states = True
+    driver.change_isr(tp(), replicas(0, 1))
+    assert driver.orders[1:] == [(replicas(0, 1), True)]
+
+
+# --- orders of which nobody knows --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cancels_first", [True, False])
+@pytest.mark.parametrize("is_made", [True, False])
+def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
+    *, cancels_first: bool, is_made: bool
+) -> None:
+    """The controller was busy: it may get to the order when nobody waits for it any more."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    if cancels_first:
+        cancel(driver)
+    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    if not cancels_first:
+        cancel(driver)
+    driver.pass_time(REST_S + 1)
+    assert not has_ended(driver)
+    assert driver.orders[-1] == (replicas(1, 2), True)
+    if is_made:
+        driver.order(tp(), replicas(1, 2, 3))
+        driver.order(tp(), None)
+        driver.settle()
+        assert not has_ended(driver)
+    answer(driver, OrderFate.ANSWERED, 1, 2, error=0 if is_made else NO_REASSIGNMENT_IN_PROGRESS)
+    assert has_ended(driver)
+    assert at(driver) == (1, 2)
+    assert outcomes(driver)[FIRST].fates == {Fate.ROLLED_BACK: 1}
+
+
+def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
+    """The answer may come before the news of the topic znode."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    cancel(driver)
+    driver.pass_time(REST_S + 1)
+    driver.answers_topics = False
+    answer(driver, OrderFate.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
+    assert not has_ended(driver)
+    driver.answers_topics = driver.answers = True
+    driver.order(tp(), replicas(1, 2, 3))
+    driver.settle()
+    assert not has_ended(driver)
+    driver.pass_time(REST_S + 1)
+    assert has_ended(driver)
+    assert at(driver) == (1, 2)
+
+
+def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancellation_ends() -> None:
+    """It died with an order out, of which nothing is on record."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    goal = Goal(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.adopt({tp(): goal})
+    assert driver.orders == []
+    cancel(driver)
+    assert driver.orders == [(replicas(1, 2), True)]
+    assert not has_ended(driver)
+    answer(driver, OrderFate.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
+    assert has_ended(driver)
+
+
+def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> None:
+    """A later request wants what is there; the order before it may still be made."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    ask(driver, 1, 2, name="request_0000000001")
+    driver.pass_time(REST_S + 1)
+    assert driver.orders[-1] == (replicas(1, 2), True)
+    driver.answers = True
+    driver.order(tp(), replicas(1, 2, 3))
+    driver.order(tp(), None)
+    answer(driver, OrderFate.ANSWERED, 1, 2)
+    assert not driver.view.reassignments
+    assert at(driver) == (1, 2)
+
+
+def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
+    """As every other order."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    cancel(driver)
+    driver.pass_time(REST_S + 1)
+    count = len(driver.orders)
+    answer(driver, OrderFate.UNSENT, 1, 2)
+    assert len(driver.orders) == count
+    driver.pass_time(UNSENT_S)
+    assert len(driver.orders) == count + 1
+
+
+def test_an_order_that_was_answered_leaves_no_doubt() -> None:
+    """A way back that nobody began ends as never begun, without asking anybody."""
+    driver = DelegatedDriver({tp(): (1, 2)}, refuses=(39, "the controller refuses it"))
+    ask(driver, 3, 4)
+    cancel(driver)
+    assert len(driver.orders) == 1
+    assert outcomes(driver)[FIRST].fates == {Fate.CANCELLED: 1}
 
 
 def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId
-from controller.core.moves.delegated import REST_S, SEEN_S
+from controller.core.moves.resting import REST_S, SEEN_S
 from controller.core.phases import Ordered, Pending
 from controller.core.records import GoalEndedRecord
 from controller.core.role.answers import NONE

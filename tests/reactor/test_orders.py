@@ -1,17 +1,30 @@
-"""What the cluster's controller is told: one call at a time, the newest order of a partition."""
+"""What the cluster's controller is told: one call at a time, and nothing that is outdated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
-from controller.core.model import TopicPartition
+from controller.core.events import BrokersRead, StateChanged, StatesRead, TopicConfigsRead
+from controller.core.model import (
+    BrokerId,
+    LiveBroker,
+    TopicConfig,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.options import Options
+from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.orders import Orders
 from controller.reactor.ports import Order
-from tests.core.builders import replicas, tp
+from tests.core.builders import broker, replicas, tp
+from tests.core.delegated_rigs import DelegatedDriver
+from tests.core.test_cancelling import cancel
+from tests.core.test_requests import submission, submit
 
 
 class Kept:
@@ -46,15 +59,26 @@ class Kept:
         self.forgotten += 1
 
 
+def under_way() -> DelegatedDriver:
+    """Return two partitions whose first orders are given and not answered."""
+    driver = DelegatedDriver({tp(0): (0, 1), tp(1): (0, 1)}, answers=False)
+    submit(driver, submission("request_0000000000", {tp(0): (1, 2), tp(1): (1, 3)}))
+    return driver
+
+
+VIEW = under_way().view
+"""Of orders that nothing happens to."""
+
+
 def test_while_a_call_is_out_the_rest_merges() -> None:
     """The newest order of a partition is the one that counts."""
     kept = Kept()
     orders = Orders(kept)
-    orders.add(AlterReassignment(tp(0), replicas(1, 2)))
+    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     orders.send()
-    orders.add(AlterReassignment(tp(1), replicas(1, 3)))
-    orders.add(AlterReassignment(tp(0), replicas(0, 1), cancels=True))
-    orders.add(AlterReassignment(tp(1), replicas(1, 4)))
+    orders.add(VIEW, AlterReassignment(tp(1), replicas(1, 3)))
+    orders.add(VIEW, AlterReassignment(tp(0), replicas(0, 1), cancels=True))
+    orders.add(VIEW, AlterReassignment(tp(1), replicas(1, 4)))
     orders.send()
     assert len(kept.calls) == 1
     orders.answered()
@@ -65,13 +89,74 @@ def test_while_a_call_is_out_the_rest_merges() -> None:
     )
 
 
+def _isr_shrinks(driver: DelegatedDriver) -> None:
+    state = driver.view.states[tp(0)]
+    version = ZkVersion(state.version + 1)
+    driver.fold(StatesRead({tp(0): replace(state, isr=replicas(1), version=version)}))
+
+
+def _live(driver: DelegatedDriver, **registered: LiveBroker) -> None:
+    brokers = {b: broker(b) for b in range(7)} | {r.id: r for r in registered.values()}
+    driver.fold(BrokersRead({BrokerId(b): r for b, r in brokers.items()}))
+
+
+def _a_broker_dies(driver: DelegatedDriver) -> None:
+    driver.fold(BrokersRead({BrokerId(b): broker(b) for b in range(1, 7)}))
+
+
+def _settings_change(driver: DelegatedDriver) -> None:
+    driver.fold(TopicConfigsRead({"t": TopicConfig(2, False)}))  # noqa: FBT003 - its fields in order
+
+
+FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
+    "the ISR changed": _isr_shrinks,
+    "the state may have changed": lambda driver: driver.fold(StateChanged(tp(0))),
+    "a broker died": _a_broker_dies,
+    "a broker was restarted": lambda driver: _live(driver, one=broker(1, epoch=500)),
+    "others moved it": lambda driver: driver.order(tp(0), replicas(0, 1, 5)),
+    "another target is wanted": cancel,
+    "the settings changed": _settings_change,
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_an_order_is_withdrawn_when_what_it_stood_on_changed(fact: str) -> None:
+    """The controller looks at no ISR: only what was decided on what is so now may be told."""
+    kept, driver = Kept(), under_way()
+    orders = Orders(kept)
+    orders.add(driver.view, AlterReassignment(tp(0), replicas(0, 1, 2)))
+    FACTS[fact](driver)
+    assert orders.withdraw(driver.view) == (tp(0),)
+    orders.send()
+    assert kept.calls == []
+
+
+def test_an_order_whose_facts_stand_waits_for_its_turn() -> None:
+    """What happens to other partitions, and to brokers that have nothing of it, is no matter."""
+    kept, driver = Kept(), under_way()
+    orders = Orders(kept)
+    orders.add(driver.view, AlterReassignment(tp(1), replicas(0, 1, 3)))
+    _isr_shrinks(driver)
+    _live(driver, six=broker(6, epoch=500))
+    assert orders.withdraw(driver.view) == ()
+    orders.send()
+    assert kept.calls == [(Order(tp(1), replicas(0, 1, 3)),)]
+
+
+def test_an_order_of_which_nothing_is_known_is_withdrawn() -> None:
+    """Its topic was in doubt when it was queued, say."""
+    view, orders = ClusterView(Options()), Orders(Kept())
+    orders.add(view, AlterReassignment(tp(0), replicas(0, 1, 2)))
+    assert orders.withdraw(view) == (tp(0),)
+
+
 def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
     """A process that was stopped does not; its adapter sends nothing more then."""
     kept = Kept()
     orders = Orders(kept)
     orders.send()
     assert kept.vouched == 0
-    orders.add(AlterReassignment(tp(0), replicas(1, 2)))
+    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     orders.send()
     orders.send()
     assert kept.vouched == 1
@@ -84,8 +169,8 @@ def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
     """Each is told once."""
     kept = Kept()
     orders = Orders(kept)
-    orders.add(ElectPreferred((tp(0), tp(1))))
-    orders.add(ProbeReassignments())
+    orders.add(VIEW, ElectPreferred((tp(0), tp(1))))
+    orders.add(VIEW, ProbeReassignments())
     orders.send()
     orders.send()
     assert (kept.elected, kept.probes) == ([tp(0), tp(1)], 1)
@@ -95,7 +180,7 @@ def test_who_does_not_lead_any_more_tells_nothing() -> None:
     """Neither what waits nor what the adapter still holds."""
     kept = Kept()
     orders = Orders(kept)
-    orders.add(AlterReassignment(tp(0), replicas(1, 2)))
+    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     orders.clear()
     orders.send()
     assert (kept.calls, kept.forgotten) == ([], 1)
@@ -105,6 +190,6 @@ def test_without_anybody_to_tell_an_order_is_a_bug() -> None:
     """It would be lost in silence."""
     orders = Orders(None)
     orders.send()
-    orders.add(AlterReassignment(tp(0), replicas(1, 2)))
+    orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     with pytest.raises(InvariantError):
         orders.send()

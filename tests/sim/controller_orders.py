@@ -1,22 +1,27 @@
 """
-The daemon's way to the cluster's own controller: orders that get lost, come late or come twice.
+The daemon's way to the cluster's own controller: orders that get lost, or are made much later.
 
 Whoever is the active controller when an order arrives makes it; what it would refuse is refused.
-Between its answer and its next write it may die.
+It may have other things to do first: then what arrives waits in line, is made when nobody waits for
+the answer any more, or never, as the controller dies. Between its answer and its next write it may
+die as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, OrderFate, TopicPartition
 from controller.reactor.ports import Inbox, Order
 from controller.znodes import paths
+from tests.sim.order_rules import Way
 
 if TYPE_CHECKING:
     from tests.sim.kafka_duties import KafkaDuties
+    from tests.sim.order_rules import OrderRules
     from tests.sim.world import World
 
 NONE: Final = 0
@@ -26,35 +31,48 @@ INVALID_REPLICA_ASSIGNMENT: Final = 39
 NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 DELAY_S: Final = (0.002, 0.05)
-AGAIN_S: Final = 0.3
-GIVE_UP_S: Final = 20.0
+ANSWER_WITHIN_S: Final = 8.0
+"""How long the daemon waits for an answer."""
+BUSY_S: Final = (0.5, 15.0)
+"""How long the controller has other things to do."""
 PASSED_S: Final = (0.05, 0.4)
 """How long the controller takes to write what it was told, and to answer."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    orders: tuple[Order, ...]
+    at: float
+    """When the daemon handed it over."""
+    number: int
+    is_answered: bool = False
 
 
 class SimControllerOrders:
     """Implements ``reactor.ports.Reassignments`` for one daemon."""
 
-    def __init__(self, world: World, inbox: Inbox, *, loss: float) -> None:
+    def __init__(self, world: World, inbox: Inbox, rules: OrderRules, *, loss: float) -> None:
         """
         Prepare.
 
         Args:
             world: Where the controller is.
             inbox: Of the daemon.
-            loss: How likely a call, or its answer, gets lost.
+            rules: Judges what is made.
+            loss: How likely a call, or its answer, gets lost, or finds the controller busy.
 
         """
         self._world = world
         self._inbox = inbox
+        self._rules = rules
         self._loss = loss
         self._calls = 0
         """Grows when everything is forgotten: what was asked before is not asked any more."""
 
     def alter(self, orders: Sequence[Order]) -> None:
-        """Tell the controller, until it answers or too much time has passed."""
-        until, call = self._world.now + GIVE_UP_S, self._calls
-        self._later(DELAY_S, lambda: self._arrive(tuple(orders), until, call))
+        """Tell the controller, once."""
+        call = _Call(tuple(orders), self._world.now, self._calls)
+        self._later(DELAY_S, lambda: self._arrive(call))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
         """Do nothing: elections that are lost are not repeated either."""
@@ -86,43 +104,61 @@ class SimControllerOrders:
     def _is_lost(self) -> bool:
         return self._world.schedule.random.random() < self._loss
 
-    def _arrive(self, orders: tuple[Order, ...], until: float, call: int) -> None:
-        if call != self._calls:
+    def _arrive(self, call: _Call) -> None:
+        if call.number != self._calls:
             return
         duties = self._duties()
         if duties is None or self._is_lost():
-            self._again(orders, until, call)
+            self._fail(call, OrderFate.UNSENT)
             return
-        results = tuple(self._judged(duties, order) for order in orders)
+        self._later((ANSWER_WITHIN_S, ANSWER_WITHIN_S), lambda: self._fail(call, OrderFate.UNKNOWN))
         if self._is_lost():
-            self._again(orders, until, call)
-        else:
+            return
+        schedule, sent_at = self._world.schedule, self._world.now
+        if self._is_lost():
+            free_at = sent_at + schedule.random.uniform(*BUSY_S)
+            duties.busy_until = max(duties.busy_until, free_at)
+        way = Way(call.at, sent_at)
+        schedule.call_at(max(duties.busy_until, sent_at), lambda: self._make(duties, call, way))
+
+    def _make(self, duties: KafkaDuties, call: _Call, way: Way) -> None:
+        """Do what the call says, where it is still the controller; the caller may be gone."""
+        if duties is not self._duties():
+            return
+        results = tuple(self._judged(duties, order, way) for order in call.orders)
+        if not self._is_lost():
             self._later(PASSED_S, lambda: self._answer(results, call))
 
-    def _again(self, orders: tuple[Order, ...], until: float, call: int) -> None:
-        if self._world.now < until:
-            self._later((AGAIN_S, AGAIN_S), lambda: self._arrive(orders, until, call))
-            return
-        lost = tuple(
-            AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, "no answer in time")
-            for o in orders
+    def _fail(self, call: _Call, fate: OrderFate) -> None:
+        self._answer(
+            tuple(
+                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, "no answer", fate)
+                for o in call.orders
+            ),
+            call,
         )
-        self._answer(lost, call)
 
-    def _answer(self, results: tuple[AlterResult, ...], call: int) -> None:
-        if call == self._calls:
+    def _answer(self, results: tuple[AlterResult, ...], call: _Call) -> None:
+        if call.number == self._calls and not call.is_answered:
+            call.is_answered = True
             self._inbox.put(ReassignmentsAltered(results, None))
 
-    def _judged(self, duties: KafkaDuties, order: Order) -> AlterResult:
+    def _judged(self, duties: KafkaDuties, order: Order, way: Way) -> AlterResult:
         """Make an order, or refuse it as Kafka does (KIP-455)."""
         partition, target, cancels = order
-        error = self._error(partition, target, cancels=cancels)
+        error = self._error(duties, partition, target, cancels=cancels)
         if error == NONE:
+            self._rules.judge(order, way)
             duties.alter(partition, None if cancels else target)
         return AlterResult(partition, target, error, "" if error == NONE else f"error {error}")
 
     def _error(
-        self, partition: TopicPartition, target: tuple[BrokerId, ...], *, cancels: bool
+        self,
+        duties: KafkaDuties,
+        partition: TopicPartition,
+        target: tuple[BrokerId, ...],
+        *,
+        cancels: bool,
     ) -> int:
         world = self._world
         doomed = world.zookeeper.children(paths.DELETIONS) or ()
@@ -130,7 +166,8 @@ class SimControllerOrders:
             return UNKNOWN_TOPIC_OR_PARTITION
         stored = world.assignment(partition)
         if cancels:
-            return NONE if stored.is_reassigning else NO_REASSIGNMENT_IN_PROGRESS
+            is_moving = stored.is_reassigning or duties.is_about_to_alter(partition)
+            return NONE if is_moving else NO_REASSIGNMENT_IN_PROGRESS
         live = set(world.zookeeper.children(paths.BROKER_IDS) or ())
         if all(r in stored.replicas or str(r) in live for r in target):
             return NONE

@@ -40,6 +40,7 @@ from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
 from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
+from tests.sim.order_rules import OrderRules
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -163,7 +164,7 @@ class Observer(SilentObserver):
 
 def daemons_of(world: World, plot: DelegatedPlot) -> Build:
     """Return what builds a daemon of the delegated engine."""
-    observer = Observer(world)
+    observer, rules = Observer(world), OrderRules(world)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -174,7 +175,7 @@ def daemons_of(world: World, plot: DelegatedPlot) -> Build:
             configs=ports.configs,
             clock=ports.clock,
             observer=observer,
-            reassignments=SimControllerOrders(world, inbox, loss=plot.loss),
+            reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
             boundaries=Boundaries(ports.reached),
             lease_s=ports.lease_s,
         )

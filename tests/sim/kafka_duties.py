@@ -48,6 +48,8 @@ class KafkaDuties:
         self._reassignments = KafkaReassignments(self._cluster)
         self._due: Scheduled | None = None
         self._is_over = False
+        self.busy_until = 0.0
+        """Before that it serves no client: it has other things to do."""
         self._bounced: set[BrokerId] = set()
         self._doomed: dict[str, set[tuple[BrokerId, TopicPartition]]] = {}
         """Topics being deleted, with the replicas that were told."""
@@ -65,6 +67,10 @@ class KafkaDuties:
         """Serve AlterPartitionReassignments: a new target, or None to go back."""
         self._reassignments.asked[partition] = target
         self.wake()
+
+    def is_about_to_alter(self, partition: TopicPartition) -> bool:
+        """Whether it was asked to and has not got to it yet."""
+        return self._reassignments.asked.get(partition) is not None
 
     def wake(self) -> None:
         """Make a pass soon."""

@@ -117,8 +117,8 @@ class KafkaReassignments:
         dropped = tuple(r for r in stored.replicas if r not in replicas)
         if set(cluster.states[partition].isr) <= set(dropped):
             # Kafka would delete the last replicas in sync here, and their data with them: what was
-            # added has taken over, and the origin it goes back to has not been in sync since. No
-            # controller of ours can help that, so operators do not ask for it.
+            # added has taken over, and the origin it goes back to has not been in sync since. What
+            # others ask for of that kind nobody can help; ours is judged (``order_rules``).
             return
         cluster.moved.discard(partition)
         self._started.discard(partition)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
-from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.events import (
+    AlterResult,
+    Deposed,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+)
+from controller.core.model import BrokerId, OrderFate, TopicPartition
+from controller.core.phases import Ordered
+from controller.core.records import Change, PhaseRecord
+from controller.core.view import ClusterView
+from controller.reactor.boundaries import Boundaries
+from controller.reactor.loop import Reactor
 from controller.reactor.ports import Order
 from controller.znodes import paths
 from tests.sim.controller_orders import (
+    ANSWER_WITHIN_S,
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
@@ -19,7 +32,12 @@ from tests.sim.controller_orders import (
     UNKNOWN_TOPIC_OR_PARTITION,
     SimControllerOrders,
 )
-from tests.sim.delegated_histories import play, plot_of
+from tests.sim.daemons import Ports
+from tests.sim.delegated_histories import daemons_of, play, plot_of
+from tests.sim.histories import SilentObserver, is_finished
+from tests.sim.judges import InvariantViolationError
+from tests.sim.order_rules import OrderRules, Way
+from tests.sim.store import SimStore
 from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
@@ -56,18 +74,142 @@ def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
     assert world.zookeeper.get(paths.LEGACY_PLAN) is None
 
 
+def dies_with_a_cancellation_out() -> World:
+    """
+    Return a cluster whose controller died with the leader when a cancellation was ordered.
+
+    The leader's session lives on: an original replica seems to be in sync. What was being added is
+    the only other copy that is.
+    """
+    world, plot = World(1), plot_of(4)
+    build = daemons_of(world, replace(plot, options=replace(plot.options, step_size=1), loss=0.0))
+    world.invariants.records.fence = paths.EPOCH
+    world.invariants.records.owes_logs = False
+    world.create_topic("t", {0: [1, 2]})
+    world.producer.start()
+    world.settle()
+    world.add_daemon(build)
+    slow = {b: world.brokers[BrokerId(b)].replication for b in (2, 3)}
+    slow[3].extra_fetch_s = 100.0
+    world.submit_request({PARTITION: [3, 4]})
+    world.run_until(lambda: bool(world.assignment(PARTITION).adding_replicas), within_s=30.0)
+    slow[2].extra_fetch_s = 100.0
+    world.run_until(lambda: isr_of(world) == {1}, within_s=60.0)
+    slow[3].extra_fetch_s = 0.0
+    world.run_until(lambda: isr_of(world) == {1, 3}, within_s=120.0)
+    assert world.assignment(PARTITION).adding_replicas == (3,)
+    controller = world.active_kafka_controller()
+    assert controller is world.kafka_controllers[BrokerId(1)]
+    world.brokers[BrokerId(1)].kill()
+    world.cancel()
+    return world
+
+
+def isr_of(world: World) -> set[int]:
+    """Return who is in sync."""
+    state = world.state(PARTITION)
+    return set() if state is None else set(state.isr)
+
+
+def test_no_controller_is_told_to_delete_the_last_copy_in_sync() -> None:
+    """The cancellation is decided anew when a controller is there again, and waits for copies."""
+    world = dies_with_a_cancellation_out()
+    world.run_for(60.0)
+    assert isr_of(world) == {3}
+    assert 3 in world.holders(PARTITION)
+    world.brokers[BrokerId(2)].replication.extra_fetch_s = 0.0
+    world.brokers[BrokerId(1)].start()
+    world.run_until(lambda: is_finished(world), within_s=300.0, look_every_s=1.0)
+    assert world.assignment(PARTITION).replicas == (1, 2)
+    world.producer.stop()
+    world.run_for(5.0)
+    world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize(
+    ("known_s", "way_s", "is_judged"), [(0.5, 0.05, False), (5.0, 0.05, True), (0.5, 5.0, True)]
+)
+def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
+    known_s: float, way_s: float, *, is_judged: bool
+) -> None:
+    """Unless it was decided just now and nobody could know."""
+    world = dies_with_a_cancellation_out()
+    rules = OrderRules(world)
+    world.daemons[0].crash()
+    world.run_until(lambda: isr_of(world) == {3}, within_s=30.0)
+    world.run_for(known_s)
+    order = Order(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
+    told = pytest.raises(InvariantViolationError, match="none of which is in sync")
+    with told if is_judged else nullcontext():
+        rules.judge(order, Way(world.now - way_s, world.now))
+
+
+class DeposedInBetween(Boundaries):
+    """Has the loop hear that it is deposed between a decision about an order and its sending."""
+
+    loop: Reactor
+    count = 0
+
+    def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
+        """Put the news where the loop finds it."""
+        records = [r for change in changes for r in change.records]
+        if any(isinstance(r, PhaseRecord) and isinstance(r.phase, Ordered) for r in records):
+            self.count += 1
+            self.loop.put(Deposed("another daemon leads"))
+        super().committed(view, changes)
+
+
+def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> None:
+    """Whatever it is; here, that the daemon does not lead any more."""
+    world, plot, told = World(1), plot_of(4), Kept()
+    between = DeposedInBetween(lambda _: None)
+
+    class Told(SimControllerOrders):
+        def alter(self, orders: Sequence[Order]) -> None:
+            told.put(orders)
+
+    def build(ports: Ports) -> Reactor:
+        inbox = cast("SimStore", ports.store).inbox
+        between.loop = Reactor(
+            view=ClusterView(options=plot.options),
+            store=ports.store,
+            channels=ports.channels,
+            configs=ports.configs,
+            clock=ports.clock,
+            observer=SilentObserver(),
+            reassignments=Told(world, inbox, OrderRules(world), loss=0.0),
+            boundaries=between,
+        )
+        return between.loop
+
+    world.invariants.records.fence = paths.EPOCH
+    world.create_topic("t", {0: [1, 2]})
+    world.settle()
+    world.add_daemon(build)
+    world.submit_request({PARTITION: [3, 4]})
+    world.run_for(20.0)
+    assert between.count > 0
+    assert told.events == []
+
+
 def a_world() -> tuple[World, Kept, SimControllerOrders]:
     """Return a healthy cluster, and a way to its controller."""
     world, inbox = World(1), Kept()
     world.create_topic("t", {0: [1, 2]})
     world.settle()
-    return world, inbox, SimControllerOrders(world, inbox, loss=0.0)
+    return world, inbox, SimControllerOrders(world, inbox, OrderRules(world), loss=0.0)
 
 
 def answered(world: World, inbox: Kept) -> list[AlterResult]:
     """Return the next answers."""
     world.run_for(30.0)
     return [r for e in inbox.events if isinstance(e, ReassignmentsAltered) for r in e.results]
+
+
+def fates(inbox: Kept) -> list[OrderFate]:
+    """Return what became of every order so far."""
+    altered = [e for e in inbox.events if isinstance(e, ReassignmentsAltered)]
+    return [r.fate for e in altered for r in e.results]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +234,42 @@ def test_the_simulated_controller_answers_as_kafkas(order: Order, error: int) ->
 def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
     """With a time-out, as by the real adapter."""
     world, inbox, _ = a_world()
-    silent = SimControllerOrders(world, inbox, loss=1.0)
+    silent = SimControllerOrders(world, inbox, OrderRules(world), loss=1.0)
     silent.alter([Order(PARTITION, (BrokerId(2),))])
     (result,) = answered(world, inbox)
     assert result.error == REQUEST_TIMED_OUT
+
+
+def test_a_busy_controller_makes_orders_later_and_in_their_order() -> None:
+    """Nobody waits for the answer of the first any more; what takes it back comes after it."""
+    world, inbox, orders = a_world()
+    active = world.active_kafka_controller()
+    assert active is not None
+    assert active.duties is not None
+    active.duties.busy_until = world.now + ANSWER_WITHIN_S + 2.0
+    orders.alter([Order(PARTITION, (BrokerId(1), BrokerId(2), BrokerId(3)))])
+    world.run_for(ANSWER_WITHIN_S + 1.0)
+    assert fates(inbox) == [OrderFate.UNKNOWN]
+    assert world.assignment(PARTITION).replicas == (1, 2)
+    orders.alter([Order(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)])
+    world.run_for(30.0)
+    assert fates(inbox) == [OrderFate.UNKNOWN, OrderFate.ANSWERED]
+    assert world.assignment(PARTITION).replicas == (1, 2)
+
+
+def test_a_controller_that_died_makes_nothing_later() -> None:
+    """What it had in line dies with it."""
+    world, inbox, orders = a_world()
+    active = world.active_kafka_controller()
+    assert active is not None
+    assert active.duties is not None
+    active.duties.busy_until = world.now + 3.0
+    orders.alter([Order(PARTITION, (BrokerId(2), BrokerId(3)))])
+    world.run_for(1.0)
+    world.seize_role()
+    world.run_for(30.0)
+    assert fates(inbox) == [OrderFate.UNKNOWN]
+    assert world.assignment(PARTITION).replicas == (1, 2)
 
 
 def test_what_is_forgotten_is_not_told() -> None:

@@ -10,10 +10,14 @@ be told is told anew when it is not there.
 A step that drops and adds is two orders, the drop first: else the controller would hold the dropped
 replica until the new one is in sync. Where the drop has to wait, one order does both, and the
 controller drops at the end. It accepts orders that leave nobody in sync; the gates do not.
+
+An order that nobody answered may be made at any time. Nothing ends while that is so: the controller
+works through orders one after another, so one that takes back what may be left is answered first.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from controller.core.effects import (
@@ -29,6 +33,7 @@ from controller.core.model import (
     Blocked,
     BlockedBy,
     Instant,
+    OrderFate,
     Replicas,
     Route,
     TopicPartition,
@@ -38,22 +43,23 @@ from controller.core.moves.lacks import leader_missing, state_unknown
 from controller.core.moves.leaders import reassigned_leader
 from controller.core.moves.native import ending
 from controller.core.moves.openings import OpeningTurn
+from controller.core.moves.resting import SEEN_S, UNDONE_S, rest_of, resting
 from controller.core.moves.turning import is_off_course
 from controller.core.pace.budgets import Budget
 from controller.core.phases import Ended, Expanding, Ordered, Pending, Syncing
-from controller.core.records import Change, GoalEndedRecord, GoalRecord, OrphanEndedRecord, Record
+from controller.core.records import (
+    BlockedRecord,
+    Change,
+    GoalEndedRecord,
+    GoalRecord,
+    OrphanEndedRecord,
+    Record,
+)
 from controller.core.steps import Step, next_step
 from controller.core.throttling.throttles import throttle_gate
 from controller.core.view import ClusterView
 
 ORDER_TIMER: Final = "controller_answer"
-SEEN_TIMER: Final = "order_seen"
-REST_S: Final = 5.0
-"""How long a partition rests whose order was refused."""
-UNDONE_S: Final = 60.0
-"""How long a partition rests whose step others took back: whoever does so does it again."""
-SEEN_S: Final = 10.0
-"""How long an order that was accepted may take to be seen in ZooKeeper."""
 
 
 class DelegatedTurn(OpeningTurn):
@@ -63,6 +69,17 @@ class DelegatedTurn(OpeningTurn):
         """Return the next change, what is waited for, or None when there is nothing to do."""
         if self.goal.route is Route.FOREIGN:
             return self.foreign()
+        step = self.advance_phase(budget)
+        lost = self.lost_copies()
+        if not lost:
+            return step
+        if isinstance(step, Change):
+            return replace(step, records=(*lost, *step.records))
+        noted = () if step is None else (BlockedRecord(self.partition, step, self.now),)
+        return self.change(*lost, *noted)
+
+    def advance_phase(self, budget: Budget) -> Change | Blocked | None:
+        """Return what the phase wants next."""
         match self.reassignment.phase:
             case Pending() as phase:
                 return self.pending(phase, budget)
@@ -80,10 +97,8 @@ class DelegatedTurn(OpeningTurn):
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.goal.target:
-            return self.end("already at its target", stands=True)
-        if phase.not_before is not None and self.now < phase.not_before:
-            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
-        return self.begin(budget, "step begins")
+            return self.end("already at its target", budget, stands=True)
+        return resting(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
         """Watch how the controller makes the step."""
@@ -112,16 +127,28 @@ class DelegatedTurn(OpeningTurn):
         if blocked is not None:
             return blocked
         leader = self.state.leader
-        if self.view.watched.get(self.partition) is not True:
-            # No compare-and-set will notice that the state changed since it was read.
+        unread = self.unread()
+        if unread is not None:
             budget.take(self.partition, self.goal.request, adding, leader)
-            if self.partition in self.view.watched:
-                return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
-            return self.change(effects=self.look())
+            return unread
         ordered = self.order(target, cause, budget, cancels=False)
         if isinstance(ordered, Change):
             budget.take(self.partition, self.goal.request, adding, leader)
         return ordered
+
+    def unread(self) -> Change | Blocked | None:
+        """Have the state read where it may have changed: no compare-and-set will notice that."""
+        if self.view.watched.get(self.partition) is True:
+            return None
+        if self.partition in self.view.watched:
+            return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+        return self.change(effects=self.look())
+
+    def unanswered(self) -> Blocked | None:
+        """Return that an order is out: until it is answered there is no other."""
+        if not self.reassignment.is_out:
+            return None
+        return Blocked(BlockedBy.CONTROLLER_ANSWER, "the order is not answered yet")
 
     def target_of(self, step: Step) -> Replicas | Blocked:
         """Return what the next order names: the drop alone where it can go before the copy."""
@@ -149,6 +176,9 @@ class DelegatedTurn(OpeningTurn):
         self, target: Replicas, cause: str, budget: Budget, *, cancels: bool
     ) -> Change | Blocked:
         """Tell the controller what replicas there are to be."""
+        blocked = self.unanswered()
+        if blocked is not None:
+            return blocked
         records: tuple[Record, ...] = ()
         if self.state.leader not in target:
             # Whom the controller elects: the first of the target that is live and in sync.
@@ -179,28 +209,32 @@ class DelegatedTurn(OpeningTurn):
                 return self.follow("the controller began the step")
         elif assignment.replicas == phase.target:
             return self.step_ended(budget)
-        if phase.error:
-            return self.rest(phase.why)
-        answered = phase.error is not None
-        if answered and self.now >= phase.since + SEEN_S:
-            return self.rest("the order was accepted and is not in ZooKeeper")
-        waits = "accepted and is not in ZooKeeper yet" if answered else "not answered yet"
-        return Blocked(BlockedBy.CONTROLLER_ANSWER, f"the order is {waits}")
+        return self.not_made(phase)
 
-    def rest(self, why: str) -> Change:
-        """Let some time pass after a refusal, and look at everything anew then."""
-        until = Instant(self.now + REST_S)
-        if self.assignment.is_reassigning:
-            resting: Pending | Syncing = Syncing()
-        else:
-            resting = Pending(until, why)
+    def not_made(self, phase: Ordered) -> Change | Blocked:
+        """Wait for what becomes of an order that ZooKeeper says nothing of, or decide anew."""
+        if phase.fate is OrderFate.WITHDRAWN:
+            return self.decide_anew(0.0, "what the order stood on changed")
+        if phase.error is None:
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, "the order is not answered yet")
+        if phase.error:
+            # Without a step in the topic znode it rests as ``Pending`` does.
+            blocked = resting(phase, self.now) if self.assignment.is_reassigning else None
+            return blocked or self.decide_anew(rest_of(phase), phase.why)
+        if self.now < phase.since + SEEN_S:
+            waits = "the order is accepted and is not in ZooKeeper yet"
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, waits)
+        why = "the order was accepted and is not in ZooKeeper"
+        return self.decide_anew(rest_of(phase), why)
+
+    def decide_anew(self, rest_s: float, why: str) -> Change:
+        """Look at everything anew after an order that was not made, when it has rested."""
+        until = Instant(self.now + rest_s) if rest_s else None
+        anew = Syncing() if self.assignment.is_reassigning else Pending(until, why)
+        timer = () if until is None else (SetTimer(ORDER_TIMER, until),)
         return self.change(
-            self.phase(resting, f"not made: {why}"),
-            effects=(
-                SetTimer(ORDER_TIMER, until),
-                ReadTopics((self.partition.topic,)),
-                *self.look(),
-            ),
+            self.phase(anew, f"not made: {why}"),
+            effects=(*timer, ReadTopics((self.partition.topic,)), *self.look()),
         )
 
     # --- the controller makes the step ---------------------------------------------------------
@@ -260,14 +294,20 @@ class DelegatedTurn(OpeningTurn):
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
         if target == assignment.target_replicas:
             return blocked or Blocked(BlockedBy.CONTROLLER_ANSWER, "the step is turned round")
+        unread = self.unread()
+        if unread is not None:
+            return unread
         origin = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
         cause = "turned back" if self.goal.rolls_back else "the target changed"
         return self.order(target, cause, budget, cancels=target == origin)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
         """End the reassignment, or begin the next step."""
+        blocked = self.unanswered()
+        if blocked is not None:
+            return blocked
         if self.assignment.replicas == self.goal.target:
-            return self.end("the target is in sync")
+            return self.end("the target is in sync", budget)
         if self.reassignment.ordered not in (None, self.assignment.replicas):
             until = Instant(self.now + UNDONE_S)
             why = "others took the step back or made another one"
@@ -284,10 +324,27 @@ class DelegatedTurn(OpeningTurn):
             effects=() if isinstance(begun, Blocked) else begun.effects,
         )
 
-    def end(self, cause: str, *, stands: bool = False) -> Change:
-        """End the record, where it stands if no step of ours was seen to end there."""
-        ended = ending(self.goal, self.partition, stands=stands)
-        return self.change(*self.lost_copies(), self.phase(Ended(), cause), *ended)
+    def end(self, cause: str, budget: Budget, *, stands: bool = False) -> Change | Blocked:
+        """
+        End the record, once nothing is left that the controller may still make.
+
+        Where no step of ours was seen to end, it ends only where the topic znode still says so.
+        """
+        if self.reassignment.in_doubt:
+            return self.take_back(budget)
+        return self.unanswered() or self.change(
+            self.phase(Ended(), cause), *ending(self.goal, self.partition, stands=stands)
+        )
+
+    def take_back(self, budget: Budget) -> Change | Blocked:
+        """Have the controller take back what it may still make: what is there is to stay."""
+        here = self.assignment.replicas
+        if reassigned_leader(here, self.state.isr, self.is_live) is None:
+            return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica")
+        blocked = resting(self.reassignment.phase, self.now) or self.unread()
+        if blocked is not None:
+            return blocked
+        return self.order(here, "an order may still be made", budget, cancels=True)
 
     def lost_copies(self) -> tuple[Record, ...]:
         """Return a record of each copy that nobody deletes: its broker was dead when it went."""
@@ -314,16 +371,6 @@ class DelegatedTurn(OpeningTurn):
         return self.unsynced(assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
-
-
-def deadlines(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
-    """Ask for the time at which an order that was accepted has to be seen at the latest."""
-    times = [
-        max(r.phase.since + SEEN_S, now + 1.0)
-        for r in view.reassignments.values()
-        if isinstance(r.phase, Ordered) and r.phase.error is not None
-    ]
-    return (SetTimer(SEEN_TIMER, Instant(min(times))),) if times else ()
 
 
 def advance(

@@ -43,7 +43,8 @@ def _taken_back(
     if goal.rolls_back:
         return None
     original, assignment = goal.original, view.assignment(partition)
-    if original and assignment is not None and assignment != PartitionAssignment(original):
+    is_there = assignment is None or assignment == PartitionAssignment(original or ())
+    if original and (running.may_be_made or not is_there):
         back = goal.led_back(original, request)
         return Change((GoalRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)

@@ -194,7 +194,8 @@ def _turn(  # noqa: PLR0911 - one return per case
     goal = reassignment.goal
     if goal.original is None:
         return skipped(cancellation, partition, "nobody knows where it was before")
-    if not reassignment.in_flight and assignment == PartitionAssignment(goal.original):
+    has_begun = reassignment.in_flight or reassignment.may_be_made
+    if not has_begun and assignment == PartitionAssignment(goal.original):
         return _never(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
     if state is None:

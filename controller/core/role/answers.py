@@ -12,13 +12,15 @@ from typing import Final
 
 from controller.core.events import (
     LeaderAndIsrAnswered,
+    OrdersWithdrawn,
     ReassignmentsAltered,
     ReassignmentsProbed,
     StopReplicaAnswered,
 )
-from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
+from controller.core.model import BrokerId, Instant, OrderFate, PartitionState, TopicPartition
 from controller.core.phases import Ordered, Stopping
 from controller.core.view import ClusterView
+from controller.core.works import Reassignment
 
 # Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
 NONE: Final = 0
@@ -122,17 +124,47 @@ def _orphan_answered(
 
 
 def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
-    """Note what the cluster's controller answered to each order that still stands."""
+    """Note what became of each order: the controller's answer, or that there was none."""
     if view.tenure is None:
         return
-    for partition, target, error, why in event.results:
-        reassignment = view.reassignments.get(partition)
-        if reassignment is None or not isinstance(reassignment.phase, Ordered):
+    for result in event.results:
+        reassignment = view.reassignments.get(result.partition)
+        if reassignment is None:
             continue
-        if reassignment.phase.target == target:
-            reassignment.phase = replace(reassignment.phase, since=now, error=error, why=why)
-            view.due.add((partition,))
-            view.due.answered = True
+        if result.fate is OrderFate.UNKNOWN:
+            reassignment.in_doubt = True
+        if reassignment.is_out and reassignment.ordered == result.target:
+            reassignment.is_out = False
+            if result.fate is OrderFate.ANSWERED:
+                _all_made(view, result.partition, reassignment)
+        phase = reassignment.phase
+        if isinstance(phase, Ordered) and phase.target == result.target:
+            reassignment.phase = replace(
+                phase, since=now, error=result.error, why=result.why, fate=result.fate
+            )
+        view.due.add((result.partition,))
+        view.due.answered = True
+
+
+def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+    """Note that nothing of ours is left to be made; what was made late has to be read first."""
+    topic = view.topics.get(partition.topic)
+    if reassignment.in_doubt and topic is not None:
+        view.doubts += 1
+        topic.stale, topic.doubted = True, view.doubts
+    reassignment.in_doubt = False
+
+
+def orders_withdrawn(view: ClusterView, event: OrdersWithdrawn) -> None:
+    """Note which orders were not sent; they are decided anew."""
+    for partition in event.partitions:
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None:
+            continue
+        reassignment.is_out = False
+        if isinstance(reassignment.phase, Ordered):
+            reassignment.phase = replace(reassignment.phase, fate=OrderFate.WITHDRAWN)
+        view.due.add((partition,))
 
 
 def reassignments_probed(view: ClusterView, event: ReassignmentsProbed) -> None:

@@ -19,6 +19,7 @@ from controller.core.effects import (
 )
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
 from controller.core.moves import delegated, native
+from controller.core.moves.resting import follow_answers
 from controller.core.options import EngineName
 from controller.core.pace.budgets import Budget
 from controller.core.records import Change, Decision
@@ -140,8 +141,8 @@ class DelegatedEngine:
     def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         """Follow what is watched, and look at the rest of the cluster from time to time."""
         elected = order_elections(view, now) if due.elections else Decision()
-        seen = Decision(effects=delegated.deadlines(view, now) if due.timer or due.answered else ())
-        return [follow_watched(view, due), look_round(view, due, now), elected, seen]
+        answers = follow_answers(view, due, now)
+        return [follow_watched(view, due), look_round(view, due, now), elected, answers]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

@@ -1,0 +1,80 @@
+"""
+The rule about orders: none is given that deletes the last in-sync replicas, as far as one can know.
+
+Kafka's controller makes every order without a look at the ISR: what an order in flight was adding
+and the next one does not name is deleted at once. So an order is right only by what ZooKeeper said
+when it was decided and sent, one right after the other; what changes while it waits in line at the
+controller nobody can help.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from controller.core.model import Replicas, TopicPartition
+from controller.reactor.ports import Order
+from tests.sim.decoded import read_state
+from tests.sim.zookeeper import Transaction
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+NOTICE_S: Final = 1.0
+"""How long a daemon may take to hear of a change of the ISR."""
+
+
+FRESH_S: Final = 0.1
+"""How long an order may take from the daemon's decision to the controller."""
+
+
+class Way(NamedTuple):
+    """When an order was handed over, and when it was sent."""
+
+    handed_at: float
+    sent_at: float
+
+
+class OrderRules:
+    """Remembers what the ISR of every partition was, and judges each order that is made."""
+
+    def __init__(self, world: World) -> None:
+        """Listen to every transaction."""
+        self._world = world
+        self._isrs: defaultdict[TopicPartition, list[tuple[float, Replicas]]] = defaultdict(list)
+        for partition in world.partitions():
+            state = world.state(partition)
+            if state is not None:
+                self._isrs[partition].append((0.0, state.isr))
+        world.zookeeper.listeners.append(self._transacted)
+
+    def _transacted(self, transaction: Transaction) -> None:
+        for written in transaction.written:
+            match written.path.split("/")[1:]:
+                case ["brokers", "topics", topic, "partitions", number, "state"] if written.after:
+                    read = read_state(written.after)
+                    if not isinstance(read, str):
+                        history = self._isrs[TopicPartition(topic, int(number))]
+                        history.append((self._world.now, read.isr))
+                case _:
+                    pass
+
+    def judge(self, order: Order, way: Way) -> None:
+        """Judge an order that is about to be made."""
+        stored, state = self._world.assignment(order.partition), self._world.state(order.partition)
+        origin = [r for r in stored.replicas if r not in stored.adding_replicas]
+        kept = {*origin, *(() if order.cancels else order.target)}
+        if state is None or kept.issuperset(stored.replicas) or kept & set(state.isr):
+            return
+        is_fresh = way.sent_at - way.handed_at <= FRESH_S
+        self._world.invariants.judge.ensure(
+            is_fresh and any(kept & set(i) for i in self._known(order.partition, way.sent_at)),
+            f"{order.partition}: an order of {way.handed_at:.3f}, sent at {way.sent_at:.3f}, "
+            f"leaves {sorted(kept)}, none of which is in sync",
+        )
+
+    def _known(self, partition: TopicPartition, sent_at: float) -> list[Replicas]:
+        """Return the ISR that a daemon knew at a time, and all that were there since."""
+        history = self._isrs[partition]
+        known = [isr for at, isr in history if at <= sent_at - NOTICE_S][-1:]
+        return known + [isr for at, isr in history if at > sent_at - NOTICE_S]
