@@ -26,7 +26,7 @@ from integration.ensembles import ensemble
 from integration.scratch import scratch_directory
 from integration.servers import Broker, BrokerOptions, ZooKeeperServer
 from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
-from integration.waiting import eventually
+from integration.waiting import GaveUpError, eventually
 
 _SERVING_WITHIN_S: Final = 60.0
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
@@ -198,12 +198,25 @@ class Cluster:
             self._administer(lambda: self.admin.delete_topics(list(names), request_timeout=30))
 
     def await_deletions(self) -> None:
-        """Wait until every deletion of a topic that was asked for is complete."""
-        eventually(
-            lambda: not self.zk.get_children("/admin/delete_topics"),
-            within_s=_SERVING_WITHIN_S,
-            what="topics that are to be deleted are gone",
-        )
+        """
+        Wait until every deletion of a topic that was asked for is complete.
+
+        A broker that lost the role in the middle of a change of replicas cannot make another one
+        when it is the controller again, until it is restarted (KAFKA-12315).
+        """
+
+        def are_gone() -> bool:
+            return not self.zk.get_children("/admin/delete_topics")
+
+        try:
+            eventually(are_gone, within_s=_SERVING_WITHIN_S / 3)
+        except GaveUpError:
+            stuck = self.controller_broker()
+            if stuck is None or "batch is not empty" not in self.brokers[stuck].log_tail():
+                raise
+            self.brokers[stuck].restart()
+            what = "topics that are to be deleted are gone"
+            eventually(are_gone, within_s=_SERVING_WITHIN_S, what=what)
 
     def _administer(self, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
         """Ask the controller for something, again where the role has just changed hands."""
