@@ -106,13 +106,9 @@ def _forget_topic(view: ClusterView, name: str) -> None:
 
 
 def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
-    """
-    Fold in topic znodes: assignments, what cannot be read, and what is gone.
-
-    What was under way at the claim is read again: the controller before us may have written since.
-    """
+    """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
     if view.tenure is not None and event.doubts < view.claim_doubt:
-        view.due.overtaken_topics.update(event.topics)
+        _overtaken(view, event)
         return
     uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
     for name, read in event.topics.items():
@@ -127,6 +123,27 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
             view.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
     view.due.tenure = view.due.plan = True
+
+
+def _overtaken(view: ClusterView, event: TopicsRead) -> None:
+    """
+    Have read again what was being read at the claim, where it says anything new.
+
+    The controller before us may have written once more since.
+    """
+    for name, read in event.topics.items():
+        known = view.topics.get(name)
+        if known is None:
+            view.asked_topics.discard(name)
+        elif (
+            isinstance(read, TopicAssignment)
+            and read.czxid == known.czxid
+            and read.version <= known.version
+        ):
+            continue
+        else:
+            known.stale, known.doubted = True, view.claim_doubt
+        view.due.overtaken_topics.add(name)
 
 
 def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:

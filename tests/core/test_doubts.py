@@ -352,9 +352,25 @@ def test_a_read_that_was_under_way_at_the_claim_ends_no_doubt() -> None:
         driver.observe(TopicsRead({"t": read}, before))
         assert driver.view.assignment(tp()) is None
         assert driver.view.topics["t"].version == topic.version
-        assert ReadTopics(("t",)) in driver.sent
+    assert ReadTopics(("t",)) in driver.sent
     driver.observe(TopicsRead({"t": read}))
     assert driver.view.assignment(tp()) is not None
+
+
+@pytest.mark.parametrize("name", ["u", "n"])
+def test_news_that_were_under_way_at_the_claim_are_read_once_more(name: str) -> None:
+    """Of a topic with no work, and of one that nobody knew: nothing else would ask for them."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (1, 2)})
+    before = _claimed_again(driver)
+    driver.observe(TopicsListed(frozenset({"t", "u", "n"})))
+    driver.sent.clear()
+    moving = PartitionAssignment(replicas(3, 1, 2), replicas(3), replicas(1, 2))
+    read = TopicAssignment({0: moving}, ZkVersion(4), Zxid(9))
+    driver.observe(TopicsRead({name: read}, before))
+    assert ReadTopics((name,)) in driver.sent
+    assert driver.view.assignment(tp(0, name)) is None
+    driver.observe(TopicsRead({name: read}))
+    assert driver.view.assignment(tp(0, name)) == moving
 
 
 def test_a_state_that_was_being_read_at_the_claim_is_not_taken() -> None:
