@@ -36,6 +36,8 @@ from controller.core.model import (
     Fate,
     Goal,
     OrderFate,
+    Refusal,
+    RefusalReason,
     Replicas,
     RequestId,
     Route,
@@ -44,7 +46,8 @@ from controller.core.model import (
 from controller.core.moves.resting import REST_S, UNSENT_S
 from controller.core.options import EngineName, Options
 from controller.core.phases import Ordered, Pending, Syncing
-from controller.core.records import OrphanRecord
+from controller.core.records import GoalRecord, OrphanRecord
+from controller.core.requests.atomic import atomic_refused
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
 from tests.core.test_cancelling import CANCEL, cancel, has_ended
@@ -470,6 +473,24 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
     answer(driver, OrderFate.ANSWERED, 1, 2)
     assert not driver.view.reassignments
     assert at(driver) == (1, 2)
+
+
+def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_one() -> None:
+    """It took the partition over before another of its entries was refused."""
+    driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
+    ask(driver, 3, 4)
+    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    later = submission("request_0000000001", {tp(0): (2, 5), tp(9): (1, 2)}, atomic=True)
+    ask(driver, 2, 5, name=later.request)
+    because = Refusal(later.request, "t-9", RefusalReason.UNKNOWN_PARTITION, "unknown", tp(9))
+    (own, taken_back) = sorted(
+        atomic_refused(driver.view, later, [because]), key=lambda c: c.partition != tp(9)
+    )
+    assert own.partition == tp(9)
+    (back,) = taken_back.records
+    assert isinstance(back, GoalRecord)
+    assert back.goal.rolls_back
+    assert back.goal.target == (1, 2)
 
 
 def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
