@@ -6,6 +6,7 @@ The counterpart of ``intakes``, which folds in the same as read from ZooKeeper a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from controller.core.histories import EndedHistory, Summary
@@ -109,6 +110,10 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             view.due.endings = view.due.tenure = True
         case OutcomeRecord(summary=summary):
             _concluded(view, summary, now)
+        case OutcomeForgottenRecord(request=name, is_last=False):
+            known, gone = view.ended[name], len(record.children)
+            view.ended[name] = replace(known, children=known.children[gone:])
+            view.due.endings = True
         case OutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)
             if name in view.requests and view.requests[name].has_ended:

@@ -17,6 +17,8 @@ from controller.core.submissions import RequestOptions
 
 UNKNOWN_MS: Final = 0
 """When a part was created that cannot be read any more."""
+FORGOTTEN_MAX: Final = 2000
+"""Znodes of a request that are deleted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,19 @@ class EndedHistory:
     """A request with a summary: what has to be deleted to forget it."""
 
     children: tuple[str, ...]
+    """In the order of their names."""
     czxid: Zxid
     """Of the request's znode: the oldest are forgotten first."""
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """As many children as one multi can delete; the summary is the last in their order."""
+        return self.children[:FORGOTTEN_MAX]
+
+    @property
+    def is_one_multi(self) -> bool:
+        """Whether none is left then."""
+        return len(self.children) <= FORGOTTEN_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,10 +178,12 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeForgottenRecord:
-    """An old outcome goes, with all its children."""
+    """An old outcome goes, with all its children; where they are very many, first some of them."""
 
     request: RequestId
     children: tuple[str, ...]
+    is_last: bool = True
+    """Whether the outcome itself goes with these children."""
 
 
 @dataclass(frozen=True, slots=True)

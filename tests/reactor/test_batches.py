@@ -7,7 +7,8 @@ from itertools import islice
 
 import pytest
 
-from controller.core.histories import Part, Summary
+from controller.core.apply import apply
+from controller.core.histories import EndedHistory, Part, Summary
 from controller.core.leases import Lease, broker_entity, topic_entity
 from controller.core.model import (
     AcceptedEntry,
@@ -47,6 +48,7 @@ from controller.core.records import (
     RefusalRecord,
     SubmissionEndedRecord,
 )
+from controller.core.requests.conclusions import conclude
 from controller.core.view import ClusterView, PlanNode, Tenure, Topic
 from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
@@ -304,6 +306,25 @@ def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
         (Delete, f"{paths.OUTCOMES}/{R1}/accepted-7-0-5"),
         (Delete, f"{paths.OUTCOMES}/{R1}"),
     ]
+
+
+def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> None:
+    """They are deleted in the order of their names: the summary, which says that it ended, last."""
+    children = (*(f"accepted-{n:05d}-0-9" for n in range(9000)), "summary")
+    view = a_view()
+    view.options = Options(outcomes_kept=0)
+    view.ended = {R1: EndedHistory(children, Zxid(9))}
+    deleted: list[str] = []
+    while view.ended:
+        changes = conclude(view, Instant(0.0)).changes
+        for batch in Batcher(view).batches(changes):
+            assert too_large(batch.operations) is None
+            deleted += [operation.path for operation in batch.operations]
+        for change in changes:
+            for record in change.records:
+                apply(view, record, Instant(0.0))
+    parent = paths.history_path(R1)
+    assert deleted == [*(f"{parent}/{child}" for child in children), parent]
 
 
 def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:

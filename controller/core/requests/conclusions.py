@@ -65,8 +65,8 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
     ]
     surplus = len(view.ended) - view.options.outcomes_kept
     changes += [
-        Change((OutcomeForgottenRecord(name, view.ended[name].children),))
-        for name in islice(view.ended, min(max(surplus, 0), FORGOTTEN_AT_ONCE))
+        Change((OutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
+        for name, ended in islice(view.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
     return Decision(tuple(changes), tuple(effects))
 

@@ -81,7 +81,8 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
         return []
     # The znode's version is checked with it: had we taken it away, that would be its own outcome.
     there = SubmissionReliedRecord(submission.name, submission.version)
-    return [Change((OutcomeForgottenRecord(request, view.ended[request].children), there))]
+    former = view.ended[request]
+    return [Change((OutcomeForgottenRecord(request, former.first, former.is_one_multi), there))]
 
 
 def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
