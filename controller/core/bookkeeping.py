@@ -110,8 +110,9 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             view.due.endings = view.due.tenure = True
         case OutcomeRecord(summary=summary):
             _concluded(view, summary, now)
-        case OutcomeForgottenRecord(request=name, rest=rest) if rest and name in view.ended:
-            view.ended[name] = replace(view.ended[name], children=rest)
+        case OutcomeForgottenRecord(request=name, is_last=False):
+            known, gone = view.ended[name], len(record.children)
+            view.ended[name] = replace(known, children=known.children[gone:])
             view.due.endings = True
         case OutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)

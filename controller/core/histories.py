@@ -58,9 +58,9 @@ class EndedHistory:
         return self.children[:FORGOTTEN_MAX]
 
     @property
-    def rest(self) -> tuple[str, ...]:
-        """Those that are left then."""
-        return self.children[FORGOTTEN_MAX:]
+    def is_one_multi(self) -> bool:
+        """Whether none is left then."""
+        return len(self.children) <= FORGOTTEN_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,11 +181,12 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeForgottenRecord:
-    """An old outcome goes, with all its children; of very many these, and ``rest`` after them."""
+    """An old outcome goes, with all its children; where they are very many, first some of them."""
 
     request: RequestId
     children: tuple[str, ...]
-    rest: tuple[str, ...] = ()
+    is_last: bool = True
+    """Whether the outcome itself goes with these children."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,9 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case OutcomeRecord(summary=summary):
             path = paths.outcome_path(summary.request)
             return [Create(path, outcomes.encode_outcome(summary))]
-        case OutcomeForgottenRecord(request=request, children=children, rest=rest):
+        case OutcomeForgottenRecord(request=request, children=children, is_last=is_last):
             parent = paths.history_path(request)
-            last = [] if rest else [Delete(parent, None)]
+            last = [Delete(parent, None)] if is_last else []
             return [*(Delete(f"{parent}/{child}", None) for child in children), *last]
         case LeaseRecord(lease=lease):
             return [

@@ -112,7 +112,11 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "outcome_forgotten": Kind(
         "An old outcome was deleted.",
-        {"request": (TEXT, "whose"), "children": (TEXTS, "its znodes")},
+        {
+            "request": (TEXT, "whose"),
+            "children": (TEXTS, "its znodes"),
+            "is_last": (BOOLEAN, "whether it is all of it; of very many znodes some go first"),
+        },
     ),
     "assignment": Kind(
         "A partition's entry in its topic znode.",

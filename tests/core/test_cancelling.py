@@ -39,7 +39,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     PartRecord,
 )
-from controller.core.submissions import Cancellation, CancelScope, RequestOptions, Window
+from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
@@ -455,6 +455,27 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     assert windows_of(driver.view, CANCEL) == ()
     part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
     assert part.options.throttle == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(2, None, 1), (2, "all", 2), ("all", "all", None), (None, "all", 1), (None, None, 1)],
+)
+def test_the_way_back_takes_the_smallest_of_the_step_sizes(
+    first: StepSize | None, second: StepSize | None, expected: int | None
+) -> None:
+    """A request that named none was carried out by the daemon's own, here 1."""
+    driver = Driver({tp(0): (3, 4), tp(1): (3, 4)}, options=Options(step_size=1))
+    names = RequestId("request_0000000000"), RequestId("request_0000000001")
+    kept = {name: EndedHistory(("summary",), Zxid(40)) for name in names}
+    driver.observe(HistoryRead({}, kept))
+    wishes = RequestOptions(step_size=first), RequestOptions(step_size=second)
+    undo(
+        driver,
+        AcceptedRead(names[0], (_entry(tp(0), (1, 2), (3, 4)),), wishes[0]),
+        AcceptedRead(names[1], (_entry(tp(1), (1, 2), (3, 4)),), wishes[1]),
+    )
+    assert step_size_of(driver.view, driver.view.reassignments[tp(0)].goal) == expected
 
 
 def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:

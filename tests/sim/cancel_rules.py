@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from controller.core.model import Goal, RequestId, Route, TopicPartition, ZkVersion, Zxid
-from controller.core.submissions import Cancellation
+from controller.core.requests.undoing import UNDO_PART
+from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.requests import decode_submission
@@ -99,10 +100,16 @@ class CancelRules:
     ) -> None:
         """Nothing that a cancellation selects may be left once it says that all is chosen."""
         cancel = self._asked[name]
+        if version == int(UNDO_PART):
+            self._judge.ensure(
+                any(s.scope is CancelScope.ALL for s in cancel.selections.values()),
+                f"{name} undoes what was finished, and nobody asked for that",
+            )
+            return
         selection = cancel.selections.get(version)
         if selection is None:
             self._judge.fail(f"{name} never had a version {version}")
-        written = selection.czxid
+        written = selection.written
         for partition, standing in goals.items():
             goal = standing.goal
             if standing.czxid > written or not selects(selection, partition, goal):
@@ -126,7 +133,8 @@ class CancelRules:
 
 def cancellation_of(znode: Znode) -> Cancellation:
     """Read what a cancellation selects."""
-    return decode_cancellation(znode.data, ZkVersion(znode.version), Zxid(znode.czxid), 0)
+    version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
+    return decode_cancellation(znode.data, version, czxid, 0, mzxid)
 
 
 def names(cancellation: Cancellation, partition: TopicPartition) -> bool:

@@ -10,23 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.core.controls import Pauses
+from controller.core.histories import Part
 from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, broker_entity, topic_entity
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
+    RequestId,
     Route,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
+from controller.core.requests.undoing import UNDO_PART
 from controller.core.submissions import RequestOptions, StepSize
 from controller.znodes import paths
 from controller.znodes.controls import decode_limits, decode_pauses
+from controller.znodes.histories import decode_part
 from controller.znodes.requests import decode_submission
 from tests.sim.zookeeper import Transaction, Written
 
 if TYPE_CHECKING:
-    from controller.core.model import Goal, RequestId
+    from controller.core.model import Goal
     from tests.sim.ledgers import Ledger
     from tests.sim.settings import Settings
     from tests.sim.world import World
@@ -72,12 +76,21 @@ class ControlRules:
                         name, written.after.data, ZkVersion(0), Zxid(0), created_ms=0
                     )
                     self._options[read.request] = read.options
+                case ["reassigner", "outcomes", name, part] if written.after is not None:
+                    self._part_written(RequestId(name), part, written.after.data)
                 case ["brokers", "topics", topic]:
                     self._topic_written(transaction, topic, written)
                 case ["admin", "reassignments", topic, number] if written.before is None:
                     self._begun.discard(TopicPartition(topic, int(number)))
                 case _:
                     pass
+
+    def _part_written(self, request: RequestId, name: str, data: bytes) -> None:
+        """Note how a cancellation moves back what was finished: nobody else says how."""
+        if name == f"{paths.PART}{UNDO_PART}":
+            read = decode_part(name, data)
+            if isinstance(read, Part):
+                self._options[request] = read.options
 
     def _limits_written(self, data: bytes) -> None:
         read = decode_limits(data)

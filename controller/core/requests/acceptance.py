@@ -123,7 +123,7 @@ def malformed(
         Refusal(request, entry, RefusalReason.MALFORMED, reason) for entry, reason in refused
     ]
     known = view.requests.get(request)
-    if known is not None:
+    if refusals and known is not None:
         # Counted: several may read alike.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
     return [Change((RefusalRecord((refusal,)),)) for refusal in refusals]

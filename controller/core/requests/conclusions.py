@@ -65,7 +65,7 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
     ]
     surplus = len(view.ended) - view.options.outcomes_kept
     changes += [
-        Change((OutcomeForgottenRecord(name, ended.first, ended.rest),))
+        Change((OutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
         for name, ended in islice(view.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
     return Decision(tuple(changes), tuple(effects))

@@ -82,7 +82,7 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
     # The znode's version is checked with it: had we taken it away, that would be its own outcome.
     there = SubmissionReliedRecord(submission.name, submission.version)
     former = view.ended[request]
-    return [Change((OutcomeForgottenRecord(request, former.first, former.rest), there))]
+    return [Change((OutcomeForgottenRecord(request, former.first, former.is_one_multi), there))]
 
 
 def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:

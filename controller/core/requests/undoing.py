@@ -114,19 +114,21 @@ def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[Reque
     options = replace(
         wish_of(view, cancellation),
         throttle=min((w.throttle for w in wishes if w.throttle is not None), default=None),
-        step_size=_smallest([w.step_size for w in wishes]),
+        step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )
     part = Part(UNDO_PART, 0, cancellation.created_ms, options)
     return Change((PartRecord(cancellation.request, part),))
 
 
-def _smallest(sizes: list[StepSize | None]) -> StepSize | None:
-    """Return the most careful of step sizes; None stands for the daemon's."""
-    numbers = [size for size in sizes if isinstance(size, int)]
-    if numbers:
-        return min(numbers)
-    return None if None in sizes else "all"
+def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
+    """Return the most careful of step sizes, None where all leave it to the daemon's."""
+    turned, own = view.controls.limits.step_size, view.options.step_size
+    default: StepSize = turned or own or "all"
+    if all(size is None for size in sizes):
+        return None
+    meant = [size or default for size in sizes]
+    return min((size for size in meant if size != "all"), default="all")
 
 
 Past = tuple[RequestId, AcceptedEntry]
