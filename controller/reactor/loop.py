@@ -15,10 +15,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, assert_never
 
-from controller.core.apply import apply, issued, versions_moved
+from controller.core.apply import issued
 from controller.core.decide import decide
 from controller.core.effects import (
     AlterReassignment,
@@ -58,46 +57,30 @@ from controller.core.events import (
     TimerFired,
     UpdateMetadataAnswered,
 )
-from controller.core.model import Instant, TopicPartition, ZkVersion
+from controller.core.model import Instant
 from controller.core.observe import observe
-from controller.core.records import Change
-from controller.core.role.doubts import invalidate
-from controller.core.throttling.lease_books import leases_refused
 from controller.core.view import ClusterView
 from controller.errors import FencedError
-from controller.reactor.batches import Batch, Batcher, changes_of, independent
 from controller.reactor.boundaries import Boundaries
+from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.orders import Orders
 from controller.reactor.outbox import Outbox
 from controller.reactor.ports import (
     Channels,
     Clock,
-    Committed,
     Observer,
     Reassignments,
-    Rejected,
     Sizes,
     Store,
     TopicConfigs,
-    WriteError,
     Znode,
 )
 from controller.reactor.rereads import (
-    RaceCounts,
-    reread_concerned,
     reread_own_records,
-    reread_stale,
 )
-from controller.znodes import paths
 
 ROUNDS_MAX = 50
 """Decisions per turn before the inbox is looked at again."""
-
-
-RETRY_TIMER: Final = "refused_writes"
-RETRY_S: Final = 5.0
-RACES: Final = frozenset({WriteError.BAD_VERSION, WriteError.NO_NODE, WriteError.NODE_EXISTS})
-"""Refusals that only say that somebody else was faster."""
 
 CHANNEL_EFFECTS: Final = (OpenChannel, CloseChannel, SendLiveBrokers)
 
@@ -153,9 +136,7 @@ class Reactor:
         self._outbox = Outbox()
         self._timers: dict[str, Instant] = {}
         self._heap: list[tuple[Instant, str]] = []
-        self._refused: dict[TopicPartition, None] = {}
-        """Partitions whose writes are refused for another reason than a race."""
-        self._races = RaceCounts()
+        self._commits = Commits(view, store, observer, boundaries, self._carry_out)
 
     # --- the host's side -----------------------------------------------------------------------
 
@@ -242,12 +223,7 @@ class Reactor:
                 self._store.read(Znode.LEGACY_PLAN)
                 self._store.read(Znode.PREFERRED_ELECTION)
             case TimerFired(name=name) if name == RETRY_TIMER:
-                self.view.due.add(self._refused)
-                self.view.due.plan = self.view.due.queue = True
-                self._refused.clear()
-                for path in self._races.take_stubborn():
-                    reread_concerned(self._store, path)
-                reread_stale(self._store, self.view)
+                self._commits.try_again()
             case _:
                 pass
         observe(self.view, event, now)
@@ -275,7 +251,7 @@ class Reactor:
             if isinstance(effect, CHANNEL_EFFECTS):
                 self._carry_out(effect, now)
         try:
-            self._commit(decision.changes, now)
+            self._commits.commit(decision.changes, now)
         except FencedError as error:
             self._fold(Deposed(str(error)), now)
             self._store.resign_controller()
@@ -293,97 +269,6 @@ class Reactor:
                 "send": self._clock.now() - committed,
             },
         )
-
-    def _commit(self, changes: Sequence[Change], now: Instant) -> None:
-        """Write what has to be durable; what is refused is split off and the rest tried again."""
-        left = list(changes)
-        while left:
-            batches = list(Batcher(self.view).batches(left))
-            cut = independent(batches)
-            later, batches = changes_of(batches[cut:]), batches[:cut]
-            written = [b for b in batches if b.operations]
-            if self._boundaries is not None:
-                self._boundaries.committing(self.view, changes_of(batches))
-            results = self._store.commit([b.operations for b in written]) if written else []
-            outcome = dict(zip(map(id, written), results, strict=True))
-            results = [outcome.get(id(b), Committed()) for b in batches]
-            if self._boundaries is not None:
-                durable = zip(batches, results, strict=True)
-                self._boundaries.committed(
-                    self.view,
-                    [c for b, r in durable if isinstance(r, Committed) for c in b.changes],
-                )
-            left = []
-            for batch, result in zip(batches, results, strict=True):
-                if isinstance(result, Rejected):
-                    left += self._rejected(batch, result, now)
-                else:
-                    self._committed(batch, now)
-            left += [change for change in later if not self._is_doubtful(change)]
-
-    def _committed(self, batch: Batch, now: Instant) -> None:
-        versions_moved(self.view, batch.topics, legacy=batch.legacy)
-        self._races.written(batch.operations)
-        if batch.queue and self.view.queue is not None:
-            self.view.queue.version = ZkVersion(self.view.queue.version + 1)
-        self.view.shards = max(self.view.shards, batch.shards)
-        for change in batch.changes:
-            for record in change.records:
-                apply(self.view, record, now)
-            self._observer.on_committed(change, self.view)
-            for effect in change.effects:
-                self._carry_out(effect, now)
-
-    def _rejected(self, batch: Batch, result: Rejected, now: Instant) -> list[Change]:
-        """Set aside the changes that were refused; return those that only shared their multi."""
-        path = batch.operations[result.index].path
-        if self._passes_over_shard(path, result.error):
-            return batch.changes
-        guilty = batch.owners[result.index]
-        if not guilty:
-            guilty = tuple(batch.changes)
-        refused = {id(c) for c in guilty}
-        is_race = result.error in RACES
-        # Refused for another reason it is still as we know it: it will not be read again.
-        if is_race and path == paths.LEGACY_PLAN and self.view.legacy is not None:
-            self.view.legacy.stale = True
-        if is_race and path == paths.QUEUE and self.view.queue is not None:
-            self.view.queue.stale = True
-        if not is_race:
-            # Trying again at once would fail again: permissions, sizes.
-            self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
-            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
-            for change in guilty:
-                leases_refused(self.view, change, result.error.value, now)
-        for change in guilty:
-            self._observer.on_rejected(change, result.error, self.view)
-            for effect in invalidate(self.view, change) if is_race else ():
-                self._carry_out(effect, now)
-        if is_race or result.error is WriteError.NOT_EMPTY:
-            self._read_again(path, now)
-        # The others are decided anew as well when what they build on is distrusted now.
-        return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
-
-    def _read_again(self, path: str, now: Instant) -> None:
-        """Read what a refused write was about, unless that has not helped time and again."""
-        if self._races.is_stubborn(path):
-            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
-        else:
-            reread_concerned(self._store, path)
-
-    def _passes_over_shard(self, path: str, error: WriteError) -> bool:
-        """Leave out the number of a shard that exists: outside a tenure it may have been used."""
-        shard = paths.parse_shard(path.rpartition("/")[2])
-        if shard is None or error is not WriteError.NODE_EXISTS:
-            return False
-        self.view.shards = max(self.view.shards, shard.number + 1)
-        return True
-
-    def _is_doubtful(self, change: Change) -> bool:
-        if change.partition is None:
-            return False
-        topic = self.view.topics.get(change.partition.topic)
-        return topic is None or topic.stale
 
     # --- effects -------------------------------------------------------------------------------
 

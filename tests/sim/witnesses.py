@@ -17,7 +17,7 @@ from controller.core.model import BrokerId
 from controller.core.phases import Ended
 from controller.core.records import Change, Decision, RefusalRecord
 from controller.core.view import ClusterView
-from controller.reactor.loop import RACES
+from controller.reactor.commits import RACES
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError
 
 if TYPE_CHECKING:

@@ -1,0 +1,161 @@
+"""
+The writes of a turn: many changes in few multis, and what becomes of each.
+
+A change that became durable is applied, and its effects are carried out; one that was refused is
+set aside, what it was decided on is distrusted and read again, and the others are tried once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from controller.core.apply import apply, versions_moved
+from controller.core.effects import Effect, SetTimer
+from controller.core.model import Instant, TopicPartition, ZkVersion
+from controller.core.records import Change
+from controller.core.role.doubts import invalidate
+from controller.core.throttling.lease_books import leases_refused
+from controller.core.view import ClusterView
+from controller.reactor.batches import Batch, Batcher, changes_of, independent
+from controller.reactor.boundaries import Boundaries
+from controller.reactor.ports import Committed, Observer, Rejected, Store, WriteError
+from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
+from controller.znodes import paths
+
+RETRY_TIMER: Final = "refused_writes"
+RETRY_S: Final = 5.0
+RACES: Final = frozenset({WriteError.BAD_VERSION, WriteError.NO_NODE, WriteError.NODE_EXISTS})
+"""Refusals that only say that somebody else was faster."""
+
+
+class Commits:
+    """Makes changes durable, and remembers which are refused time and again."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        store: Store,
+        observer: Observer,
+        boundaries: Boundaries | None,
+        carry_out: Callable[[Effect, Instant], None],
+    ) -> None:
+        """
+        Begin with nothing refused.
+
+        Args:
+            view: Where durable records are folded in.
+            store: ZooKeeper.
+            observer: Told of every change.
+            boundaries: Told before and after the writes, for the proof of recovery.
+            carry_out: What to do with the effects of a durable change.
+
+        """
+        self._view = view
+        self._store = store
+        self._observer = observer
+        self._boundaries = boundaries
+        self._carry_out = carry_out
+        self._refused: dict[TopicPartition, None] = {}
+        """Partitions whose writes are refused for another reason than a race."""
+        self._races = RaceCounts()
+
+    def try_again(self) -> None:
+        """Have everything looked at again that was refused, when its time has come."""
+        self._view.due.add(self._refused)
+        self._view.due.plan = self._view.due.queue = True
+        self._refused.clear()
+        for path in self._races.take_stubborn():
+            reread_concerned(self._store, path)
+        reread_stale(self._store, self._view)
+
+    def commit(self, changes: Sequence[Change], now: Instant) -> None:
+        """Write what has to be durable; what is refused is split off and the rest tried again."""
+        left = list(changes)
+        while left:
+            batches = list(Batcher(self._view).batches(left))
+            cut = independent(batches)
+            later, batches = changes_of(batches[cut:]), batches[:cut]
+            written = [b for b in batches if b.operations]
+            if self._boundaries is not None:
+                self._boundaries.committing(self._view, changes_of(batches))
+            results = self._store.commit([b.operations for b in written]) if written else []
+            outcome = dict(zip(map(id, written), results, strict=True))
+            results = [outcome.get(id(b), Committed()) for b in batches]
+            if self._boundaries is not None:
+                durable = zip(batches, results, strict=True)
+                self._boundaries.committed(
+                    self._view,
+                    [c for b, r in durable if isinstance(r, Committed) for c in b.changes],
+                )
+            left = []
+            for batch, result in zip(batches, results, strict=True):
+                if isinstance(result, Rejected):
+                    left += self._rejected(batch, result, now)
+                else:
+                    self._committed(batch, now)
+            left += [change for change in later if not self._is_doubtful(change)]
+
+    def _committed(self, batch: Batch, now: Instant) -> None:
+        versions_moved(self._view, batch.topics, legacy=batch.legacy)
+        self._races.written(batch.operations)
+        if batch.queue and self._view.queue is not None:
+            self._view.queue.version = ZkVersion(self._view.queue.version + 1)
+        self._view.shards = max(self._view.shards, batch.shards)
+        for change in batch.changes:
+            for record in change.records:
+                apply(self._view, record, now)
+            self._observer.on_committed(change, self._view)
+            for effect in change.effects:
+                self._carry_out(effect, now)
+
+    def _rejected(self, batch: Batch, result: Rejected, now: Instant) -> list[Change]:
+        """Set aside the changes that were refused; return those that only shared their multi."""
+        path = batch.operations[result.index].path
+        if self._passes_over_shard(path, result.error):
+            return batch.changes
+        guilty = batch.owners[result.index]
+        if not guilty:
+            guilty = tuple(batch.changes)
+        refused = {id(c) for c in guilty}
+        is_race = result.error in RACES
+        # Refused for another reason it is still as we know it: it will not be read again.
+        if is_race and path == paths.LEGACY_PLAN and self._view.legacy is not None:
+            self._view.legacy.stale = True
+        if is_race and path == paths.QUEUE and self._view.queue is not None:
+            self._view.queue.stale = True
+        if not is_race:
+            # Trying again at once would fail again: permissions, sizes.
+            self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
+            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
+            for change in guilty:
+                leases_refused(self._view, change, result.error.value, now)
+        for change in guilty:
+            self._observer.on_rejected(change, result.error, self._view)
+            for effect in invalidate(self._view, change) if is_race else ():
+                self._carry_out(effect, now)
+        if is_race or result.error is WriteError.NOT_EMPTY:
+            self._read_again(path, now)
+        # The others are decided anew as well when what they build on is distrusted now.
+        return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
+
+    def _read_again(self, path: str, now: Instant) -> None:
+        """Read what a refused write was about, unless that has not helped time and again."""
+        if self._races.is_stubborn(path):
+            self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
+        else:
+            reread_concerned(self._store, path)
+
+    def _passes_over_shard(self, path: str, error: WriteError) -> bool:
+        """Leave out the number of a shard that exists: outside a tenure it may have been used."""
+        shard = paths.parse_shard(path.rpartition("/")[2])
+        if shard is None or error is not WriteError.NODE_EXISTS:
+            return False
+        self._view.shards = max(self._view.shards, shard.number + 1)
+        return True
+
+    def _is_doubtful(self, change: Change) -> bool:
+        if change.partition is None:
+            return False
+        topic = self._view.topics.get(change.partition.topic)
+        return topic is None or topic.stale
