@@ -58,10 +58,15 @@ def expire_session(hosts: str, session: int) -> None:
         session: Its id, such as the owner of an ephemeral znode.
     """
     twin = KazooClient(hosts=hosts, timeout=4.0, client_id=(session, _password(session)))
-    twin.start(timeout=30)
-    attached, _password_again = twin.client_id
-    twin.stop()
-    twin.close()
+    try:
+        twin.start(timeout=30)
+        attached, _password_again = twin.client_id
+    finally:
+        # Left open it would keep alive the session that it is to end.
+        try:
+            twin.stop()
+        finally:
+            twin.close()
     assert attached == session, f"attached to session {attached:#x} instead of {session:#x}"
 
 
