@@ -32,11 +32,14 @@ class OpeningTurn(Turn):
             return blocked
         if not self.drops_first:
             return None
-        original = self.goal.original or self.goal.target
-        limit = max(len(original), len(self.goal.target)) + (self.step_size or 0)
-        if blocked is not None and len(current) + len(step.adding) > limit:
+        if blocked is not None and self.outgrows(len(current) + len(step.adding)):
             return blocked
         return None
+
+    def outgrows(self, replicas: int) -> bool:
+        """Whether so many replicas are more than the bound of KAFKA-6794 allows."""
+        original = self.goal.original or self.goal.target
+        return replicas > max(len(original), len(self.goal.target)) + (self.step_size or 0)
 
     def open_step(
         self,
@@ -45,10 +48,15 @@ class OpeningTurn(Turn):
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
-        """Write the step into the topic znode with A1, dropping first where that loses nothing."""
+        """
+        Write the step into the topic znode with A1, dropping first where that loses nothing.
+
+        A good copy goes before what replaces it only where both have no room within the bound.
+        """
         dropping = assignment.removing_replicas
         leader = self.leader_within(assignment.target_replicas)
-        must_wait = not self.drops_first or not self.keeps_copies(dropping)
+        has_room = not self.outgrows(len(assignment.replicas))
+        must_wait = not self.drops_first or (has_room and not self.keeps_copies(dropping))
         if not dropping or must_wait or self.drop_blocked(dropping) is not None:
             leader = None
         return self.start(assignment, leader, before, cause, budget)
