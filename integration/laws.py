@@ -47,6 +47,8 @@ class _Judge:
             or write.path == _EPOCH
         }
         self._holder: int | None = None
+        self._claimant: int | None = None
+        """Who set the epoch last: with ``/controller`` alone nobody may write yet."""
         self._leader: int | None = None
         self._epoch = 0
         self._topics: dict[str, dict[str, Any]] = {}
@@ -65,7 +67,7 @@ class _Judge:
         if write.session not in self._daemons:
             return
         needs_the_role = write.path.startswith(_TOPICS) or write.path == _LEGACY_PLAN
-        if needs_the_role and write.session != self._holder:
+        if needs_the_role and not write.session == self._holder == self._claimant:
             yield f"{_told(write)} is written without the controller role"
         is_paperwork = write.path.startswith(_PAPERWORK) and not write.path.startswith(_CLAIMS)
         if is_paperwork and write.session != self._leader:
@@ -97,6 +99,7 @@ class _Judge:
             self._leader = write.session
         elif write.path == "/controller_epoch" and write.data:
             self._epoch = int(write.data)
+            self._claimant = write.session
         elif write.path.endswith("/state"):
             self._states[_partition_of(write)] = write.content
         elif write.path.startswith(_TOPICS) and "partitions" in write.content:

@@ -58,9 +58,20 @@ def permanent_tenure(cluster: Cluster, *options: str) -> Iterator[Daemon]:
 
 
 def await_claim(cluster: Cluster, within_s: float = 20.0) -> None:
-    """Wait until the role is ours."""
+    """
+    Wait until the role is ours.
+
+    Taken from a broker, ``/controller`` names us before the epoch is ours, too.
+    """
+
+    def is_claimed() -> bool:
+        if cluster.controller() != CONTROLLER_ID:
+            return False
+        taken, counted = (cluster.zk.exists(p) for p in ("/controller", "/controller_epoch"))
+        return taken is not None and counted is not None and counted.mzxid >= taken.czxid
+
     eventually(
-        lambda: cluster.controller() == CONTROLLER_ID,
+        is_claimed,
         within_s=within_s,
         every_s=0.02,
         what="the daemon claims the role",

@@ -140,6 +140,13 @@ class MeasureSizes:
 class ClaimController:
     """Become the cluster's controller."""
 
+    at_once: bool = False
+    """
+    Whether in a race with the broker that has the role, which is not let finish its event then.
+
+    Otherwise it is, since one that was stopped amid an event may not work when it is elected again.
+    """
+
 
 @dataclass(frozen=True, slots=True)
 class BeginTenure:

@@ -49,6 +49,7 @@ from controller.core.model import (
     Instant,
     LegacyPlan,
     TopicPartition,
+    Zxid,
 )
 from controller.core.pace.loads import begin, drop, hand_on
 from controller.core.pace.paces import note_answer
@@ -96,7 +97,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.due.changed.add(partition)
             view.watched.pop(partition, None)
         case LegacyPlanRead():
-            _legacy_plan(view, event)
+            _legacy_plan(view, event, now)
         case GoalsRead():
             _goals(view, event, now)
         case DeletionsRead():
@@ -226,8 +227,12 @@ def _keep_bounced(view: ClusterView, bounced: set[BrokerId]) -> None:
                 view.bounced.setdefault(TopicPartition(name, number), set()).update(gone)
 
 
-def _legacy_plan(view: ClusterView, event: LegacyPlanRead) -> None:
+def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:
     view.legacy_read = True
+    last = Zxid(0) if event.plan is None else event.plan.czxid
+    if last != view.legacy_last:
+        view.legacy_came = None if view.legacy_last is None or event.plan is None else now
+        view.legacy_last = last
     if _leaves_to_kafka(view):
         view.due.tenure = True
         return

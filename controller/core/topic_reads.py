@@ -65,10 +65,14 @@ DEPARTURES_KEPT: Final = 2_000
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
-    """Whether it is a Kafka controller that writes, and not another daemon, which tells itself."""
+    """
+    Whether it is a Kafka controller that writes, and not another daemon, which tells itself.
+
+    It may do so until our claim is made, though ``/controller`` already names us.
+    """
     if view.tenure is not None or view.engine is EngineName.DELEGATED:
         return False
-    return view.guards is None or view.guards.controller_broker in view.brokers
+    return view.claiming or view.guards is None or view.guards.controller_broker in view.brokers
 
 
 def _note_departures(

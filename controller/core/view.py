@@ -175,6 +175,10 @@ class ClusterView:
     legacy_confirmed: bool = False
     """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
     legacy_ended: Zxid | None = None
+    legacy_last: Zxid | None = None
+    """The plan at the last look, be it in an earlier session; 0: there was none."""
+    legacy_came: Instant | None = None
+    """When that plan was seen to come; None: it was there at the first look."""
     goals_read: bool = False
     may_have_foreign: bool = False
     """Whether the topic znodes may name reassignments that nobody drives yet."""

@@ -313,8 +313,8 @@ class Reactor:
                 self._orders.add(self.view, effect)
             case BeginTenure():
                 self._store.begin_tenure()
-            case ClaimController():
-                self._store.claim_controller()
+            case ClaimController(at_once=at_once):
+                self._store.claim_controller(at_once=at_once)
             case ResignController():
                 # Requests already handed over may end; nothing new goes out under this claim.
                 self._outbox.clear()

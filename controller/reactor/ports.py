@@ -189,10 +189,12 @@ class Store(Protocol):
         """Work without the role: ``ControllerClaimed`` with our leadership's epoch follows."""
         ...
 
-    def claim_controller(self) -> None:
+    def claim_controller(self, *, at_once: bool = False) -> None:
         """
         Try to become the controller.
 
+        A broker that has the role may still write until it had time to end the event it is in,
+        unless it is taken ``at_once``.
         ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows.
         """
         ...

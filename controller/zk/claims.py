@@ -1,10 +1,16 @@
 """
 The controller role: taking ``/controller``, noticing its loss, giving it back.
 
-A claim is one multi: ``/controller_epoch`` set to the next epoch under its version, ``/controller``
-deleted under its version and created as our ephemeral
-(``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From then on every write of ours
-is fenced by the version ``/controller_epoch`` got. Whether to claim is decided elsewhere.
+A claim sets ``/controller_epoch`` to the next epoch under its version, in a multi in which
+``/controller`` is ours (``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From then
+on every write of ours is fenced by the version ``/controller_epoch`` got. Whether to claim is
+decided elsewhere.
+
+A vacant role is claimed in one multi, with the creation of ``/controller`` in it. From a broker it
+is taken in two, unless there is a race: the first replaces ``/controller`` and leaves the epoch, so
+that the broker can write what the event it is in has still to write, and then sees that it is not
+the controller; the second is the claim. A broker that is fenced amid an event keeps the requests it
+had prepared, and fails at every change of replicas when it is elected again (KAFKA-12315).
 
 Invariants: a claim never outlives the session it was made in; every claim ends with exactly one
 ``Deposed``.
@@ -41,6 +47,14 @@ ATTEMPTS: Final = 5
 
 BACKOFF_S: Final = (0.02, 0.1)
 
+GRACE_S: Final = 0.25
+"""
+How long a broker that lost ``/controller`` may go on writing, to end the event it is in.
+
+An event is a few round trips to ZooKeeper and rarely takes so long; a claim from idle is to lead to
+the first request within 0.5 s.
+"""
+
 NOT_OURS: Final = "the controller role was not ours"
 
 
@@ -54,15 +68,32 @@ class Claim(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """A claim whose answer never came."""
+    """Something on the way to a claim whose answer never came."""
 
-    epoch: ControllerEpoch
+    epoch: ControllerEpoch | None
+    """What the claim would have set; None: only ``/controller`` was to become ours."""
+
+
+class _Role(NamedTuple):
+    """The role as it was read, and what entitles us to take it."""
+
+    leadership: Fence
+    session: int
+    controller: Znode | None
+    version: ZkVersion
+    """Of ``/controller_epoch``."""
+    next: ControllerEpoch
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether ``/controller`` is of our session."""
+        return self.controller is not None and self.controller.owner == self.session
 
 
 class Claims:
     """Holds at most one claim."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
         session: Session,
         inbox: Inbox,
@@ -70,6 +101,7 @@ class Claims:
         controller_id: BrokerId,
         now_ms: Callable[[], int],
         leadership: Callable[[], Fence | None],
+        grace_s: float = GRACE_S,
     ) -> None:
         """
         Begin without a claim; whoever builds it makes it a listener of the session.
@@ -80,6 +112,7 @@ class Claims:
             controller_id: What ``/controller`` will name.
             now_ms: Milliseconds since 1970, for ``/controller``.
             leadership: The fence of the role among our daemons; None when another leads.
+            grace_s: How long a broker has to end what it is at.
 
         """
         self._session = session
@@ -87,6 +120,7 @@ class Claims:
         self._controller_id = controller_id
         self._now_ms = now_ms
         self._leadership = leadership
+        self._grace_s = grace_s
         self._reader = Reader(session)
         self._worker = Worker("zk-claims", session)
         self._lock = threading.Lock()
@@ -105,9 +139,15 @@ class Claims:
         """Return the thread, which must never end by itself."""
         return (self._worker,)
 
-    def claim(self) -> None:
-        """Try to take the role: ``ControllerClaimed`` or ``ClaimFailed`` follows."""
-        self._worker.put(self._claim)
+    def claim(self, *, at_once: bool = False) -> None:
+        """
+        Try to take the role: ``ControllerClaimed`` or ``ClaimFailed`` follows.
+
+        Args:
+            at_once: Without a grace for the broker that has it.
+
+        """
+        self._worker.put(lambda: self._claim(at_once=at_once))
 
     def resign(self) -> None:
         """Give the role back: nothing can be written from now on, and ``Deposed`` follows."""
@@ -148,14 +188,14 @@ class Claims:
 
     # --- claiming ------------------------------------------------------------------------------
 
-    def _claim(self) -> None:
+    def _claim(self, *, at_once: bool) -> None:
         with self._lock:
             losses, held = self._losses, self._held
         if held is not None:
             self._inbox.put(ControllerClaimed(held.epoch))
             return
         try:
-            outcome = self._attempts()
+            outcome = self._attempts(at_once=at_once)
         except (SessionSuspendedError, FencedError, KazooException) as error:
             outcome = f"the claim failed: {error!r}"
         with self._lock:
@@ -171,7 +211,7 @@ class Claims:
                 self._inbox.put(ClaimFailed(outcome))
         self._worker.put(self._tidy if self._held is None else self._look)
 
-    def _attempts(self) -> Claim | str:
+    def _attempts(self, *, at_once: bool) -> Claim | str:
         tried: _Tried | None = None
         for _ in range(ATTEMPTS):
             outcome: Claim | _Tried | str | None = None
@@ -179,15 +219,44 @@ class Claims:
                 if not self._session.wait(self._session.timeout_s):
                     return "the connection to ZooKeeper is gone"
                 outcome = self._found(tried)
-            outcome = outcome or self._try()
+            outcome = outcome or self._try(at_once=at_once)
             if isinstance(outcome, Claim | str):
                 return outcome
             tried = outcome
             self._worker.pause(random.uniform(*BACKOFF_S))  # noqa: S311 - spreads candidates only
         return f"others claimed the role at the same time, {ATTEMPTS} times over"
 
-    def _try(self) -> Claim | _Tried | str | None:  # noqa: PLR0911 - one return per reason
+    def _try(  # noqa: PLR0911 - one return per reason
+        self, *, at_once: bool
+    ) -> Claim | _Tried | str | None:
         """Try once: the claim, what was tried without an answer, why not, or None after a race."""
+        role = self._look_at_the_role()
+        if isinstance(role, str):
+            return role
+        tried = _Tried(None)
+        try:
+            if role.controller is not None and not at_once:
+                if not role.is_ours:
+                    self._replace(role)
+                # Also where it is ours already: it may have become so a moment ago, unheard.
+                if not self._worker.pause(self._grace_s):
+                    return "the daemon is stopping"
+                role = role._replace(controller=self._reader.get(paths.CONTROLLER))
+                if not role.is_ours:
+                    return None
+            tried = _Tried(role.next)
+            results = self._write(role)
+        except Refused as refused:
+            if refused.index < len(role.leadership.checks):
+                return "another daemon leads"
+            return None if refused.is_race else f"ZooKeeper refuses the claim: {refused.reason}"
+        except SessionSuspendedError:
+            return tried
+        version = ZkVersion(results[len(role.leadership.checks)].version)
+        return Claim(role.next, version, role.session)
+
+    def _look_at_the_role(self) -> _Role | str:
+        """Read what a claim is made of, or return why there must be none."""
         leadership = self._leadership()
         if leadership is None:
             return "another daemon leads"
@@ -204,28 +273,33 @@ class Claims:
         refusal = None if controller is None else _refusal(controller)
         if refusal is not None:
             return refusal
-        tried = ControllerEpoch(known + 1)
-        try:
-            results = self._write(leadership, controller, epoch, tried)
-        except Refused as refused:
-            if refused.index < len(leadership.checks):
-                return "another daemon leads"
-            return None if refused.is_race else f"ZooKeeper refuses the claim: {refused.reason}"
-        except SessionSuspendedError:
-            return _Tried(tried)
-        return Claim(tried, ZkVersion(results[len(leadership.checks)].version), session)
+        return _Role(leadership, session, controller, epoch.version, ControllerEpoch(known + 1))
 
-    def _write(
-        self, leadership: Fence, controller: Znode | None, epoch: Znode, tried: ControllerEpoch
-    ) -> list[Any]:
+    def _replace(self, role: _Role) -> None:
+        """Make ``/controller`` ours while the epoch stays: what the broker is at goes on."""
         multi = self._session.client.transaction()
-        leadership.lead(multi)
-        multi.set_data(paths.CONTROLLER_EPOCH, str(tried).encode("ascii"), epoch.version)
-        if controller is not None:
-            multi.delete(paths.CONTROLLER, controller.version)
+        role.leadership.lead(multi)
+        multi.check(paths.CONTROLLER_EPOCH, role.version)
+        self._create(multi, role)
+        multi_answer(multi.commit_async(), self._session.timeout_s)
+
+    def _write(self, role: _Role) -> list[Any]:
+        """Claim: a ``/controller`` that is ours already is only checked."""
+        multi = self._session.client.transaction()
+        role.leadership.lead(multi)
+        multi.set_data(paths.CONTROLLER_EPOCH, str(role.next).encode("ascii"), role.version)
+        if role.controller is not None and role.is_ours:
+            multi.check(paths.CONTROLLER, role.controller.version)
+        else:
+            self._create(multi, role)
+        return multi_answer(multi.commit_async(), self._session.timeout_s)
+
+    def _create(self, multi: Any, role: _Role) -> None:  # noqa: ANN401 - kazoo has no types
+        """Let a multi make ``/controller`` ours."""
+        if role.controller is not None:
+            multi.delete(paths.CONTROLLER, role.controller.version)
         data = encode_controller(self._controller_id, self._now_ms())
         multi.create(paths.CONTROLLER, data, ephemeral=True)
-        return multi_answer(multi.commit_async(), self._session.timeout_s)
 
     def _found(self, tried: _Tried) -> Claim | None:
         """Return the claim whose answer was lost on the way, if it was made."""

@@ -17,7 +17,7 @@ from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPar
 from controller.errors import ControllerMovedError
 from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
-from controller.zk.claims import Claims
+from controller.zk.claims import GRACE_S, Claims
 from controller.zk.leadership import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check
 from controller.zk.pings import Latency
@@ -37,6 +37,7 @@ class ZkStore:
         now_ms: Callable[[], int],
         leadership: Leadership | None = None,
         latency: Latency | None = None,
+        grace_s: float = GRACE_S,
     ) -> None:
         """
         Build it on a session that may not be started yet.
@@ -48,6 +49,7 @@ class ZkStore:
             now_ms: Milliseconds since 1970.
             leadership: The role among several daemons; None when there can be only one.
             latency: Told how long each commit took.
+            grace_s: How long a broker whose role is taken has to end what it is at.
 
         """
         self._leadership = leadership
@@ -62,6 +64,7 @@ class ZkStore:
             controller_id=controller_id,
             now_ms=now_ms,
             leadership=self._leadership_fence,
+            grace_s=grace_s,
         )
         session.add_listener(self._claims)
         session.add_listener(self._watches)
@@ -131,9 +134,9 @@ class ZkStore:
         else:
             self._inbox.put(ControllerClaimed(ControllerEpoch(version)))
 
-    def claim_controller(self) -> None:
+    def claim_controller(self, *, at_once: bool = False) -> None:
         """Try to become the controller."""
-        self._claims.claim()
+        self._claims.claim(at_once=at_once)
 
     def resign_controller(self) -> None:
         """Give the role back."""

@@ -58,9 +58,9 @@ class Worker:
         """Run it as soon as what came before is done; safe from any thread, never waits."""
         self._jobs.put(job)
 
-    def pause(self, seconds: float) -> None:
-        """Wait on this thread, but not beyond its end."""
-        self._stopping.wait(seconds)
+    def pause(self, seconds: float) -> bool:
+        """Wait on this thread, but not beyond its end; return whether it was as long as that."""
+        return not self._stopping.wait(seconds)
 
     def stop(self) -> None:
         """Drop what was not begun and let the thread end; does not wait long for it."""

@@ -22,7 +22,7 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import EndedHistory, OpenHistory, Part, Summary
+from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
 from controller.core.leases import EntityConfig, Lease, broker_entity, topic_entity
 from controller.core.model import (
     AcceptedEntry,
@@ -285,8 +285,9 @@ class RequestContract(Rigs):
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, ())
 
     def test_open_requests_are_read_with_what_did_not_simply_end(self, rig: StoreRig) -> None:
-        """Accepted entries are counted by the names; garbage counts for nothing."""
+        """Accepted entries are counted by the names; of a garbled part there is the name."""
         part = Part(R1, 9, 1000, RequestOptions(priority=2))
+        unknown = Part(R2, 0, UNKNOWN_MS)
         refusal = Refusal(R1, "e", RefusalReason.MALFORMED, "d", P1)
         ending = Ending(R1, P0, Fate.CANCELLED, "told so")
         parent = paths.history_path(R1)
@@ -300,7 +301,7 @@ class RequestContract(Rigs):
         rig.put(paths.history_path(R2))
         rig.store.read(Znode.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead(
-            {R1: OpenHistory({R1: part}, 7, (refusal,), (ending,))}, {}
+            {R1: OpenHistory({R1: part, R2: unknown}, 7, (refusal,), (ending,))}, {}
         )
 
     def test_ended_requests_are_read_from_the_oldest_on(self, rig: StoreRig) -> None:

@@ -49,6 +49,10 @@ class StoreRig(Protocol):
         """Have a broker take ``/controller`` as its ephemeral, with the next epoch."""
         ...
 
+    def write_as_controller(self, path: str, version: ZkVersion) -> bool:
+        """Write a znode as a broker does whose claim got this version; whether it was let."""
+        ...
+
     def expire(self) -> None:
         """Have ZooKeeper end the store's session."""
         ...

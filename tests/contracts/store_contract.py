@@ -87,6 +87,40 @@ class StoreContract(Rigs):
         assert rig.wait_for(ControllerClaimed).epoch == 7
         assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
 
+    def test_who_loses_the_role_may_end_what_it_is_at(self, rig: StoreRig) -> None:
+        """Our znode stands, so nobody is elected; the broker's writes pass until the claim."""
+        version = _seized(rig)
+        rig.store.read(Znode.GUARDS)
+        rig.store.claim_controller()
+        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        assert rig.write_as_controller("/in-the-grace", version)
+        assert data_of(rig, paths.CONTROLLER_EPOCH) == b"6"
+        with pytest.raises(ControllerMovedError):
+            rig.store.commit([[Create("/a", b"")]])
+        assert rig.wait_for(ControllerClaimed).epoch == 7
+        assert not rig.write_as_controller("/after-it", version)
+
+    def test_in_a_race_the_role_is_taken_at_once(self, rig: StoreRig) -> None:
+        """There is no moment in which our znode stands and the broker can write."""
+        version = _seized(rig)
+        rig.store.read(Znode.GUARDS)
+        rig.store.claim_controller(at_once=True)
+        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        assert data_of(rig, paths.CONTROLLER_EPOCH) == b"7"
+        assert not rig.write_as_controller("/a", version)
+
+    def test_a_broker_that_takes_the_role_back_in_the_grace_gets_one_of_its_own(
+        self, rig: StoreRig
+    ) -> None:
+        """It is the controller then, and may be amid an event as well."""
+        rig.seize(BrokerId(1))
+        rig.store.read(Znode.GUARDS)
+        rig.store.claim_controller()
+        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        rig.seize(BrokerId(2))
+        assert rig.wait_for(ControllerClaimed).epoch == 8
+        assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
+
     @pytest.mark.parametrize(
         "holder",
         [b'{"version":2,"brokerid":3000,"kraftControllerEpoch":4}', b"garbage"],
@@ -442,6 +476,14 @@ class StoreContract(Rigs):
         rig.wait_for(LegacyPlanRead, lambda e: e.plan is not None)
         rig.put(paths.topic_path("t"), json.dumps({"partitions": {"0": [9]}}).encode())
         rig.wait_for(TopicsRead, lambda e: _first_replica(e) == 9)
+
+
+def _seized(rig: StoreRig) -> ZkVersion:
+    """Return the version under which the broker that has the role now may write."""
+    rig.seize(BrokerId(1))
+    epoch = rig.get(paths.CONTROLLER_EPOCH)
+    assert epoch is not None
+    return epoch[1]
 
 
 def _names(event: Event) -> frozenset[str]:

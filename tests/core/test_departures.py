@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import SendStopReplica
-from controller.core.events import ControllerClaimed, Deposed, StatesRead, TopicsRead
+from controller.core.effects import ClaimController, SendStopReplica
+from controller.core.events import (
+    ControllerClaimed,
+    Deposed,
+    GuardsRead,
+    StatesRead,
+    TimerFired,
+    TopicsRead,
+)
 from controller.core.handovers import DEPARTED_S
 from controller.core.model import (
     BrokerId,
@@ -16,6 +23,8 @@ from controller.core.model import (
     TopicAssignment,
     ZkVersion,
 )
+from controller.core.options import Options, TenurePolicy
+from controller.core.role.tenures import CLAIM_TIMER
 from tests.core.builders import EPOCH, Driver, replicas, tp
 
 SINCE = (2, 4, 3)
@@ -65,6 +74,19 @@ def test_what_was_dropped_just_before_the_claim_is_deleted_again(driver: Driver)
     driver.settle()
     assert deleted(driver) == [1, 5]
     assert driver.view.orphans == {}
+
+
+def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> None:
+    """``/controller`` is ours already, and the broker that lost it ends what it was at."""
+    driver = Driver({tp(): (5, 1, 2, 3, 4)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.observe(Deposed("a broker took the role"), *driver.own_records())
+    driver.now = Instant(driver.now + 60.0)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert isinstance(driver.sent[-1], ClaimController)
+    driver.observe(GuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
+    others_move(driver, SINCE, version=3)
+    claim(driver, SINCE)
+    assert deleted(driver) == [1, 5]
 
 
 def test_what_was_dropped_long_before_the_claim_is_left_alone(driver: Driver) -> None:

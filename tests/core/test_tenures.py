@@ -6,12 +6,19 @@ import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import ControlsRead, Deposed, Orphan, OrphansRead, TimerFired
+from controller.core.events import (
+    ControlsRead,
+    Deposed,
+    LegacyPlanRead,
+    Orphan,
+    OrphansRead,
+    TimerFired,
+)
 from controller.core.model import BlockedBy, BrokerId, Instant, Zxid
 from controller.core.options import LegacyMode, Options
 from controller.core.requests.topic_configs import CONFIG_TIMER
 from controller.core.role.tenures import LINGER_TIMER
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import Driver, plan, replicas, tp
 from tests.core.test_requests import submission, submit
 
 
@@ -102,3 +109,49 @@ def test_a_pause_gives_the_role_back_also_while_the_cluster_is_not_well() -> Non
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created")))))
     linger(driver)
     assert any(isinstance(e, ResignController) for e in driver.sent)
+
+
+@pytest.mark.parametrize(("waited_s", "at_once"), [(0.0, True), (0.9, True), (1.1, False)])
+def test_a_plan_that_just_came_is_a_race_with_the_controller_of_the_cluster(
+    waited_s: float, *, at_once: bool
+) -> None:
+    """Later that one has long begun it, and may be amid an event that needs it in good order."""
+    driver = without_the_role()
+    driver.observe(LegacyPlanRead(None))
+    driver.fold(LegacyPlanRead(plan({tp(): (2, 1)})))
+    driver.now = Instant(driver.now + waited_s)
+    driver.settle()
+    assert driver.sent[-1] == ClaimController(at_once=at_once)
+
+
+def test_a_plan_that_came_while_nobody_looked_after_an_idle_tenure_is_a_race_too() -> None:
+    """It is new by its creation, whatever had to be read anew."""
+    driver = without_the_role()
+    driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
+    assert driver.sent[-1] == ClaimController(at_once=True)
+
+
+def test_a_plan_that_was_there_before_us_is_no_race() -> None:
+    """Whoever is the controller has had its time to begin it."""
+    driver = without_the_role()
+    driver.view.legacy_last = None
+    driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
+    assert driver.sent[-1] == ClaimController()
+
+
+def test_other_work_lets_the_controller_of_the_cluster_end_its_event() -> None:
+    """It has nothing to do with it."""
+    driver = without_the_role()
+    driver.observe(LegacyPlanRead(None))
+    submit(driver, submission("request_0000000000", {tp(): (1, 2)}))
+    assert ClaimController() in driver.sent
+    assert ClaimController(at_once=True) not in driver.sent
+
+
+def without_the_role() -> Driver:
+    """Return a daemon that gave the role back some time ago."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.now = Instant(driver.now + 60.0)
+    driver.sent.clear()
+    return driver

@@ -46,7 +46,7 @@ class _Store:
     def begin_tenure(self) -> None:
         raise NotImplementedError
 
-    def claim_controller(self) -> None:
+    def claim_controller(self, *, at_once: bool = False) -> None:
         raise NotImplementedError
 
     def resign_controller(self) -> None:

@@ -136,7 +136,13 @@ class Invariants:
                 self.records.assigned_by_others(partition, old, new)
 
     def _one_writer(self, transaction: Transaction) -> None:
-        """Whoever writes under a version of ``/controller_epoch`` is the only one to do so."""
+        """
+        Whoever writes under a version of ``/controller_epoch`` is the only one to do so.
+
+        But for who takes ``/controller`` from him, and leaves him time to end what he is at.
+        """
+        if any(written.path == paths.CONTROLLER for written in transaction.written):
+            return
         for op in transaction.operations:
             if isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH:
                 writer = self._fences.setdefault(op.version, transaction.session)

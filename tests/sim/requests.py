@@ -23,7 +23,7 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import EndedHistory, OpenHistory, Part
+from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, ZkVersion, Zxid
 from controller.core.submissions import RequestOptions, Submission
@@ -31,7 +31,7 @@ from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.histories import decode_accepted, decode_ended, decode_part
+from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.leases import decode_lease
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.requests import decode_submission
@@ -138,8 +138,11 @@ class SimRequests:
                     endings += rows[1]
             elif znode is not None:
                 part = decode_part(name, znode.data)
+                named = part_name(name)
                 if not isinstance(part, str):
                     parts[part.name] = part
+                elif named is not None:
+                    parts[named] = Part(named, 0, UNKNOWN_MS)
         return OpenHistory(parts, accepted, tuple(refused), tuple(endings))
 
     def accepted(self, request: RequestId) -> AcceptedRead:

@@ -73,6 +73,15 @@ class SimSession:
         if self.is_connected:
             self._transmit(self._sequence)
 
+    def ask_in(self, seconds: float, request: _Request) -> None:
+        """Ask later, unless the client is gone by then."""
+
+        def ask() -> None:
+            if not self._abandoned:
+                self.ask(request)
+
+        self._schedule.call_in(seconds, ask)
+
     def notify(self, callback: Action) -> None:
         """Deliver a watch that fired."""
         self._sequence += 1

@@ -37,6 +37,7 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.reactor.rereads import OWN_RECORDS
+from controller.zk.claims import GRACE_S
 from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.controllers import (
@@ -57,6 +58,7 @@ from tests.sim.zookeeper import (
     TransactionFailedError,
     parent_of,
 )
+from tests.sim.zookeeper import Znode as SimZnode
 
 if TYPE_CHECKING:
     from tests.sim.schedule import Schedule
@@ -259,12 +261,18 @@ class SimStore:
 
     # --- the controller role -------------------------------------------------------------------
 
-    def claim_controller(self) -> None:
+    def claim_controller(self, *, at_once: bool = False) -> None:
         """Try to take ``/controller``."""
-        self.session.ask(self._try_claim)
+        self.session.ask(lambda: self._try_claim(at_once=at_once))
 
-    def _try_claim(self) -> Callable[[], None]:
-        """Claim in one multi, at the server; repeated after a lost answer it finds its claim."""
+    def _try_claim(  # noqa: PLR0911 - one return per reason
+        self, *, at_once: bool, is_due: bool = False
+    ) -> Callable[[], None]:
+        """
+        Claim at the server; repeated after a lost answer it finds its claim.
+
+        Where a broker has the role, take only its znode, until its grace is over (``is_due``).
+        """
         controller = self._zookeeper.get(paths.CONTROLLER)
         epoch = self._zookeeper.get(paths.CONTROLLER_EPOCH)
         known = None if epoch is None else decode_controller_epoch(epoch.data)
@@ -279,16 +287,17 @@ class SimStore:
                 return self._claim_failed("/controller is not an ordinary one")
         if self._competes and self._leadership is None:
             return self._claim_failed("another daemon leads")
+        if controller is not None and not at_once and not (is_ours and is_due):
+            return self._replace(controller, epoch)
         claim = Claim(ControllerEpoch(known + 1), ZkVersion(epoch.version + 1))
         operations: list[AnyOperation] = [
             *self._leads(),
             SetData(paths.CONTROLLER_EPOCH, str(claim.epoch).encode(), ZkVersion(epoch.version)),
         ]
-        if controller is not None:
-            operations.append(Delete(paths.CONTROLLER, ZkVersion(controller.version)))
-        timestamp_ms = int(self._schedule.now() * 1000)
-        data = encode_controller(self._controller_id, timestamp_ms)
-        operations.append(Make(paths.CONTROLLER, data, ephemeral=True))
+        if controller is not None and is_ours:
+            operations.append(Check(paths.CONTROLLER, ZkVersion(controller.version)))
+        else:
+            operations += self._taking(controller)
         self._tried = claim
         try:
             self._zookeeper.transact(self.session.id, operations)
@@ -296,7 +305,33 @@ class SimStore:
             return self._claim_failed("another daemon leads")
         return self._claimed(claim)
 
+    def _replace(self, controller: SimZnode, epoch: SimZnode) -> Callable[[], None]:
+        """Make ``/controller`` ours; the claim itself follows after the grace."""
+        if controller.ephemeral_owner != self.session.id:
+            unmoved = Check(paths.CONTROLLER_EPOCH, ZkVersion(epoch.version))
+            operations = [*self._leads(), unmoved, *self._taking(controller)]
+            try:
+                self._zookeeper.transact(self.session.id, operations)
+            except TransactionFailedError:
+                return self._claim_failed("another daemon leads")
+        session = self.session
+        return lambda: session.ask_in(GRACE_S, lambda: self._try_claim(at_once=False, is_due=True))
+
+    def _taking(self, controller: SimZnode | None) -> list[AnyOperation]:
+        """Return what makes ``/controller`` ours."""
+        operations: list[AnyOperation] = []
+        if controller is not None:
+            operations.append(Delete(paths.CONTROLLER, ZkVersion(controller.version)))
+        timestamp_ms = int(self._schedule.now() * 1000)
+        data = encode_controller(self._controller_id, timestamp_ms)
+        return [*operations, Make(paths.CONTROLLER, data, ephemeral=True)]
+
     def _claim_failed(self, reason: str) -> Callable[[], None]:
+        """Leave no ``/controller`` of ours that no claim stands behind."""
+        controller = self._zookeeper.get(paths.CONTROLLER)
+        if controller is not None and controller.ephemeral_owner == self.session.id:
+            delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
+            self._zookeeper.transact(self.session.id, [delete])
         return lambda: self.lanes.claims.put(lambda: self._inbox.put(ClaimFailed(reason)))
 
     def _claimed(self, claim: Claim) -> Callable[[], None]:

@@ -28,6 +28,7 @@ from controller.core.records import Change, Decision
 from controller.core.view import ClusterView, Tenure
 from controller.core.works import Reassignment
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
+from controller.zk.claims import GRACE_S
 from controller.znodes import paths
 from controller.znodes.goals import encode_goal
 from controller.znodes.states import encode_state
@@ -64,7 +65,7 @@ class _Bench:
             competes=False,
         )
         self.store.claim_controller()
-        self.world.run_for(0.1)
+        self.world.run_for(GRACE_S + 0.1)
         self.epoch = inbox.of(ControllerClaimed)[0].epoch
 
     def broker(self, number: int) -> SimBroker:

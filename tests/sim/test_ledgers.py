@@ -28,6 +28,7 @@ from controller.core.model import (
 )
 from controller.core.submissions import RequestOptions
 from controller.reactor.ports import Check, Delete
+from controller.zk.claims import GRACE_S
 from controller.znodes import paths
 from controller.znodes.goals import encode_goal
 from controller.znodes.histories import encode_ended, encode_part
@@ -71,7 +72,7 @@ class _Desk:
             competes=False,
         )
         self.store.claim_controller()
-        self.world.run_for(0.1)
+        self.world.run_for(GRACE_S + 0.1)
         assert inbox.of(ControllerClaimed)
 
     def write(self, *operations: AnyOperation) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
-from controller.reactor.ports import Delete
+from controller.reactor.ports import Check, Delete
 from controller.znodes import paths
 from controller.znodes.controllers import encode_controller
 from tests.contracts.request_contract import RequestContract
@@ -18,7 +18,14 @@ from tests.sim.builders import Recorder
 from tests.sim.schedule import Schedule
 from tests.sim.sessions import SimSession
 from tests.sim.store import SimStore
-from tests.sim.zookeeper import NOBODY, AnyOperation, Make, Put, SimZooKeeper
+from tests.sim.zookeeper import (
+    NOBODY,
+    AnyOperation,
+    Make,
+    Put,
+    SimZooKeeper,
+    TransactionFailedError,
+)
 
 SOON_S = 10.0
 
@@ -62,6 +69,14 @@ class _SimRig:
             operations.append(Delete(paths.CONTROLLER, None))
         operations.append(Make(paths.CONTROLLER, encode_controller(broker, 0), ephemeral=True))
         self._zookeeper.transact(session.id, operations)
+
+    def write_as_controller(self, path: str, version: ZkVersion) -> bool:
+        check = Check(paths.CONTROLLER_EPOCH, version)
+        try:
+            self._zookeeper.transact(NOBODY, [check, Make(path, b"", ephemeral=False)])
+        except TransactionFailedError:
+            return False
+        return True
 
     def expire(self) -> None:
         self.store.session.expire()

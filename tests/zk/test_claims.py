@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from controller.zk.claims import ATTEMPTS, Claims
 from controller.zk.multis import Fence, epoch_check
 from controller.znodes import paths
 from controller.znodes.controllers import encode_controller
-from tests.zk.fakes import SESSION, FakeClient, FakeInbox, Stat, connected_session
+from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, Stat, connected_session
 
 US = BrokerId(1_000_000)
 OTHER = SESSION + 1
@@ -22,7 +23,7 @@ OTHER = SESSION + 1
 class _Bench:
     """Claims on a fake client."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace_s: float = 0.0) -> None:
         self.client = FakeClient()
         self.client.put(paths.CONTROLLER_EPOCH, b"5")
         self.inbox = FakeInbox()
@@ -34,6 +35,7 @@ class _Bench:
             controller_id=US,
             now_ms=lambda: 0,
             leadership=lambda: self.fence,
+            grace_s=grace_s,
         )
         session.add_listener(self.claims)
 
@@ -48,6 +50,30 @@ class _Bench:
             return [stat, True, True]
 
         return take
+
+    def held_by_a_broker(self) -> None:
+        """Let a broker have the role, with the epoch that stands."""
+        self.client.put(paths.CONTROLLER, encode_controller(BrokerId(1), 0), owner=OTHER)
+
+    def replace(self) -> Callable[[], list[object]]:
+        """Script that ``/controller`` becomes ours, and nothing else."""
+
+        def replace() -> list[object]:
+            self.client.put(paths.CONTROLLER, encode_controller(US, 0), owner=SESSION)
+            return [True, True, True]
+
+        return replace
+
+    def bump(self) -> Callable[[], list[object]]:
+        """Script that the epoch becomes the next one, and nothing else."""
+
+        def bump() -> list[object]:
+            epoch = int(self.client.nodes[paths.CONTROLLER_EPOCH][0]) + 1
+            self.client.put(paths.CONTROLLER_EPOCH, str(epoch).encode())
+            stat: Stat = self.client.nodes[paths.CONTROLLER_EPOCH][1]
+            return [stat, True]
+
+        return bump
 
     def vacate(self) -> Callable[[], list[object]]:
         """Script the deletion of ``/controller``."""
@@ -76,10 +102,133 @@ def test_a_lost_race_is_run_again(bench: _Bench) -> None:
         broker()
         return [BadVersionError()]
 
-    bench.client.script.extend([lose, bench.take()])
+    bench.client.script.extend([lose, bench.replace(), bench.bump()])
     bench.claims.claim()
     assert bench.inbox.wait_for(ControllerClaimed).epoch == 7
     assert ("delete", paths.CONTROLLER, 0) in bench.client.committed[1]
+
+
+def test_the_role_is_taken_from_a_broker_in_two_multis(bench: _Bench) -> None:
+    """The epoch stays in the first, and the second holds only while the znode is ours."""
+    bench.held_by_a_broker()
+    bench.client.script.extend([bench.replace(), bench.bump()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+    replaced, claimed = bench.client.committed
+    assert replaced[:2] == [
+        ("check", paths.CONTROLLER_EPOCH, 0),
+        ("delete", paths.CONTROLLER, 0),
+    ]
+    assert claimed == [
+        ("set_data", paths.CONTROLLER_EPOCH, b"6", 0),
+        ("check", paths.CONTROLLER, 1),
+    ]
+    assert bench.claims.held is not None
+    assert bench.claims.held.version == 1
+
+
+def test_in_a_race_one_multi_takes_the_role(bench: _Bench) -> None:
+    """As with a vacant role."""
+    bench.held_by_a_broker()
+    bench.client.script.append(bench.take())
+    bench.claims.claim(at_once=True)
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+    assert len(bench.client.committed) == 1
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_first_multi_whose_answer_was_lost_is_no_claim(bench: _Bench, *, done: bool) -> None:
+    """Whether it was done or not, the epoch is set by the second."""
+    bench.held_by_a_broker()
+    replace = bench.replace()
+
+    def lose_the_answer() -> object:
+        if done:
+            replace()
+        return ConnectionLoss()
+
+    rest = [bench.bump()] if done else [bench.replace(), bench.bump()]
+    bench.client.script.extend([lose_the_answer, *rest])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+    assert not bench.client.script
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_second_multi_whose_answer_was_lost_is_found(bench: _Bench, *, done: bool) -> None:
+    """Or made again, with no other znode of ours."""
+    bench.held_by_a_broker()
+    bump = bench.bump()
+
+    def lose_the_answer() -> object:
+        if done:
+            bump()
+        return ConnectionLoss()
+
+    bench.client.script.extend([bench.replace(), lose_the_answer])
+    bench.client.script.extend([] if done else [bench.bump()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
+    assert not bench.client.script
+
+
+def test_a_leadership_that_is_lost_in_the_grace_gives_the_role_back(bench: _Bench) -> None:
+    """Our znode would keep brokers from electing, with nobody behind it."""
+    bench.held_by_a_broker()
+    bench.fence = Fence(epoch_check(ZkVersion(3)))
+    gone = threading.Event()
+    vacate = bench.vacate()
+
+    def note() -> list[object]:
+        results = vacate()
+        gone.set()
+        return results
+
+    bench.client.script.extend([bench.replace(), [BadVersionError()], note])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ClaimFailed).reason == "another daemon leads"
+    assert gone.wait(WITHIN_S)
+    assert paths.CONTROLLER not in bench.client.nodes
+    assert [multi[0] for multi in bench.client.committed[:2]] == [("check", paths.EPOCH, 3)] * 2
+
+
+def test_a_session_that_ends_in_the_grace_ends_the_attempt() -> None:
+    """The znode went with it: whoever was elected since is deposed like any other."""
+    bench = _Bench()
+    bench.held_by_a_broker()
+    replace = bench.replace()
+
+    def expire() -> list[object]:
+        results = replace()
+        bench.client.put(paths.CONTROLLER_EPOCH, b"6")
+        bench.client.put(paths.CONTROLLER, encode_controller(BrokerId(2), 0), owner=OTHER)
+        return results
+
+    bench.client.script.extend([expire, bench.replace(), bench.bump()])
+    bench.claims.claim()
+    assert bench.inbox.wait_for(ControllerClaimed).epoch == 7
+    assert len(bench.client.committed) == 3
+    bench.claims.stop()
+
+
+def test_who_stops_in_the_grace_fences_nobody() -> None:
+    """The broker that is at an event would be fenced for nothing."""
+    bench = _Bench(grace_s=600.0)
+    bench.held_by_a_broker()
+    replaced = threading.Event()
+    replace = bench.replace()
+
+    def note() -> list[object]:
+        results = replace()
+        replaced.set()
+        return results
+
+    bench.client.script.append(note)
+    bench.claims.claim()
+    assert replaced.wait(WITHIN_S)
+    bench.claims.stop()
+    assert len(bench.client.committed) == 1
+    assert bench.inbox.wait_for(ClaimFailed).reason == "the daemon is stopping"
 
 
 def test_races_are_not_run_for_ever(bench: _Bench) -> None:

@@ -40,6 +40,9 @@ from controller.core.view import ClusterView
 PROBE_TIMER: Final = "probe"
 PROBE_AGAIN_S: Final = 2.0
 
+RACE_S: Final = 1.0
+"""How long after a plan came it may be that the cluster's controller has not begun it."""
+
 
 class Engine(Protocol):
     """What the core wants of an engine."""
@@ -88,9 +91,14 @@ class NativeEngine:
         return native_refusals(view)
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
-        """Take the role."""
-        del view, now
-        return (ClaimController(),)
+        """
+        Take the role, at once where a plan just came.
+
+        Its controller would carry that out whole. One that begins a plan keeps no requests back,
+        so nothing is lost by not waiting for it.
+        """
+        came = view.legacy_came
+        return (ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         """Tell brokers who is alive, and what a controller finds; brokers before partitions."""
