@@ -222,6 +222,8 @@ class AcceptedRead:
     entries: tuple[AcceptedEntry, ...]
     options: RequestOptions = field(default_factory=RequestOptions)
     """How it was to be carried out."""
+    elsewhere: frozenset[TopicPartition] = frozenset()
+    """Partitions that it did not bring to their target, or of which that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

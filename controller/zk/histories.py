@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
 from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
-from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
+from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.zk.readers import Reader, warn_unreadable
 from controller.znodes import paths
@@ -109,7 +109,27 @@ class Histories:
                 warn_unreadable(paths.shard_path(request, shard), read)
             else:
                 entries += read
-        return AcceptedRead(request, tuple(entries), self._options(request, names))
+        elsewhere = self._elsewhere(request, [s for s in shards if s.kind == "ended"])
+        if elsewhere is None:
+            elsewhere = frozenset(entry.partition for entry in entries)
+        options = self._options(request, names)
+        return AcceptedRead(request, tuple(entries), options, elsewhere)
+
+    def _elsewhere(
+        self, request: RequestId, shards: Sequence[paths.Shard]
+    ) -> frozenset[TopicPartition] | None:
+        """Return the partitions that did not simply reach their target; None: some are unknown."""
+        found: set[TopicPartition] = set()
+        for shard, znode in self._reader.get_many(
+            shards, lambda shard: paths.shard_path(request, shard)
+        ):
+            read = "it is gone" if znode is None else decode_ended(request, znode.data)
+            if isinstance(read, str):
+                warn_unreadable(paths.shard_path(request, shard), read)
+                return None
+            found.update(r.partition for r in read[0] if r.partition is not None)
+            found.update(ending.partition for ending in read[1])
+        return frozenset(found)
 
     def _options(self, request: RequestId, names: Sequence[str]) -> RequestOptions:
         """Read how a request was to be carried out: its parts say the same."""

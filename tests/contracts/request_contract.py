@@ -304,6 +304,22 @@ class RequestContract(Rigs):
             {R1: OpenHistory({R1: part, R2: unknown}, 7, (refusal,), (ending,))}, {}
         )
 
+    def test_accepted_entries_are_read_with_what_did_not_reach_its_target(
+        self, rig: StoreRig
+    ) -> None:
+        """Refused, or ended otherwise; where a shard cannot be read, of none that is known."""
+        parent = paths.history_path(R1)
+        rows = tuple(AcceptedEntry(p, ONE, TWO) for p in (P0, P1))
+        rig.put(f"{parent}/accepted-6-0-2", encode_accepted(rows))
+        ending = Ending(R1, P0, Fate.CANCELLED, "told so")
+        rig.put(f"{parent}/ended-6-1-1", encode_ended([], [ending]))
+        rig.store.read_accepted(R1)
+        assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, rows, elsewhere=frozenset({P0}))
+        rig.put(f"{parent}/ended-6-3-2", b"garbage")
+        rig.store.read_accepted(R1)
+        read = rig.wait_for(AcceptedRead, lambda e: len(e.elsewhere) > 1)
+        assert read.elsewhere == frozenset({P0, P1})
+
     def test_ended_requests_are_read_from_the_oldest_on(self, rig: StoreRig) -> None:
         """With all that has to be deleted to forget them; an older format has the summary only."""
         summary = Summary(request=R2, kind="request", total=1, done=1)

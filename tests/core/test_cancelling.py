@@ -440,6 +440,18 @@ def test_what_somebody_else_moved_since_is_skipped() -> None:
     assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
 
 
+def test_what_a_request_did_not_bring_to_its_target_is_not_undone() -> None:
+    """Somebody else moved the partition there later: that is not the request's to take back."""
+    driver = Driver({tp(): (1, 3)})
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    entry = _entry(tp(), (1, 2), (1, 3))
+    undo(driver, AcceptedRead(name, (entry,), elsewhere=frozenset({tp()})))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].total == 0
+    assert driver.history[tp()] == []
+
+
 def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> None:
     """Its throttle and step size are in force before its first step; its window is not."""
     driver = Driver({tp(): (3, 4)})

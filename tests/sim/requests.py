@@ -25,7 +25,15 @@ from controller.core.events import (
 )
 from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
-from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    AcceptedEntry,
+    Ending,
+    Refusal,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
@@ -154,7 +162,21 @@ class SimRequests:
         entries = (e for shard in wanted for e in self._rows(paths.shard_path(request, shard)))
         parts = (self._part(request, name) for name in sorted(names))
         options = next((part.options for part in parts if part is not None), RequestOptions())
-        return AcceptedRead(request, tuple(entries), options)
+        accepted = tuple(entries)
+        ended = [self._ended(request, shard) for shard in in_turn if shard.kind == "ended"]
+        elsewhere = frozenset[TopicPartition]().union(*(e for e in ended if e is not None))
+        if None in ended:
+            elsewhere = frozenset(entry.partition for entry in accepted)
+        return AcceptedRead(request, accepted, options, elsewhere)
+
+    def _ended(self, request: RequestId, shard: paths.Shard) -> frozenset[TopicPartition] | None:
+        znode = self._zookeeper.get(paths.shard_path(request, shard))
+        read = "gone" if znode is None else decode_ended(request, znode.data)
+        if isinstance(read, str):
+            return None
+        refused, endings = read
+        told = (*(r.partition for r in refused), *(e.partition for e in endings))
+        return frozenset(p for p in told if p is not None)
 
     def _part(self, request: RequestId, name: str) -> Part | None:
         znode = self._zookeeper.get(f"{paths.history_path(request)}/{name}")

@@ -140,11 +140,11 @@ def _by_partition(
     """Return what moved each partition that is meant, as far as it came to its end."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
-        request = view.requests.get(name)
-        for entry in reversed(view.accepted[name].entries):
+        request, read = view.requests.get(name), view.accepted[name]
+        for entry in reversed(read.entries):
             if request is not None and entry.partition in request.endings:
                 continue
-            if _names(cancellation, entry.partition):
+            if entry.partition not in read.elsewhere and _names(cancellation, entry.partition):
                 found.setdefault(entry.partition, []).append((name, entry))
     return found
 
