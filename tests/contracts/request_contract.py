@@ -233,6 +233,19 @@ class RequestContract(Rigs):
         rig.remove(paths.CANCEL)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
 
+    def test_a_cancellation_comes_with_the_requests_that_it_may_mean(self, rig: StoreRig) -> None:
+        """As they stood when it was read; they alone are no news of it."""
+        rig.put(f"{paths.REQUESTS}/other")
+        rig.put(paths.submission_path(R1))
+        rig.store.read(Znode.CANCELLATION)
+        assert rig.wait_for(CancellationRead) == CancellationRead(None)
+        rig.put(paths.CANCEL)
+        assert rig.wait_for(CancellationRead).listed == frozenset({R1})
+        rig.put(paths.submission_path(R2))
+        assert rig.is_quiet(CancellationRead)
+        rig.put(paths.CANCEL)
+        assert rig.wait_for(CancellationRead).listed == frozenset({R1, R2})
+
     def test_the_kill_switch_is_told_whatever_it_holds(self, rig: StoreRig) -> None:
         """Existence counts."""
         rig.store.read(Znode.KILL_SWITCH)

@@ -75,13 +75,14 @@ class SimRequests:
         return decode_submission(name, znode.data, version, czxid, znode.created_ms)
 
     def cancellation(self, watch: Watch) -> CancellationRead:
-        """Read what is to be cancelled."""
+        """Read what is to be cancelled, and which requests there are that it may mean."""
         znode = self._zookeeper.exists(paths.CANCEL, watch)
         if znode is None:
             return CancellationRead(None)
         version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
         read = decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
-        return CancellationRead(read)
+        names = self._zookeeper.children(paths.REQUESTS) or ()
+        return CancellationRead(read, frozenset(filter(paths.is_submission, names)))
 
     def kill_switch(self, watch: Watch) -> KillSwitchRead:
         """Look whether work may begin."""

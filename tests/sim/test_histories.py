@@ -56,6 +56,7 @@ ASKED_REGRESSIONS: Final = {
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
     50987: "A request took the origin of a move of others that had ended for its own.",
+    80019: "A request that was listed too late moved after the cancellation of everything.",
 }
 """The same for plots with operators that ask the daemon itself."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)

@@ -3,8 +3,10 @@ The life of ``/admin/cancel_reassignment_in_progress``: chosen, turned round, fo
 
 First everything it selects is chosen, in chunks: what has not begun ends, what has begun gets its
 original replicas as target, in the same multi as its legacy entry. While that lasts nothing new is
-accepted, so that what was submitted later is not swept along. That all is chosen is recorded; then
-the ordinary steps lead back, and when the last one is there the znode goes.
+accepted, so that what was submitted later is not swept along. Nor is anything left out that is
+older: the requests were listed after the cancellation was read, and each of them has to be known.
+That all is chosen is recorded; then the ordinary steps lead back, and when the last one is there
+the znode goes.
 
 Skipped is what has no known original, and what would go offline (KIP-236): no original in ISR while
 a new replica lives.
@@ -131,7 +133,7 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
 
 def _is_all_known(view: ClusterView) -> bool:
     """Whether everything that may be selected was read, accepted or adopted."""
-    if (view.submissions_listed or frozenset()) - view.submissions.keys():
+    if view.submissions_there - view.submissions.keys():
         return False
     if view.tenure is not None and view.may_have_foreign:
         return False
@@ -146,7 +148,7 @@ def needs_the_role(view: ClusterView) -> bool:
         return False
     if view.reassignments or view.legacy is not None or view.queue is not None:
         return True
-    if cancellation.scope is CancelScope.ALL or view.submissions_listed:
+    if cancellation.scope is CancelScope.ALL or view.submissions_there:
         return True
     return any(
         assignment.is_reassigning

@@ -52,19 +52,22 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.due.submissions = view.due.tenure = view.due.endings = True
             view.due.capacity = True
         case SubmissionsRead(submissions=read):
+            there = view.submissions_there
             for name, submission in read.items():
-                if submission is None:
-                    view.asked_submissions.discard(name)
-                elif name in (view.submissions_listed or ()):
+                if submission is not None and name in there:
                     view.submissions[name] = submission
+                else:
+                    view.asked_submissions.discard(name)
+            view.cancellation_listed -= {n for n, submission in read.items() if submission is None}
             view.submissions = dict(sorted(view.submissions.items()))
             view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
-        case CancellationRead(cancellation=cancellation):
+        case CancellationRead(cancellation=cancellation, listed=listed):
             view.cancellation_read = True
             ended_already = (
                 cancellation is not None and cancellation.czxid == view.cancellation_ended
             )
             view.cancellation = None if ended_already else cancellation
+            view.cancellation_listed = listed
             view.due.cancel = view.due.tenure = view.due.submissions = True
         case KillSwitchRead(is_on=is_on):
             view.kill_switch = is_on
