@@ -14,7 +14,7 @@ Pure: what comes back is values; the store adds the fences and executes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -267,15 +267,17 @@ class Batcher:
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
 
 
-def independent(batches: Sequence[Batch]) -> int:
-    """Return how many of the first batches expect nothing of what another of them writes."""
+def independent(batches: Iterable[Batch]) -> list[Batch]:
+    """Return the first batches, up to one that expects what another of them writes."""
     written: set[str] = set()
-    for number, batch in enumerate(batches):
+    found: list[Batch] = []
+    for batch in batches:
         expecting = [o for o in batch.operations if isinstance(o, Check | SetData)]
         if any(o.path in written for o in expecting):
-            return number
+            break
         written.update(o.path for o in expecting if isinstance(o, SetData))
-    return len(batches)
+        found.append(batch)
+    return found
 
 
 def changes_of(batches: Iterable[Batch]) -> list[Change]:

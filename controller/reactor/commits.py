@@ -73,12 +73,14 @@ class Commits:
         """Write what has to be durable; what is refused is split off and the rest tried again."""
         left = list(changes)
         while left:
-            batches = list(Batcher(self._view).batches(left))
-            cut = independent(batches)
-            later, batches = changes_of(batches[cut:]), batches[:cut]
+            # No more is made than is sent now: each batch encodes whole topic znodes.
+            batches = independent(Batcher(self._view).batches(left))
+            sent = changes_of(batches)
+            under_way = set(map(id, sent))
+            later = [change for change in left if id(change) not in under_way]
             written = [b for b in batches if b.operations]
             if self._boundaries is not None:
-                self._boundaries.committing(self._view, changes_of(batches))
+                self._boundaries.committing(self._view, sent)
             results = self._store.commit([b.operations for b in written]) if written else []
             outcome = dict(zip(map(id, written), results, strict=True))
             results = [outcome.get(id(b), Committed()) for b in batches]
