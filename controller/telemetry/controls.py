@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from controller.core.controls import Pause
+from controller.core.pace.limits import (
+    bytes_in_flight_max,
+    in_flight_limit,
+    incoming_limit,
+    leader_moves_max,
+    order_of,
+    outgoing_limit,
+)
 from controller.core.view import ClusterView
 
 
@@ -31,28 +39,15 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
     """Return the limits of all that hold, turned live or as in the settings; None: no limit."""
     turned, options = view.controls.limits, view.options
     return {
-        "max_partitions_in_flight": _first(
-            turned.max_partitions_in_flight, options.max_partitions_in_flight
-        ),
-        "max_incoming_per_broker": _first(
-            turned.max_incoming_per_broker, options.max_incoming_per_broker
-        ),
-        "max_outgoing_per_broker": _first(
-            turned.max_outgoing_per_broker, options.max_outgoing_per_broker
-        ),
-        "max_bytes_in_flight": _first(turned.max_bytes_in_flight, options.max_bytes_in_flight),
-        "max_leader_moves_per_broker_per_second": _first(
-            turned.max_leader_moves_per_broker_per_second,
-            options.max_leader_moves_per_broker_per_second,
-        ),
-        "step_size": _first(turned.step_size, options.step_size or "all"),
-        "order": str(_first(turned.order, options.order)),
+        "max_partitions_in_flight": in_flight_limit(view),
+        "max_incoming_per_broker": incoming_limit(view),
+        "max_outgoing_per_broker": outgoing_limit(view),
+        "max_bytes_in_flight": bytes_in_flight_max(view),
+        "max_leader_moves_per_broker_per_second": leader_moves_max(view),
+        "step_size": turned.step_size or options.step_size or "all",
+        "order": str(order_of(view)),
         "window": None if turned.window is None else str(turned.window),
     }
-
-
-def _first(turned: object, setting: object) -> object:
-    return setting if turned is None else turned
 
 
 def _pause(pause: Pause) -> dict[str, Any]:

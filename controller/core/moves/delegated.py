@@ -38,8 +38,8 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.moves.gates import ids, told_gate
-from controller.core.moves.lacks import leader_missing, state_unknown
+from controller.core.moves.gates import begin_gate, ids
+from controller.core.moves.lacks import leader_missing
 from controller.core.moves.leaders import reassigned_leader
 from controller.core.moves.native import ending
 from controller.core.moves.openings import OpeningTurn
@@ -163,7 +163,9 @@ class DelegatedTurn(OpeningTurn):
     def gate(self, step: Step, adding: Replicas, budget: Budget) -> Blocked | None:
         """Return what keeps the step from beginning."""
         current, leader = self.assignment.replicas, self.state.leader
-        blocked = told_gate(self.view, self.partition, self.goal, self.state, current, step)
+        blocked = begin_gate(
+            self.view, self.partition, self.goal, self.state, current, step, by_others=True
+        )
         if blocked is None and adding:
             blocked = self.bound(current, step)
         if blocked is None:
@@ -377,14 +379,9 @@ def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
     """Decide what one reassigning partition does next; see ``native.advance``."""
-    reassignment = view.reassignments.get(partition)
-    if reassignment is None:
-        return None
-    assignment = view.assignment(partition)
-    state = view.states.get(partition)
-    if assignment is None or state is None:
-        return state_unknown(view, partition)
-    turn = DelegatedTurn(view, partition, reassignment, assignment, state, now)
-    if not view.is_live(state.leader, partition) and isinstance(reassignment.phase, Pending):
-        return leader_missing(state)
+    turn = DelegatedTurn.of(view, partition, now)
+    if not isinstance(turn, DelegatedTurn):
+        return turn
+    if not turn.is_live(turn.state.leader) and isinstance(turn.reassignment.phase, Pending):
+        return leader_missing(turn.state)
     return turn.advance(budget)

@@ -59,28 +59,18 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     state: PartitionState,
     current: Replicas,
     step: Step,
+    *,
+    by_others: bool = False,
 ) -> Blocked | None:
-    """Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR."""
+    """
+    Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR.
+
+    One that another controller makes (``by_others``) need not wait for old copies: it fences them.
+    """
     return (
         _settings_gate(view, partition)
         or _live_gate(view, partition, step.adding)
-        or _orphan_gate(view, partition, step.adding)
-        or _isr_gate(view, partition, goal, state, current, step)
-    )
-
-
-def told_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
-    view: ClusterView,
-    partition: TopicPartition,
-    goal: Goal,
-    state: PartitionState,
-    current: Replicas,
-    step: Step,
-) -> Blocked | None:
-    """Return what keeps a step from beginning that another controller makes; it fences copies."""
-    return (
-        _settings_gate(view, partition)
-        or _live_gate(view, partition, step.adding)
+        or (None if by_others else _orphan_gate(view, partition, step.adding))
         or _isr_gate(view, partition, goal, state, current, step)
     )
 

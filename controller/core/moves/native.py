@@ -36,7 +36,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.gates import begin_gate, ids
-from controller.core.moves.lacks import leader_missing, state_unknown
+from controller.core.moves.lacks import leader_missing
 from controller.core.moves.openings import OpeningTurn
 from controller.core.moves.remnants import left_behind
 from controller.core.pace.budgets import Budget
@@ -334,16 +334,12 @@ def advance(
         A change to commit, what it waits for, or None when there is nothing to do.
 
     """
-    reassignment = view.reassignments.get(partition)
-    if reassignment is None:
-        return None
-    assignment = view.assignment(partition)
-    state = view.states.get(partition)
-    if assignment is None or state is None:
-        return state_unknown(view, partition)
-    edited = _edited(view, partition, reassignment)
+    turn = NativeTurn.of(view, partition, now)
+    if not isinstance(turn, NativeTurn):
+        return turn
+    edited = _edited(view, partition, turn.reassignment)
     if edited is not None:
         return edited
-    if not view.is_live(state.leader, partition):
-        return leader_missing(state)
-    return NativeTurn(view, partition, reassignment, assignment, state, now).advance(budget)
+    if not turn.is_live(turn.state.leader):
+        return leader_missing(turn.state)
+    return turn.advance(budget)

@@ -7,6 +7,7 @@ What to do with them, and when, is ``native``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 from controller.core.effects import (
     Effect,
@@ -26,6 +27,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.gates import drop_gate, sync_gate
+from controller.core.moves.lacks import state_unknown
 from controller.core.moves.leaders import reassigned_leader
 from controller.core.moves.remnants import orphan_records
 from controller.core.pace.limits import step_size_of
@@ -62,6 +64,20 @@ class Turn:
         self.assignment = assignment
         self.state = state
         self.now = now
+
+    @classmethod
+    def of(
+        cls, view: ClusterView, partition: TopicPartition, now: Instant
+    ) -> Self | Blocked | None:
+        """Return a partition's turn, or what of it is not known; None: it is not reassigning."""
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None:
+            return None
+        assignment = view.assignment(partition)
+        state = view.states.get(partition)
+        if assignment is None or state is None:
+            return state_unknown(view, partition)
+        return cls(view, partition, reassignment, assignment, state, now)
 
     # --- small facts ---------------------------------------------------------------------------
 

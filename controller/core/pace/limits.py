@@ -7,12 +7,13 @@ turned for all, and the daemon's settings last.
 
 from __future__ import annotations
 
-from controller.core.controls import Order, RequestLimits
+from controller.core.controls import BrokerLimits, Order, RequestLimits
 from controller.core.model import BrokerId, Goal, RequestId, Route
 from controller.core.submissions import StepSize, Window
 from controller.core.view import ClusterView
 
 _AS_SUBMITTED = RequestLimits()
+_AS_ALL = BrokerLimits()
 
 
 def _turned(view: ClusterView, request: RequestId) -> RequestLimits:
@@ -87,21 +88,25 @@ def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
 
 def incoming_max(view: ClusterView, broker: BrokerId) -> int:
     """Return how many replicas a broker copies at once."""
-    limits = view.controls.limits
-    own = limits.brokers.get(broker)
-    if own is not None and own.max_incoming is not None:
-        return own.max_incoming
-    turned = limits.max_incoming_per_broker
+    own = view.controls.limits.brokers.get(broker, _AS_ALL).max_incoming
+    return incoming_limit(view) if own is None else own
+
+
+def incoming_limit(view: ClusterView) -> int:
+    """Return how many replicas a broker copies at once that has no limit of its own."""
+    turned = view.controls.limits.max_incoming_per_broker
     return view.options.max_incoming_per_broker if turned is None else turned
 
 
 def outgoing_max(view: ClusterView, broker: BrokerId) -> int:
     """Return how many partitions a broker serves copies of at once."""
-    limits = view.controls.limits
-    own = limits.brokers.get(broker)
-    if own is not None and own.max_outgoing is not None:
-        return own.max_outgoing
-    turned = limits.max_outgoing_per_broker
+    own = view.controls.limits.brokers.get(broker, _AS_ALL).max_outgoing
+    return outgoing_limit(view) if own is None else own
+
+
+def outgoing_limit(view: ClusterView) -> int:
+    """Return how many partitions a broker serves at once that has no limit of its own."""
+    turned = view.controls.limits.max_outgoing_per_broker
     return view.options.max_outgoing_per_broker if turned is None else turned
 
 

@@ -109,7 +109,7 @@ class NativeEngine:
         parts = [follow_watches(view, due)]
         if due.elections:
             parts.append(hold_elections(view, now))
-        parts += [follow_notifications(view, due), tell_departures(view)]
+        parts += [follow_notifications(view, due), tell_departures(view, due)]
         return [*parts, bury_orphans(view, due)]
 
     def repair(
