@@ -69,7 +69,7 @@ def _doubt(view: ClusterView) -> None:
     concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
     for name, topic in view.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.stale, topic.doubted = True, view.claim_doubt
+            topic.put_in_doubt(view.claim_doubt)
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:

@@ -31,6 +31,9 @@ from controller.core.pace.loads import begin_anew
 from controller.core.role.engines import holds_role
 from controller.core.view import ClusterView, Topic
 
+DEPARTURES_KEPT: Final = 2_000
+"""Replicas others dropped that are remembered: more than a controller drops in a minute."""
+
 
 def is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
     """Whether a read was overtaken; what is in doubt is confirmed by no older one."""
@@ -58,10 +61,6 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
     # A topic of the same name that is deleted later has to be yielded to again.
     view.yielded &= event.topics
     view.due.tenure = view.due.plan = view.due.capacity = True
-
-
-DEPARTURES_KEPT: Final = 2_000
-"""Replicas others dropped that are remembered: more than a controller drops in a minute."""
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
@@ -146,7 +145,7 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
         ):
             continue
         else:
-            known.stale, known.doubted = True, view.claim_doubt
+            known.put_in_doubt(view.claim_doubt)
         view.due.overtaken_topics.add(name)
 
 

@@ -59,6 +59,10 @@ class Topic:
     doubted: int = 0
     """The doubt that made it stale: only a read that began later ends it."""
 
+    def put_in_doubt(self, doubt: int) -> None:
+        """Have nothing decided by it before a read that began after this doubt."""
+        self.stale, self.doubted = True, doubt
+
 
 @dataclass(slots=True)
 class PlanNode:

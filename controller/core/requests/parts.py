@@ -93,11 +93,16 @@ def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
         # It was understood when it began to be accepted.
         return Change((SubmissionEndedRecord(submission.name, submission.version),))
     refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
+    return _whole_refused(submission, refusal, submission.raw)
+
+
+def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Change:
+    """End a znode with nothing but an outcome of its own."""
     return Change(
         (
             SubmissionEndedRecord(submission.name, submission.version),
             RefusalRecord((refusal,)),
-            OutcomeRecord(summary_of_unreadable(refusal, submission.raw)),
+            OutcomeRecord(summary_of_unreadable(refusal, raw)),
         )
     )
 
@@ -125,10 +130,4 @@ def surplus(view: ClusterView, submission: Submission) -> Change:
         None,
         entries,
     )
-    return Change(
-        (
-            SubmissionEndedRecord(submission.name, submission.version),
-            RefusalRecord((refusal,)),
-            OutcomeRecord(summary_of_unreadable(refusal, b"")),
-        )
-    )
+    return _whole_refused(submission, refusal, b"")

@@ -151,7 +151,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     topic = view.topics.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
         view.doubts += 1
-        topic.stale, topic.doubted = True, view.doubts
+        topic.put_in_doubt(view.doubts)
     reassignment.in_doubt = False
 
 

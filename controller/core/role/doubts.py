@@ -60,7 +60,7 @@ def invalidate(  # noqa: C901 - one arm per record
                 pass
     doubted = tuple(name for name in topics if name in view.topics)
     for name in doubted:
-        view.topics[name].stale, view.topics[name].doubted = True, view.doubts
+        view.topics[name].put_in_doubt(view.doubts)
     if doubted:
         effects.append(ReadTopics(doubted))
     if states:

@@ -85,7 +85,7 @@ def follow_notifications(view: ClusterView, due: Due) -> Decision:
     return Decision(tuple(changes), tuple(effects))
 
 
-def tell_departures(view: ClusterView) -> Decision:
+def tell_departures(view: ClusterView, due: Due) -> Decision:
     """
     Record what another controller dropped just before our claim: it may not have been told to all.
 
@@ -93,7 +93,8 @@ def tell_departures(view: ClusterView) -> Decision:
     ours goes on, its own end tells.
     """
     changes = []
-    for broker, partition in view.departed:
+    # Of the others nothing new is known before a topic is read.
+    for broker, partition in view.departed if due.claimed or due.plan else ():
         topic = view.topics.get(partition.topic)
         assignment = topic.partitions.get(partition.partition) if topic else None
         if topic is None or topic.stale or assignment is None or partition in view.reassignments:
