@@ -27,6 +27,7 @@ PROCESSES: Final = 2
 PLAN: Final = "/admin/reassign_partitions"
 REQUESTS: Final = "/admin/reassignment_requests"
 GOALS: Final = "/admin/reassignments"
+ENDS_WITHIN_S: Final = 3600.0
 _ENTRIES_EACH: Final = 10_000
 """Of one request znode."""
 
@@ -185,6 +186,25 @@ def has_goals(cluster: Cluster) -> bool:
     topics = cluster.zk.get_children(GOALS)
     pending = [cluster.zk.exists_async(f"{GOALS}/{topic}") for topic in topics]
     return any(stat is not None and stat.numChildren for stat in (p.get() for p in pending))
+
+
+def moved(cluster: Cluster, ground: Ground) -> tuple[Targets, float]:
+    """Have everything moved by requests; return where to, and the seconds."""
+    targets = ground.targets()
+    started = time.monotonic()
+    submit_requests(cluster, targets)
+    eventually(
+        lambda: not cluster.zk.get_children(REQUESTS) and not has_goals(cluster),
+        within_s=ENDS_WITHIN_S,
+        every_s=0.1,
+        what=f"{ground.shape} are moved",
+    )
+    return targets, time.monotonic() - started
+
+
+def await_settled(shape: Shape) -> None:
+    """Give a daemon that has just taken charge the time to read and tell every state."""
+    time.sleep(10.0 + shape.partitions / 2000)
 
 
 @contextmanager

@@ -18,15 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from benchmarks.grounds import (
-    REQUESTS,
-    Ground,
-    Shape,
-    daemon_in_charge,
-    fleet,
-    has_goals,
-    submit_requests,
-)
+from benchmarks.grounds import Ground, Shape, await_settled, daemon_in_charge, fleet, moved
 from benchmarks.profiled import DIRECTORY, PROFILE, THREADS
 from integration.cluster import Cluster, ClusterOptions
 from integration.processes import exit_on_sigterm
@@ -34,22 +26,7 @@ from integration.servers import BrokerOptions
 from integration.waiting import eventually
 
 SHOWN: Final = 45
-ENDS_WITHIN_S: Final = 1800.0
 _TICK_S: Final = 0.5
-
-
-def _moved(cluster: Cluster, ground: Ground) -> float:
-    """Have everything moved; return the seconds."""
-    targets = ground.targets()
-    started = time.monotonic()
-    submit_requests(cluster, targets)
-    eventually(
-        lambda: not cluster.zk.get_children(REQUESTS) and not has_goals(cluster),
-        within_s=ENDS_WITHIN_S,
-        every_s=0.1,
-        what=f"{ground.shape} are moved",
-    )
-    return time.monotonic() - started
 
 
 def _threads(directory: Path) -> Counter[str]:
@@ -67,9 +44,9 @@ def measure(shape: Shape) -> None:
             ground = Ground(cluster, shape, "profiled")
             ground.make()
             with daemon_in_charge(cluster, "all", module="benchmarks.profiled") as daemon:
-                time.sleep(10.0 + shape.partitions / 2000)
+                await_settled(shape)
                 before = _threads(directory)
-                took = _moved(cluster, ground)
+                _, took = moved(cluster, ground)
                 used = _threads(directory)
                 used.subtract(before)
                 print(f"{shape}: {took:.1f} s, {used.total() / shape.partitions * 1e3:.2f} ms each")
@@ -77,7 +54,7 @@ def measure(shape: Shape) -> None:
                     print(f"  {seconds:8.2f} s  {thread}")
                 time.sleep(_TICK_S)
                 daemon.signal(signal.SIGUSR1)
-                _moved(cluster, ground)
+                moved(cluster, ground)
                 daemon.signal(signal.SIGUSR2)
                 eventually((directory / PROFILE).exists, within_s=60)
                 time.sleep(_TICK_S)

@@ -17,15 +17,16 @@ from typing import Final
 from benchmarks.figures import Extent, Figure
 from benchmarks.grounds import (
     BROKERS,
+    ENDS_WITHIN_S,
     PLAN,
-    REQUESTS,
     Ground,
     Shape,
+    await_settled,
     daemon_in_charge,
     fleet,
     has_goals,
+    moved,
     submit_plan,
-    submit_requests,
 )
 from integration.cluster import Cluster, ClusterOptions
 from integration.servers import BrokerOptions
@@ -33,7 +34,6 @@ from integration.waiting import eventually
 
 WINDOW_S: Final[Mapping[Extent, float]] = {Extent.ORDINARY: 120.0, Extent.FULL: 300.0}
 """How long Kafka's controller is watched."""
-ENDS_WITHIN_S: Final = 3600.0
 KAFKA_GOAL: Final = 30.0
 FLAT_GOAL: Final = 1.2
 BOTH: Final = (Shape(1_000, 500), Shape(10_000, 500), Shape(10_000, 1))
@@ -81,17 +81,8 @@ def our_cost(cluster: Cluster, ground: Ground, step_size: str) -> Cost:
     """Let a daemon carry a plan out."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with daemon_in_charge(cluster, step_size):
-        time.sleep(10.0 + ground.shape.partitions / 2000)  # every state read and told
-        targets = ground.targets()
-        started = time.monotonic()
-        submit_requests(cluster, targets)
-        eventually(
-            lambda: not cluster.zk.get_children(REQUESTS) and not has_goals(cluster),
-            within_s=ENDS_WITHIN_S,
-            every_s=0.1,
-            what=f"{ground.shape} are moved",
-        )
-        took = time.monotonic() - started
+        await_settled(ground.shape)
+        targets, took = moved(cluster, ground)
         assert ground.ended(targets) == ground.shape.partitions
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
