@@ -6,6 +6,7 @@ They speak over connections of their own, so that no question waits behind a con
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from controller.core.model import BrokerId, LiveBroker
 from controller.reactor.ports import Inbox
 
 
-class Asker:
+class Asker(ABC):
     """Asks on a thread of its own; subclasses say what, and end their connections."""
 
     def __init__(
@@ -63,6 +64,6 @@ class Asker:
         """Know where brokers are from now on."""
         self._brokers = brokers
 
+    @abstractmethod
     def _close_all(self) -> None:
         """End every connection."""
-        raise NotImplementedError

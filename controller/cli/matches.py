@@ -1,8 +1,8 @@
 """
 What a cancellation would call off, so that one that concerns nothing is never written.
 
-It follows the rules by which the daemon chooses (``core.cancelling``); the daemon has the last
-word.
+It follows the rules by which the daemon chooses (``core.requests.cancelling``); the daemon has the
+last word.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def told_by_files(
     def held() -> Iterator[tuple[str, int, int, int, str]]:
         for topic, partition, replicas in listed:
             for broker in replicas:
-                size = told_sizes.get((topic, partition), 0 if sizes is not None else 1)
+                size = told_sizes.get((topic, partition), 1)
                 yield topic, partition, broker, size, ""
 
     topics = sorted({topic for topic, _, _ in listed})
@@ -150,7 +150,7 @@ def _csv(spark: Any, path: Path, columns: Mapping[str, str]) -> list[Any]:
         typed = F.expr(f"try_cast(`{column}` AS {kind.rstrip('?')})")
         needed = not kind.endswith("?")
         bad = typed.isNull() & (F.col(column).isNotNull() | F.lit(1).eqNullSafe(int(needed)))
-        rows = table.where(bad).limit(5).collect()
+        rows = table.where(bad).limit(ROWS_SHOWN).collect()
         if rows:
             shown = "\n".join(f"  {','.join(str(v) for v in row)}" for row in rows)
             raise PlanInvalidError(

@@ -142,8 +142,12 @@ def _table(spark: Any, path: str, how: str = "parquet") -> Any:
             return spark.read.schema(MANIFEST).json(path)
         return spark.read.parquet(path)
     except AnalysisException as error:
-        reason = str(error).splitlines()[0]
-        raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: AnalysisException) -> PlanInvalidError:
+    reason = str(error).splitlines()[0]
+    return PlanInvalidError(f"{path}: it cannot be read as a table: {reason}")
 
 
 def _rates(spark: Any, path: str) -> Any | None:
@@ -153,8 +157,7 @@ def _rates(spark: Any, path: str) -> Any | None:
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
-        reason = str(error).splitlines()[0]
-        raise PlanInvalidError(f"{path}: it cannot be read as a table: {reason}") from error
+        raise _unreadable(path, error) from error
     _check_columns(path, _RATED, table)
     return None if table.isEmpty() else table
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from itertools import chain, repeat
 
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
@@ -195,17 +196,23 @@ def test_an_order_that_reaches_nobody_is_answered_at_once(
     assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
 
 
-def test_nothing_is_told_once_it_is_forgotten(
-    orders: ControllerOrders, inbox: CollectingInbox
-) -> None:
-    """What is asked for afterwards is."""
+@contextmanager
+def electing(orders: ControllerOrders) -> Iterator[tuple[FakeBroker, threading.Event]]:
+    """Give a controller that is busy with an election until released, and then makes orders."""
     released = threading.Event()
-    made = answer({0: (0, None)})
-    reactions: Iterator[Reaction] = iter([Hold(released, ELECTED), made])
+    reactions: Iterator[Reaction] = chain([Hold(released, ELECTED)], repeat(answer({0: (0, None)})))
     with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
         led_by(orders, fake)
         orders.elect([FIRST])
         fake.received.get(timeout=10)
+        yield fake, released
+
+
+def test_nothing_is_told_once_it_is_forgotten(
+    orders: ControllerOrders, inbox: CollectingInbox
+) -> None:
+    """What is asked for afterwards is."""
+    with electing(orders) as (fake, released):
         orders.alter([MOVE])
         orders.forget()
         orders.alter([MOVE._replace(target=(BrokerId(4),))])
@@ -218,13 +225,7 @@ def test_an_order_that_waited_too_long_is_not_told(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
     """It stood on what was known then; the connection is there for the next."""
-    released = threading.Event()
-    made = answer({0: (0, None)})
-    reactions: Iterator[Reaction] = iter([Hold(released, ELECTED), made])
-    with FakeBroker(script=lambda _: next(reactions), understood=UNDERSTOOD) as fake:
-        led_by(orders, fake)
-        orders.elect([FIRST])
-        fake.received.get(timeout=10)
+    with electing(orders) as (fake, released):
         orders.alter([MOVE])
         time.sleep(FRESH_S + 0.2)
         orders.vouch()
@@ -240,12 +241,7 @@ def test_a_loop_that_stands_still_tells_nothing_more(
     orders: ControllerOrders, inbox: CollectingInbox
 ) -> None:
     """When it wakes up it hears that, and decides anew."""
-    released = threading.Event()
-    held = Hold(released, ELECTED)
-    with FakeBroker(script=lambda _: held, understood=UNDERSTOOD) as fake:
-        led_by(orders, fake)
-        orders.elect([FIRST])
-        fake.received.get(timeout=10)
+    with electing(orders) as (fake, released):
         orders.alter([MOVE])
         time.sleep(VOUCHED_S + 0.2)
         released.set()
