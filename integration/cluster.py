@@ -33,6 +33,8 @@ _RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1
 """Soon, as servers here go away on purpose; kazoo's own pauses grow to a minute."""
 _PASSING: Final = (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN)
 """What a controller answers whose role or ZooKeeper session has just gone."""
+_NOBODY: Final = "waiting for controller"
+"""What the client says that knew of no controller: it sent nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,12 +232,13 @@ class Cluster:
                 for future in ask().values():
                     future.result(timeout=35)
             except KafkaException as error:
-                if error.args[0].code() in _PASSING:
+                if error.args[0].code() in _PASSING or _NOBODY in error.args[0].str():
                     return False
                 raise
             return True
 
-        eventually(done, within_s=30, what="a controller takes requests for topics")
+        within_s = 2 * _SERVING_WITHIN_S
+        eventually(done, within_s=within_s, what="a controller takes requests for topics")
 
     def run_tool(self, main_class: str, *arguments: str, within_s: float = 120.0) -> ToolResult:
         """Run a stock tool (``tools``) of the brokers' release."""

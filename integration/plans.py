@@ -13,7 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    ConfigResource,
+    ResourceType,
+)
 from kazoo.exceptions import KazooException, NoNodeError
 
 from controller.reactor.boundaries import Boundary
@@ -34,6 +38,7 @@ SESSION_S: Final = 4
 """ZooKeeper session timeout of the daemons here."""
 
 _TRICKLE: Final = 1
+_RATE: Final = "follower.replication.throttled.rate"
 UNLIMITED: Final = 1_000_000_000
 _RECORD_BYTES: Final = 500_000
 _HOLDING_RECORDS: Final = 10
@@ -194,6 +199,7 @@ def copies_held(
     held = list(partitions)
     fill(cluster, held, records)
     limit_copies(cluster, {topic for topic, _ in held}, _TRICKLE, at or {})
+    _await_limited(cluster, _TRICKLE)
     try:
         yield lambda: limit_copies(cluster, (), UNLIMITED)
     finally:
@@ -210,9 +216,23 @@ def limit_copies(
     for topic in topics:
         which = (at or {}).get(topic, "*")
         configure(cluster, f"topics/{topic}", {"follower.replication.throttled.replicas": which})
-    rate = {"follower.replication.throttled.rate": str(bytes_per_s)}
+    rate = {_RATE: str(bytes_per_s)}
     for broker in cluster.brokers:
         configure(cluster, f"brokers/{broker}", rate)
+
+
+def _await_limited(cluster: Cluster, bytes_per_s: int) -> None:
+    """Wait until every broker has heard of its rate, and so of the topics announced before it."""
+
+    def have_heard() -> bool:
+        brokers = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in cluster.brokers]
+        answers = [f for b in brokers for f in cluster.admin.describe_configs([b]).values()]
+        found = [answer.result(timeout=10).get(_RATE) for answer in answers]
+        # The older releases hide the value of what they do not know by name.
+        return all(entry and entry.value in {None, str(bytes_per_s)} for entry in found)
+
+    what = "every broker has heard what to limit"
+    eventually(have_heard, within_s=60, what=what, tolerating=(KafkaException,))
 
 
 def fill(

@@ -108,8 +108,8 @@ class Cancelling:
     # --- waiting -------------------------------------------------------------------------------
 
     def _is_taken_up(self, written: Cancellation, matches: Matches) -> bool:
-        """Whether it has ended, or the first partition it concerns is on its way back."""
-        if self._has_ended(written):
+        """Whether all is chosen, it has ended, or the first partition is on its way back."""
+        if self._has_ended(written) or is_chosen(self._operator, written):
             return True
         first = matches.in_progress[:1]
         if not first or matches.submissions:
@@ -205,6 +205,13 @@ def _document(written: Cancellation, history: RequestHistory | None, code: Exit)
             for e in (() if history is None else history.endings)
         ],
     }
+
+
+def is_chosen(operator: OperatorPort, written: Cancellation) -> bool:
+    """Return whether the daemon knows all it has to call off; some of that may be back already."""
+    history = operator.read_history([written.request]).get(written.request)
+    versions = () if history is None else history.parts
+    return any(v.isdecimal() and int(v) >= written.version for v in versions)
 
 
 def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:

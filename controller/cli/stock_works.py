@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from controller.cli.cancel import joined
+from controller.cli.cancel import is_chosen, joined
 from controller.cli.plans import Plan
 from controller.cli.ports import InspectorPort
 from controller.cli.requests import stand_of
@@ -91,6 +91,8 @@ def call_off(
     def is_taken_up() -> bool:
         running = inspector.read_cancellation()
         if running is None or running.czxid != written.czxid:
+            return True
+        if is_chosen(inspector, written):
             return True
         goals = inspector.read_goals(partitions)
         return all(isinstance(g, Goal) and g.cancelled_by is not None for g in goals.values())

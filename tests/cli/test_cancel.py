@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from controller.cli.cancel import joined
+from controller.core.histories import Part, RequestHistory
 from controller.core.model import (
     AcceptedEntry,
     Ending,
@@ -71,6 +72,23 @@ def test_a_request_is_cancelled_when_the_daemon_has_taken_it_up() -> None:
     assert written.requests == {ONE}
     assert (written.reason, written.requested_by) == ("wrong rack", USER)
     assert written.scope is CancelScope.IN_FLIGHT
+
+
+def test_what_is_back_at_once_was_taken_up() -> None:
+    """While others that the cancellation meant before are still on their way."""
+
+    def choose(cluster: FakeCluster) -> None:
+        cluster.call_off(TopicPartition("u", 0), Fate.ROLLED_BACK)
+        parts = {n: Part(n, 0, 0) for n in ("0", "1")}
+        chosen = RequestHistory(request=CANCEL, czxid=CANCEL_CZXID, parts=parts)
+        cluster.histories[CANCEL] = chosen
+
+    cluster = a_cluster()
+    cluster.cancellation = a_cancellation(ONE)
+    known = RequestHistory(request=CANCEL, czxid=CANCEL_CZXID, parts={"0": Part("0", 0, 0)})
+    cluster.histories[CANCEL] = known
+    result = Terminal(cluster, steps=[choose]).run("cancel", TWO)
+    assert result.exit_code == 0, result.stdout
 
 
 @pytest.mark.parametrize(
