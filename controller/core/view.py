@@ -229,8 +229,6 @@ class ClusterView:
     """How many entries of a submission were accepted or refused, from the first on."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
-    cancellation_listed: frozenset[str] = frozenset()
-    """Requests that stood beside the cancellation as last read, and are not known to be gone."""
     cancellation_ended: Zxid | None = None
     kill_switch: bool | None = None
     """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
@@ -240,7 +238,7 @@ class ClusterView:
     controls: Controls = field(default_factory=Controls)
     controls_read: bool = False
     controls_known: bool = False
-    """Whether they were ever read, be it in an earlier session."""
+    """Whether all of them were ever understood, be it in an earlier session."""
     history_read: bool = False
     ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
     """Requests whose outcome is kept, the oldest first."""
@@ -320,11 +318,6 @@ class ClusterView:
             and bool(self.brokers)
             and all(t in self.topics or t in self.unreadable_topics for t in self.listed)
         )
-
-    @property
-    def submissions_there(self) -> frozenset[str]:
-        """The submitted znodes, as far as known: the list may be older than the cancellation."""
-        return (self.submissions_listed or frozenset()) | self.cancellation_listed
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
         """Return what the topic znode says, None for an unknown or stale partition."""

@@ -43,17 +43,18 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
     assert driver.view.controls == Controls()
 
 
-def test_pauses_that_were_never_understood_are_taken_for_a_pause_of_everything() -> None:
-    """Somebody wanted something to stand still; limits are as in the settings meanwhile."""
+@pytest.mark.parametrize("path", GARBAGE)
+def test_what_was_never_understood_is_taken_for_a_pause_of_everything(path: str) -> None:
+    """Somebody wanted something to stand still, or to go slower than the settings say."""
     driver = Driver({tp(): (1, 2)})
     driver.view.controls_known = False
-    read(driver, Controls(unreadable=GARBAGE))
+    read(driver, Controls(unreadable={path: GARBAGE[path]}))
     driver.submit({tp(): (1, 3)})
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
     assert list(driver.view.reassignments) == [tp()]
     pause = driver.view.controls.pauses.everything
     assert pause is not None
-    assert pause.reason == f"{PAUSES} cannot be understood: not JSON"
+    assert pause.reason == f"{path} cannot be understood: {GARBAGE[path]}"
     read(driver, Controls())
     driver.run(tp())
     assert driver.view.reassignments == {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.controls import Controls, Limits, RequestLimits
+from controller.core.controls import THROTTLE, Controls, Limits, RequestLimits
 from controller.core.effects import ReadEntityConfigs
-from controller.core.events import BrokersRead, GuardsRead
+from controller.core.events import BrokersRead, ControlsRead, GuardsRead
 from controller.core.leases import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -310,6 +310,21 @@ def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
     made.view.goals_read = False
     made.begin()
     assert made.writes == []
+
+
+def test_leases_are_not_lifted_while_the_throttle_for_all_was_never_understood() -> None:
+    """It may be what they are for: copies that are under way would go at full speed."""
+    made = ThrottleRig()
+    made.settings[Entity("brokers/5")] = EntityConfig(rates("9"), ZkVersion(4))
+    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
+    made.leases = {Entity("brokers/5"): lease}
+    made.view.controls_known = False
+    observe(made.view, ControlsRead(Controls(unreadable={THROTTLE: "not JSON"})), made.now)
+    made.begin()
+    assert made.writes == []
+    observe(made.view, ControlsRead(Controls()), made.now)
+    made.settle()
+    assert made.values("brokers/5") == {}
 
 
 def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:

@@ -69,7 +69,8 @@ class ThrottleRig:
         self.reads: list[Entity] = []
         view.leading = True
         view.tenure = Tenure(ControllerEpoch(7), self.now)
-        view.goals_read = view.history_read = view.controls_read = True
+        view.goals_read = view.history_read = True
+        view.controls_read = view.controls_known = True
         view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
         for name, count in self.topics.items():
             assignments = {n: PartitionAssignment(replicas(*CURRENT)) for n in range(count)}

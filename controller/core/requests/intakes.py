@@ -7,10 +7,11 @@ else that is read. What is wrong with any of them is decided elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from controller.core.bookkeeping import add_part, ended, kind_of, refused, request_of
-from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause, Pauses
+from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.events import (
     AcceptedRead,
     CancellationRead,
@@ -50,24 +51,22 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 view.judged.pop(name, None)
             view.asked_submissions &= names
             view.due.submissions = view.due.tenure = view.due.endings = True
-            view.due.capacity = True
+            view.due.capacity = view.due.cancel = True
         case SubmissionsRead(submissions=read):
-            there = view.submissions_there
+            listed = view.submissions_listed or frozenset()
             for name, submission in read.items():
-                if submission is not None and name in there:
+                if submission is not None and name in listed:
                     view.submissions[name] = submission
                 else:
                     view.asked_submissions.discard(name)
-            view.cancellation_listed -= {n for n, submission in read.items() if submission is None}
             view.submissions = dict(sorted(view.submissions.items()))
             view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
-        case CancellationRead(cancellation=cancellation, listed=listed):
+        case CancellationRead(cancellation=cancellation):
             view.cancellation_read = True
             ended_already = (
                 cancellation is not None and cancellation.czxid == view.cancellation_ended
             )
             view.cancellation = None if ended_already else cancellation
-            view.cancellation_listed = listed
             view.due.cancel = view.due.tenure = view.due.submissions = True
         case KillSwitchRead(is_on=is_on):
             view.kill_switch = is_on
@@ -77,7 +76,8 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             _queue(view, plan)
         case ControlsRead(controls=controls):
             view.controls = _understood(view, controls)
-            view.controls_read = view.controls_known = True
+            view.controls_known = view.controls_known or not controls.unreadable
+            view.controls_read = True
             view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
             throttles_doubted(view)
         case HistoryRead():
@@ -95,23 +95,24 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
     """
     Return the controls that hold: what cannot be understood holds as it stood before.
 
-    Where nobody knows how pauses stood before, nothing begins until somebody has looked.
+    Where nobody knows how it stood before, nothing begins until somebody has looked.
     """
     pauses, limits, throttle = read.pauses, read.limits, read.throttle
-    if PAUSES in read.unreadable:
-        why = f"{PAUSES} cannot be understood: {read.unreadable[PAUSES]}"
-        pauses = view.controls.pauses if view.controls_known else Pauses(everything=Pause(why))
-    if view.controls_known and LIMITS in read.unreadable:
-        limits = view.controls.limits
-    if view.controls_known and THROTTLE in read.unreadable:
-        throttle = view.controls.throttle
+    if view.controls_known:
+        held, unreadable = view.controls, read.unreadable
+        pauses = held.pauses if PAUSES in unreadable else pauses
+        limits = held.limits if LIMITS in unreadable else limits
+        throttle = held.throttle if THROTTLE in unreadable else throttle
+    elif read.unreadable and pauses.everything is None:
+        why = ", ".join(f"{path} cannot be understood: {w}" for path, w in read.unreadable.items())
+        pauses = replace(pauses, everything=Pause(why))
     return Controls(pauses, limits, throttle, read.unreadable)
 
 
 def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
     view.queue_read = True
     known = view.queue
-    view.due.queue = view.due.tenure = True
+    view.due.queue = view.due.tenure = view.due.cancel = True
     if plan is None:
         view.queue = None
         return

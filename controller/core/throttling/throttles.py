@@ -102,7 +102,7 @@ def _knows_enough(view: ClusterView) -> bool:
         and view.leases_read
         and view.goals_read
         and view.history_read
-        and view.controls_read
+        and view.controls_known
         and (view.tenure is not None or view.is_warm)
     )
 
