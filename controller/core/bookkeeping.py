@@ -89,7 +89,6 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             forget_submission(view, name)
             if view.submissions_listed is not None:
                 view.submissions_listed -= {name}
-            view.cancellation_listed -= {name}
             view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
             view.due.cancel = True
         case CancellationEndedRecord():

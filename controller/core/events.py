@@ -183,8 +183,6 @@ class CancellationRead:
     """``/admin/cancel_reassignment_in_progress``; None when it does not exist."""
 
     cancellation: Cancellation | None
-    listed: frozenset[str] = frozenset()
-    """The children of ``/admin/reassignment_requests``, listed after it was read."""
 
 
 @dataclass(frozen=True, slots=True)

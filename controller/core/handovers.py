@@ -127,7 +127,6 @@ def forget_reads(view: ClusterView) -> None:
     view.legacy_read = view.queue_read = view.cancellation_read = view.controls_read = False
     view.kill_switch = None
     view.submissions_listed = None
-    view.cancellation_listed = frozenset()
     view.submissions.clear()
     view.asked_submissions.clear()
     view.asked_accepted.clear()

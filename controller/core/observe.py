@@ -251,7 +251,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None
     view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.legacy_reassignments())
-    view.due.plan = view.due.tenure = view.due.queue = True
+    view.due.plan = view.due.tenure = view.due.queue = view.due.cancel = True
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:

@@ -149,7 +149,12 @@ class Store(Protocol):
         ...
 
     def read(self, znode: Znode) -> None:
-        """Read it and watch it: the matching ``...Read`` event follows, now and at every change."""
+        """
+        Read it and watch it: the matching ``...Read`` event follows, now and at every change.
+
+        A cancellation comes after what it may mean (``rereads.CANCELLABLE``): requests and plans
+        are read after it and told before it, so that none that is older is still unknown.
+        """
         ...
 
     def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:

@@ -21,6 +21,9 @@ LOST_MAX: Final = 10
 OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES)
 """Nobody watches them, as only the leading daemon writes them."""
 
+CANCELLABLE: Final = (Znode.SUBMISSIONS, Znode.LEGACY_PLAN, Znode.QUEUE)
+"""What a cancellation may mean: a store reads them after it, and tells of them before."""
+
 _ROOTS: Final = {
     paths.GOALS: Znode.GOALS,
     paths.ORPHANS: Znode.ORPHANS,

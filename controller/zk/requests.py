@@ -58,16 +58,14 @@ class Requests:
         return SubmissionsRead(read)
 
     def cancellation(self, watcher: Watch) -> CancellationRead:
-        """Read what is to be cancelled, and after it which requests there are that it may mean."""
+        """Read what is to be cancelled."""
         znode = self._reader.get_watched(paths.CANCEL, watcher)
         if znode is None:
             return CancellationRead(None)
-        names = self._reader.children(paths.REQUESTS) or ()
         return CancellationRead(
             decode_cancellation(
                 znode.data, znode.version, znode.czxid, znode.created_ms, znode.mzxid
-            ),
-            frozenset(filter(paths.is_submission, names)),
+            )
         )
 
     def kill_switch(self, watcher: Watch) -> KillSwitchRead:

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
-from controller.core.events import StateChanged, StatesRead, TopicsRead
+from controller.core.events import CancellationRead, Event, StateChanged, StatesRead, TopicsRead
 from controller.core.leases import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.errors import SessionSuspendedError
 from controller.reactor.ports import Inbox, Znode
-from controller.reactor.rereads import OWN_RECORDS
+from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
 from controller.zk.histories import Histories
 from controller.zk.levels import Levels
 from controller.zk.readers import Reader, Watch, watch
@@ -162,11 +162,18 @@ class Watches:
     # --- on our threads ------------------------------------------------------------------------
 
     def _read(self, znode: Znode) -> None:
+        event = self._look(znode)
+        if isinstance(event, CancellationRead) and event.cancellation is not None:
+            for other in CANCELLABLE:
+                self._inbox.put(self._look(other))
+        self._inbox.put(event)
+
+    def _look(self, znode: Znode) -> Event:
         with self._lock:
             # Before reading: a change from now on marks it anew.
             self._marked.discard(znode)
             watcher = self._wanted.get(znode) or watch(lambda: self.read(znode))
-        self._inbox.put(self._levels.read(znode, watcher))
+        return self._levels.read(znode, watcher)
 
     def _mark_topics(self, topics: Iterable[str]) -> None:
         """Have topics read again."""

@@ -18,6 +18,7 @@ from controller.core.events import (
     HistoryRead,
     KillSwitchRead,
     LeasesRead,
+    LegacyPlanRead,
     QueueRead,
     SubmissionsListed,
     SubmissionsRead,
@@ -233,18 +234,23 @@ class RequestContract(Rigs):
         rig.remove(paths.CANCEL)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
 
-    def test_a_cancellation_comes_with_the_requests_that_it_may_mean(self, rig: StoreRig) -> None:
-        """As they stood when it was read; they alone are no news of it."""
+    def test_a_cancellation_comes_after_what_it_may_mean(self, rig: StoreRig) -> None:
+        """Requests and plans as they stood when it was read are told before it."""
         rig.put(f"{paths.REQUESTS}/other")
         rig.put(paths.submission_path(R1))
+        rig.put(paths.QUEUE, encode_legacy_plan({P0: ONE}))
         rig.store.read(Znode.CANCELLATION)
         assert rig.wait_for(CancellationRead) == CancellationRead(None)
-        rig.put(paths.CANCEL)
-        assert rig.wait_for(CancellationRead).listed == frozenset({R1})
-        rig.put(paths.submission_path(R2))
-        assert rig.is_quiet(CancellationRead)
-        rig.put(paths.CANCEL)
-        assert rig.wait_for(CancellationRead).listed == frozenset({R1, R2})
+        for names in ({R1}, {R1, R2}):
+            for name in names:
+                rig.put(paths.submission_path(name))
+            rig.put(paths.CANCEL)
+            assert rig.wait_for(SubmissionsListed).names == names
+            assert rig.wait_for(LegacyPlanRead) == LegacyPlanRead(None)
+            queue = rig.wait_for(QueueRead).plan
+            assert queue is not None
+            assert queue.entries == {P0: ONE}
+            assert rig.wait_for(CancellationRead).cancellation is not None
 
     def test_the_kill_switch_is_told_whatever_it_holds(self, rig: StoreRig) -> None:
         """Existence counts."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ReadAccepted, ReadSubmissions, SendStopReplica
+from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
 from controller.core.events import (
     AcceptedRead,
     BrokersRead,
@@ -15,7 +15,6 @@ from controller.core.events import (
     ControlsRead,
     Deposed,
     HistoryRead,
-    LeadershipLost,
     LegacyPlanRead,
     QueueRead,
     SubmissionsListed,
@@ -27,7 +26,6 @@ from controller.core.model import (
     AcceptedEntry,
     BrokerId,
     Fate,
-    Instant,
     PartitionAssignment,
     RequestId,
     TopicPartition,
@@ -316,36 +314,7 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
 def cancel_beside(driver: Driver, *names: str, mzxid: int = CZXID) -> None:
     """Write "everything in progress", or change it, where these requests stand."""
     read = Cancellation(ZkVersion(mzxid // CZXID - 1), Zxid(CZXID), 0, mzxid=Zxid(mzxid))
-    driver.observe(CancellationRead(read, frozenset(names)))
-
-
-def test_a_request_that_only_the_reading_of_the_cancellation_listed_is_cancelled() -> None:
-    """The list of the requests may be older than the cancellation, and come after it as well."""
-    name = RequestId("request_0000000000")
-    driver = Driver({tp(0): (0, 1, 2)})
-    cancel_beside(driver, name)
-    assert not has_ended(driver)
-    assert ReadSubmissions((name,)) in driver.sent
-    driver.observe(SubmissionsListed(frozenset()))
-    assert not has_ended(driver)
-    driver.observe(SubmissionsRead({name: submission(name, {tp(0): (3, 4, 5)})}))
-    assert has_ended(driver)
-    assert driver.history[tp(0)] == []
-    assert outcomes(driver)[name].fates == {Fate.CANCELLED: 1}
-
-
-def test_a_request_that_an_older_list_lacks_is_read_again_for_the_cancellation() -> None:
-    """It had been read, and could not be ended before that list came."""
-    name = RequestId("request_0000000000")
-    asked = submission(name, {tp(0): (3, 4, 5)})
-    driver = Driver({tp(0): (0, 1, 2)})
-    driver.observe(Deposed("idle"), *driver.own_records())
-    cancel_beside(driver, name)
-    driver.observe(SubmissionsRead({name: asked}))
-    driver.sent.clear()
-    driver.observe(SubmissionsListed(frozenset()))
-    assert ReadSubmissions((name,)) in driver.sent
-    assert not has_ended(driver)
+    driver.observe(SubmissionsListed(frozenset(names)), CancellationRead(read))
 
 
 def test_a_request_that_is_gone_before_it_is_read_does_not_hold_up_the_cancellation() -> None:
@@ -354,16 +323,15 @@ def test_a_request_that_is_gone_before_it_is_read_does_not_hold_up_the_cancellat
     driver = Driver({tp(0): (0, 1, 2)})
     cancel_beside(driver, name)
     assert not has_ended(driver)
-    driver.observe(SubmissionsRead({name: None}))
+    driver.observe(SubmissionsRead({name: None}), SubmissionsListed(frozenset()))
     assert has_ended(driver)
 
 
-def test_what_a_changed_cancellation_may_mean_is_listed_anew() -> None:
-    """What stood beside it before is gone since; what stands beside it now was not read."""
+def test_what_a_changed_cancellation_may_mean_has_to_be_read_first() -> None:
+    """It was submitted since the cancellation began, and is older than its change."""
     driver = rolling_back()
     name = RequestId("request_0000000001")
-    cancel_beside(driver, "request_0000000002", mzxid=2 * CZXID)
-    cancel_beside(driver, name, mzxid=3 * CZXID)
+    cancel_beside(driver, name, mzxid=2 * CZXID)
     driver.acknowledges = True
     driver.acknowledge(tp(0), replicas(0))
     driver.settle()
@@ -375,7 +343,7 @@ def test_what_a_changed_cancellation_may_mean_is_listed_anew() -> None:
 
 
 def test_a_name_that_comes_again_is_freed_before_the_cancellation_ends_its_request() -> None:
-    """There is one outcome by a name, and the list does not tell of the request yet."""
+    """There is one outcome by a name."""
     name = RequestId("request_0000000000")
     driver = Driver({tp(0): (0, 1, 2)})
     driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
@@ -386,23 +354,19 @@ def test_a_name_that_comes_again_is_freed_before_the_cancellation_ends_its_reque
     assert has_ended(driver)
 
 
-def test_what_stood_beside_a_cancellation_is_forgotten_with_the_session() -> None:
-    """It is listed again when the cancellation is read again."""
+def test_a_queue_in_doubt_holds_up_the_cancellation() -> None:
+    """What it lists may be older than the cancellation, and would be drained after it."""
     driver = Driver({tp(0): (0, 1, 2)})
-    cancel_beside(driver, "request_0000000000")
-    driver.sent.clear()
-    driver.observe(LeadershipLost("the session expired"))
-    assert not any(isinstance(e, ReadSubmissions) for e in driver.sent)
-
-
-def test_a_cancellation_takes_the_role_for_a_request_that_only_its_reading_listed() -> None:
-    """That there is nothing to cancel is not known yet."""
-    driver = Driver({tp(0): (0, 1, 2)})
-    driver.observe(Deposed("idle"), *driver.own_records())
-    driver.now = Instant(driver.now + driver.options.claim_retry_s)
-    cancel_beside(driver, "request_0000000000")
-    assert any(isinstance(e, ClaimController) for e in driver.sent)
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
+    queued = plan({tp(0): (3, 4, 5)}, czxid=CZXID - 1)
+    driver.observe(QueueRead(queued))
+    assert driver.view.queue is not None
+    driver.view.queue.stale = True
+    cancel_beside(driver)
     assert not has_ended(driver)
+    driver.observe(QueueRead(queued))
+    assert has_ended(driver)
+    assert tp(0) not in driver.view.reassignments
 
 
 def rolling_back() -> Driver:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.events import (
     BrokersRead,
+    CancellationRead,
     DeletionsRead,
     Event,
     GoalsRead,
@@ -41,7 +42,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.reactor.ports import Inbox, Znode
-from controller.reactor.rereads import OWN_RECORDS
+from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.controllers import decode_controller
@@ -123,10 +124,16 @@ class SimReads:
         def at_server() -> Callable[[], None]:
             self._reading.discard(znode)
             event = self._readers[znode]()
+            meant = isinstance(event, CancellationRead) and event.cancellation is not None
+            before = [self._readers[other]() for other in CANCELLABLE] if meant else []
             lane = self._lanes.bulk if znode in OWN_RECORDS else self._lanes.levels
-            return lambda: lane.put(lambda: self._inbox.put(event))
+            return lambda: lane.put(lambda: self._tell((*before, event)))
 
         self._session.ask(at_server)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._inbox.put(event)
 
     def _watch(self, znode: Znode) -> Watch:
         return self._session.watch(znode, lambda: self.read(znode))

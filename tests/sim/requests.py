@@ -75,14 +75,14 @@ class SimRequests:
         return decode_submission(name, znode.data, version, czxid, znode.created_ms)
 
     def cancellation(self, watch: Watch) -> CancellationRead:
-        """Read what is to be cancelled, and which requests there are that it may mean."""
+        """Read what is to be cancelled."""
         znode = self._zookeeper.exists(paths.CANCEL, watch)
         if znode is None:
             return CancellationRead(None)
         version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
-        read = decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
-        names = self._zookeeper.children(paths.REQUESTS) or ()
-        return CancellationRead(read, frozenset(filter(paths.is_submission, names)))
+        return CancellationRead(
+            decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
+        )
 
     def kill_switch(self, watch: Watch) -> KillSwitchRead:
         """Look whether work may begin."""

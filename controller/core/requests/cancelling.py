@@ -4,7 +4,8 @@ The life of ``/admin/cancel_reassignment_in_progress``: chosen, turned round, fo
 First everything it selects is chosen, in chunks: what has not begun ends, what has begun gets its
 original replicas as target, in the same multi as its legacy entry. While that lasts nothing new is
 accepted, so that what was submitted later is not swept along. Nor is anything left out that is
-older: the requests were listed after the cancellation was read, and each of them has to be known.
+older: requests and plans are read after the cancellation and told before it (``ports.Store.read``),
+and each of them has to be known.
 That all is chosen is recorded; then the ordinary steps lead back, and when the last one is there
 the znode goes.
 
@@ -133,7 +134,9 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
 
 def _is_all_known(view: ClusterView) -> bool:
     """Whether everything that may be selected was read, accepted or adopted."""
-    if view.submissions_there - view.submissions.keys():
+    if (view.submissions_listed or frozenset()) - view.submissions.keys():
+        return False
+    if view.queue is not None and view.queue.stale:
         return False
     if view.tenure is not None and view.may_have_foreign:
         return False
@@ -148,7 +151,7 @@ def needs_the_role(view: ClusterView) -> bool:
         return False
     if view.reassignments or view.legacy is not None or view.queue is not None:
         return True
-    if cancellation.scope is CancelScope.ALL or view.submissions_there:
+    if cancellation.scope is CancelScope.ALL or view.submissions_listed:
         return True
     return any(
         assignment.is_reassigning

@@ -75,7 +75,7 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
     What is kept of the former goes: there is one outcome by a name. A part of it waits meanwhile.
     """
     request = submission.request
-    if request not in view.ended or request not in view.submissions_there:
+    if request not in view.ended or request not in (view.submissions_listed or ()):
         return None
     if submission.name != request:
         return []

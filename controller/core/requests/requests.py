@@ -84,7 +84,8 @@ class _Judgement:
 
 def learn_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and what was accepted of them before."""
-    wanted = view.submissions_there - view.submissions.keys() - view.asked_submissions
+    listed = view.submissions_listed or frozenset()
+    wanted = listed - view.submissions.keys() - view.asked_submissions
     effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
     begun = {s.request for s in view.submissions.values()} & view.unlearned
     effects += [ReadAccepted(request) for request in sorted(begun - view.asked_accepted)]
