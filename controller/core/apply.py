@@ -212,7 +212,7 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     goal = replace(goal, version=None if goal.route is Route.FOREIGN else version)
     known = view.reassignments.get(record.partition)
     if known is None:
-        phase = _first_phase(view, record.partition)
+        phase = first_phase(view, record.partition)
         known = Reassignment(goal=goal, since=now, phase=phase, phase_since=now)
         begin(view, record.partition, known, now)
     else:
@@ -222,54 +222,11 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     view.due.cancel = view.due.submissions = True
 
 
-def _first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
+def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
     """A step that stands in the topic znode already is taken up where the znode says it is."""
     assignment = view.assignment(partition)
     begun = assignment is not None and assignment.is_reassigning
     return Expanding() if begun else Pending()
-
-
-def take_up(view: ClusterView) -> None:
-    """At the begin of a tenure: put every known reassignment where the topic znodes say it is."""
-    view.in_flight = view.bytes_in_flight = 0
-    view.waiting.clear()
-    view.resumed.clear()
-    for request in view.requests.values():
-        request.in_flight = 0
-    for partition, reassignment in view.reassignments.items():
-        reassignment.phase = _first_phase(view, partition)
-        reassignment.load = None
-        reassignment.inherited = True
-        reassignment.is_out = False
-        # Whoever told the controller before us may not have lived to hear its answer. A controller
-        # role that we take makes void what the one before us still had to make.
-        reassignment.in_doubt = not engine_of(view).holds_role
-        reassignment.deleted.clear()
-        reassignment.part_way = _is_part_way(view, partition, reassignment)
-        if reassignment.in_flight:
-            count_in_flight(view, reassignment, 1)
-            reassignment.step = max(reassignment.step, 1)
-        elif reassignment.part_way or reassignment.goal.rolls_back:
-            view.resumed[partition] = None
-        else:
-            view.waiting.add(partition, reassignment.goal.request)
-    view.incoming.clear()
-    view.outgoing.clear()
-    view.due.add(view.reassignments)
-
-
-def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
-    """
-    Whether steps of it were made: another controller may have ended the last one.
-
-    Steps lead over replicas of the original and the target; a partition that has others was moved
-    by somebody else.
-    """
-    assignment, original = view.known_assignment(partition), known.goal.original
-    if known.in_flight or assignment is None or original is None:
-        return False
-    replicas = set(assignment.replicas)
-    return replicas != set(original) and replicas <= {*original, *known.goal.target}
 
 
 def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:

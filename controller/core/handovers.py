@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.apply import take_up
+from controller.core.apply import first_phase
 from controller.core.events import ControllerClaimed
-from controller.core.model import Instant, Route
+from controller.core.model import Instant, Route, TopicPartition
 from controller.core.pace.health import forget_all_health
-from controller.core.pace.loads import drop
+from controller.core.pace.loads import count_in_flight, drop
 from controller.core.phases import Pending
+from controller.core.role.engines import engine_of
 from controller.core.throttling.lease_books import leases_unknown
 from controller.core.view import ClusterView, Tenure
+from controller.core.works import Reassignment
 
 DEPARTED_S: Final = 60.0
 """What another controller dropped longer before a claim has had its StopReplica."""
@@ -46,13 +48,56 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
     view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
-    take_up(view)
+    _take_up(view)
     view.legacy_confirmed = False
     view.preferred.clear()
     view.preferred_version = None
     view.may_have_foreign = True
     _doubt(view)
     view.due.claimed = view.due.plan = view.due.capacity = True
+
+
+def _take_up(view: ClusterView) -> None:
+    """Put every known reassignment where the topic znodes say it is."""
+    view.in_flight = view.bytes_in_flight = 0
+    view.waiting.clear()
+    view.resumed.clear()
+    for request in view.requests.values():
+        request.in_flight = 0
+    for partition, reassignment in view.reassignments.items():
+        reassignment.phase = first_phase(view, partition)
+        reassignment.load = None
+        reassignment.inherited = True
+        reassignment.is_out = False
+        # Whoever told the controller before us may not have lived to hear its answer. A controller
+        # role that we take makes void what the one before us still had to make.
+        reassignment.in_doubt = not engine_of(view).holds_role
+        reassignment.deleted.clear()
+        reassignment.part_way = _is_part_way(view, partition, reassignment)
+        if reassignment.in_flight:
+            count_in_flight(view, reassignment, 1)
+            reassignment.step = max(reassignment.step, 1)
+        elif reassignment.part_way or reassignment.goal.rolls_back:
+            view.resumed[partition] = None
+        else:
+            view.waiting.add(partition, reassignment.goal.request)
+    view.incoming.clear()
+    view.outgoing.clear()
+    view.due.add(view.reassignments)
+
+
+def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
+    """
+    Whether steps of it were made: another controller may have ended the last one.
+
+    Steps lead over replicas of the original and the target; a partition that has others was moved
+    by somebody else.
+    """
+    assignment, original = view.known_assignment(partition), known.goal.original
+    if known.in_flight or assignment is None or original is None:
+        return False
+    replicas = set(assignment.replicas)
+    return replicas != set(original) and replicas <= {*original, *known.goal.target}
 
 
 def _doubt(view: ClusterView) -> None:
