@@ -8,6 +8,7 @@ only put events into the inbox. If one of them ends, the process ends, and a sta
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -68,6 +69,12 @@ from controller.zk.store import ZkStore
 
 CONNECT_S: Final = 10 * 365 * 86_400.0
 """A daemon waits for ZooKeeper as long as it takes, and says that it is not ready."""
+GARBAGE_THRESHOLD: Final = 50_000
+"""
+New objects between two searches for cycles of dead ones, by default 700.
+
+A search goes through hundreds of thousands of live objects and finds next to nothing.
+"""
 
 
 class BrokerFollower:
@@ -133,6 +140,7 @@ def run(settings: Settings) -> int:
     ambush = ambush_of(os.environ)
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
+    gc.set_threshold(GARBAGE_THRESHOLD)
     with ExitStack() as stack:
         host = _build(settings, stack, ambush)
         host.run()
