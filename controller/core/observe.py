@@ -51,6 +51,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
+from controller.core.nodes import PlanNode
 from controller.core.pace.loads import begin, drop, hand_on
 from controller.core.pace.paces import note_answer
 from controller.core.pace.sizes import sizes_read
@@ -78,7 +79,7 @@ from controller.core.topic_reads import (
     topics_listed,
     topics_read,
 )
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.core.works import START, Reassignment
 
 

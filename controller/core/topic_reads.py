@@ -25,11 +25,12 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.nodes import Topic
 from controller.core.options import EngineName
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
 from controller.core.pace.loads import begin_anew
 from controller.core.role.engines import holds_role
-from controller.core.view import ClusterView, Topic
+from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
 """Replicas others dropped that are remembered: more than a controller drops in a minute."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from controller.core.nodes import Topic
 from controller.core.options import Options
 from controller.core.role.eligibility import delegated_refusals, native_refusals
-from controller.core.view import ClusterView, Topic
+from controller.core.view import ClusterView
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshots import Snapshot
 from controller.znodes.paths import KAFKA_ROOTS, LEADER

@@ -26,6 +26,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.nodes import PlanNode
 from controller.core.records import (
     AssignmentRecord,
     Change,
@@ -36,7 +37,7 @@ from controller.core.records import (
     Record,
     SubmissionReliedRecord,
 )
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.reactor.operations import operations_of
 from controller.reactor.ports import Check, Operation, SetData
 from controller.reactor.shards import Rows

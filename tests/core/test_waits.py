@@ -15,11 +15,12 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.moves.lacks import leader_missing, state_unknown
+from controller.core.nodes import PlanNode
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.phases import Syncing
 from controller.core.records import BlockedRecord
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.core.waits import Waits, since_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import a_view, partition_state

@@ -28,6 +28,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.nodes import Topic
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import (
@@ -42,7 +43,7 @@ from controller.core.role.doubts import invalidate
 from controller.core.submissions import RequestOptions
 from controller.core.throttling.lease_books import leases_refused, throttles_doubted
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
-from controller.core.view import ClusterView, Tenure, Topic
+from controller.core.view import ClusterView, Tenure
 from controller.core.works import Request
 from tests.core.builders import broker, replicas
 

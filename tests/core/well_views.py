@@ -22,10 +22,11 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.nodes import Topic
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import GoalRecord
-from controller.core.view import ClusterView, Tenure, Topic
+from controller.core.view import ClusterView, Tenure
 from tests.core.builders import broker, replicas
 
 NOW = Instant(1000.0)

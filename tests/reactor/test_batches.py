@@ -28,6 +28,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.nodes import PlanNode, Topic
 from controller.core.options import Options
 from controller.core.records import (
     AcceptedRecord,
@@ -49,7 +50,7 @@ from controller.core.records import (
     SubmissionEndedRecord,
 )
 from controller.core.requests.conclusions import conclude
-from controller.core.view import ClusterView, PlanNode, Tenure, Topic
+from controller.core.view import ClusterView, Tenure
 from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, independent
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES

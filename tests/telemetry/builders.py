@@ -20,9 +20,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.nodes import Topic
 from controller.core.options import Options
 from controller.core.phases import Pending, Phase
-from controller.core.view import ClusterView, Tenure, Topic
+from controller.core.view import ClusterView, Tenure
 from controller.core.works import Reassignment, Request
 from tests.core.builders import broker, replicas
 

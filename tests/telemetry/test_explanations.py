@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition, ZkVersion, Zxid
+from controller.core.nodes import PlanNode
 from controller.core.phases import Syncing
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.telemetry.explanations import explanation_of
 from controller.telemetry.status import Clocks
 from tests.core.builders import replicas, tp

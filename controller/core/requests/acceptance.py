@@ -30,6 +30,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.moves.gates import ids
+from controller.core.nodes import PlanNode
 from controller.core.records import (
     AcceptedRecord,
     Change,
@@ -42,7 +43,7 @@ from controller.core.records import (
     Record,
     RefusalRecord,
 )
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
 

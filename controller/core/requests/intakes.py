@@ -25,8 +25,9 @@ from controller.core.events import (
 )
 from controller.core.histories import OpenHistory
 from controller.core.model import Instant, LegacyPlan, RequestId
+from controller.core.nodes import PlanNode
 from controller.core.throttling.lease_books import throttles_doubted
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 
 Intake = (
     SubmissionsListed

@@ -21,6 +21,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.remnants import left_where_it_stands
+from controller.core.nodes import PlanNode
 from controller.core.options import LegacyMode
 from controller.core.records import (
     Change,
@@ -37,7 +38,7 @@ from controller.core.records import (
 from controller.core.requests.acceptance import accept_legacy, entry_text, legacy_request_id
 from controller.core.requests.conclusions import summary_of
 from controller.core.requests.topic_configs import ask
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
 

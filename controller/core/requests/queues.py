@@ -23,6 +23,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
+from controller.core.nodes import PlanNode
 from controller.core.pace.limits import in_flight_max
 from controller.core.records import (
     Change,
@@ -43,7 +44,7 @@ from controller.core.requests.acceptance import (
 )
 from controller.core.requests.cancelling import is_choosing
 from controller.core.requests.topic_configs import ask
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 
 QUEUE_CONFIG_TIMER = "queue_topic_configs"
 

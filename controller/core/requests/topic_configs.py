@@ -13,8 +13,9 @@ from collections.abc import Collection
 from controller.core.agendas import Due
 from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
 from controller.core.model import NO_LEADER, Instant, TopicPartition
+from controller.core.nodes import PlanNode
 from controller.core.records import Decision
-from controller.core.view import ClusterView, PlanNode
+from controller.core.view import ClusterView
 
 CONFIG_TIMER = "topic_configs"
 UNWELL_TIMER = "unwell_topic_configs"
