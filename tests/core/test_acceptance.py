@@ -11,6 +11,7 @@ from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.events import (
     AcceptedRead,
+    CancellationRead,
     Event,
     HistoryRead,
     KillSwitchRead,
@@ -40,7 +41,7 @@ from controller.core.records import (
 )
 from controller.core.requests.conclusions import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.role.doubts import invalidate
-from controller.core.submissions import RequestOptions
+from controller.core.submissions import Cancellation, RequestOptions
 from controller.reactor.batches import Batcher
 from controller.zk.multis import too_large
 from controller.znodes import paths
@@ -233,6 +234,21 @@ def test_what_a_daemon_before_had_accepted_and_done_is_not_repeated() -> None:
     driver.run(tp(1))
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done) == (2, 2)
+
+
+def test_what_was_accepted_is_learnt_again_when_there_is_more_of_it_during_a_cancellation() -> None:
+    """A second daemon led for a while; with the request unlearnt its rest would wait for ever."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    part = Part(NAME, 2, 1_700_000_000_000, RequestOptions())
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 1)}, {}))
+    driver.observe(SubmissionsListed(frozenset({NAME, "request_0000000009"})))
+    driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(1), 0)))
+    driver.observe(SubmissionsRead({NAME: submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)})}))
+    before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
+    driver.observe(AcceptedRead(RequestId(NAME), (before,)))
+    driver.sent.clear()
+    driver.observe(HistoryRead({RequestId(NAME): OpenHistory({NAME: part}, 2)}, {}))
+    assert ReadAccepted(RequestId(NAME)) in driver.sent
 
 
 def test_what_a_daemon_before_had_accepted_is_not_refused_while_disabled() -> None:

@@ -141,10 +141,11 @@ def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
         view.unlearned.discard(event.request)
         settled = request_of(view, event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
-    if view.cancellation is None:
+    if event.request in view.asked_accepted:
+        # Asked again where more of it turns up: another daemon accepted entries meanwhile.
         view.asked_accepted.discard(event.request)
-    elif event.request in view.asked_accepted:
-        view.accepted[event.request] = event
+        if view.cancellation is not None:
+            view.accepted[event.request] = event
     view.due.cancel = view.due.submissions = True
 
 
