@@ -229,13 +229,12 @@ def _keep_bounced(view: ClusterView, bounced: set[BrokerId]) -> None:
 
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:
-    view.legacy_read = True
+    view.legacy_read = view.due.tenure = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
     if last != view.legacy_last:
         view.legacy_came = None if view.legacy_last is None or event.plan is None else now
         view.legacy_last = last
     if _leaves_to_kafka(view):
-        view.due.tenure = True
         return
     plan, known = event.plan, view.legacy
     if plan is not None and plan.czxid == view.legacy_ended:
@@ -252,7 +251,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None
     view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.legacy_reassignments())
-    view.due.plan = view.due.tenure = view.due.queue = view.due.cancel = True
+    view.due.plan = view.due.queue = view.due.cancel = True
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:

@@ -7,18 +7,38 @@ import pytest
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import (
+    BrokersRead,
+    CancellationRead,
     ControlsRead,
+    DeletionsRead,
     Deposed,
+    Event,
+    GuardsRead,
+    KillSwitchRead,
+    LeadershipGained,
+    LeadershipLost,
     LegacyPlanRead,
     Orphan,
     OrphansRead,
+    QueueRead,
+    SubmissionsListed,
     TimerFired,
+    TopicsListed,
+    TopicsRead,
 )
-from controller.core.model import BlockedBy, BrokerId, Instant, Zxid
-from controller.core.options import LegacyMode, Options
+from controller.core.model import (
+    BlockedBy,
+    BrokerId,
+    Instant,
+    PartitionAssignment,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import LegacyMode, Options, TenurePolicy
 from controller.core.requests.topic_configs import CONFIG_TIMER
 from controller.core.role.tenures import LINGER_TIMER
-from tests.core.builders import Driver, plan, replicas, tp
+from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import submission, submit
 
 
@@ -155,3 +175,39 @@ def without_the_role() -> Driver:
     driver.now = Instant(driver.now + 60.0)
     driver.sent.clear()
     return driver
+
+
+EVERYTHING: tuple[Event, ...] = (
+    BrokersRead({BrokerId(b): broker(b) for b in range(1, 6)}),
+    TopicsListed(frozenset({"t"})),
+    TopicsRead(
+        {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
+    ),
+    DeletionsRead(frozenset()),
+    GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
+    LegacyPlanRead(None),
+    CancellationRead(None),
+    KillSwitchRead(is_on=False),
+    QueueRead(None),
+    ControlsRead(Controls()),
+    SubmissionsListed(frozenset()),
+    *Driver.own_records(),
+)
+"""Everything that has to be known before a claim."""
+
+
+@pytest.mark.parametrize("last", EVERYTHING, ids=lambda event: type(event).__name__)
+def test_the_role_is_claimed_when_the_last_is_known_whatever_that_is(last: Event) -> None:
+    """Nothing else may happen afterwards that would have it looked at again."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    driver.observe(LeadershipLost("the session expired"))
+    driver.now = Instant(driver.now + driver.options.claim_retry_s)
+    driver.observe(LeadershipGained())
+    driver.view.brokers = {}
+    driver.sent.clear()
+    for event in EVERYTHING:
+        if event is not last:
+            driver.observe(event)
+    assert not any(isinstance(e, ClaimController) for e in driver.sent)
+    driver.observe(last)
+    assert any(isinstance(e, ClaimController) for e in driver.sent)

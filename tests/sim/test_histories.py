@@ -55,6 +55,7 @@ ASKED_REGRESSIONS: Final = {
     511: "A request was told to be done before the rest of it, listed but unread, was accepted.",
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
+    520: "A claim was forgotten where the throttles that stand were read last.",
     998: "What another daemon had accepted during a cancellation was never learnt again.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",

@@ -32,7 +32,7 @@ def leases_read(view: ClusterView, event: LeasesRead) -> None:
                 view.leases.pop(entity, None)
     else:
         view.leases = read
-    view.leases_read = True
+    view.leases_read = view.due.tenure = True
     view.doubtful_leases.clear()
     throttles_doubted(view)
 
