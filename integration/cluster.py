@@ -214,7 +214,7 @@ class Cluster:
             eventually(are_gone, within_s=_SERVING_WITHIN_S / 3)
         except GaveUpError:
             stuck = self.controller_broker()
-            if stuck is None or "batch is not empty" not in self.brokers[stuck].log_tail():
+            if stuck is None or not self.brokers[stuck].has_written("batch is not empty"):
                 raise
             self.brokers[stuck].restart()
             what = "topics that are to be deleted are gone"

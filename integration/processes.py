@@ -171,6 +171,10 @@ class ChildProcess:
             return ""
         return self.log.read_text(errors="replace")[-_TAIL_CHARACTERS:]
 
+    def has_written(self, text: str) -> bool:
+        """Return whether something is anywhere in what it wrote."""
+        return self.log.exists() and text in self.log.read_text(errors="replace")
+
     def _fork(self) -> subprocess.Popen[bytes]:
         reading, writing = os.pipe()
         try:

@@ -8,6 +8,7 @@ be there twice.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -76,6 +77,8 @@ class Traffic:
                 "socket.timeout.ms": 10_000,
                 # A leader change is noticed by the next record, not five minutes later.
                 "topic.metadata.refresh.interval.ms": 1_000,
+                "statistics.interval.ms": 1_000,
+                "stats_cb": self._on_statistics,
                 **QUIET,
             }
         )
@@ -86,6 +89,7 @@ class Traffic:
         self._failed: Counter[str] = Counter()
         self._last_at: dict[tuple[str, int], float] = {}
         self._longest_pause_s = 0.0
+        self._epochs = 0
 
     def __enter__(self) -> Self:
         """Start producing."""
@@ -128,6 +132,19 @@ class Traffic:
     def longest_pause_s(self) -> float:
         """The longest time between two acknowledgements of one partition, in seconds."""
         return self._longest_pause_s
+
+    @property
+    def restarts(self) -> int:
+        """
+        How often librdkafka gave the producer a new epoch: what was in flight may be there twice.
+
+        It does so when a leader finds a gap in its sequence, as when a record was still on its way
+        to the former one.
+        """
+        return max(self._epochs - 1, 0)
+
+    def _on_statistics(self, statistics: str) -> None:
+        self._epochs = max(self._epochs, int(json.loads(statistics)["eos"]["epoch_cnt"]))
 
     def _run(self) -> None:
         try:
