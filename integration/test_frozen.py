@@ -180,8 +180,8 @@ def claims(cluster: Cluster) -> list[Write]:
 
 
 def what_matters(history: list[Write]) -> list[str]:
-    """Return the writes to anything that a controller or a leading daemon writes of these tests."""
-    # The first consumer of a cluster has a topic of Kafka's own made, whenever it looks for its group.
+    """Return the writes to anything that a controller or a leading daemon writes."""
+    # The first consumer of a cluster has this one made, whenever it looks for its group.
     not_ours = ("/reassigner/leader", "/brokers/topics/__consumer_offsets")
     ours = ("/brokers/topics/", "/admin/", "/controller", "/reassigner/")
     return [
