@@ -78,6 +78,9 @@ def left_where_it_stands(
     """
     Return what is left behind where a record ends without a step of ours.
 
+    These come before the record's end, which forgets that the leader confirmed what it was told:
+    nothing is deleted without that.
+
     Where the cluster's controller does all the work, it does not tell what it left.
     """
     assignment = view.assignment(partition)

@@ -51,7 +51,7 @@ def _taken_back(
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
     ended = GoalEndedRecord(partition, goal.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
-    return Change((ended, RefusalRecord((refusal,)), *left), partition=partition)
+    return Change((*left, ended, RefusalRecord((refusal,))), partition=partition)
 
 
 def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:

@@ -230,9 +230,9 @@ def _never(
     goal = reassignment.goal
     told = Ending(goal.request, partition, Fate.CANCELLED, f"by {cancellation.request}")
     records: tuple[Record, ...] = (
+        *left_where_it_stands(view, partition, reassignment),
         GoalEndedRecord(partition, goal.version, goal.request, Fate.CANCELLED, stands=True),
         EndingRecord(told),
-        *left_where_it_stands(view, partition, reassignment),
     )
     if view.legacy is not None and partition in view.legacy.entries:
         records += (LegacyEntryRecord(partition, None),)

@@ -80,9 +80,9 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
         was_accepted=True,
     )
     records: tuple[Record, ...] = (
+        *left_where_it_stands(view, partition, reassignment),
         ended(partition, reassignment, "dropped"),
         RefusalRecord((refusal,)),
-        *left_where_it_stands(view, partition, reassignment),
     )
     return Change(records, partition=partition)
 
