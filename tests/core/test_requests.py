@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from controller.core.decide import decide
 from controller.core.events import (
+    CancellationRead,
     ControllerClaimed,
     Deposed,
     GoalsRead,
@@ -40,7 +41,7 @@ from controller.core.records import (
     PartRecord,
     SubmissionEndedRecord,
 )
-from controller.core.submissions import RequestOptions, Submission
+from controller.core.submissions import Cancellation, RequestOptions, Submission
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 
 Entries = Mapping[TopicPartition, Sequence[int]]
@@ -358,3 +359,21 @@ def test_a_request_of_which_nothing_was_accepted_is_not_over_before_it_is_read_a
     assert outcomes(driver) == {}
     driver.observe(SubmissionsRead({name: request}))
     assert outcomes(driver) == {}
+
+
+def test_a_read_from_before_our_last_write_takes_nothing_back_of_what_is_kept() -> None:
+    """It may come late, as when the role changed hands twice in a short time."""
+    name = RequestId("request_0000000000")
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
+    submit(driver, submission(name, {tp(0): (3, 4, 5), tp(1): (3, 4, 5)}))
+    driver.observe(
+        CancellationRead(Cancellation(ZkVersion(0), Zxid(1), 0, partitions=frozenset({tp(0)})))
+    )
+    driver.run(tp(0))
+    part = Part(name, 2, 5, RequestOptions())
+    for accepted in (0, 1, 2):
+        driver.observe(HistoryRead({name: OpenHistory({name: part}, accepted)}, {}))
+    driver.run(tp(1))
+    summary = outcomes(driver)[name]
+    assert (summary.total, summary.done) == (2, 1)
+    assert summary.fates == {Fate.ROLLED_BACK: 1}

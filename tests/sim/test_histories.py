@@ -56,7 +56,10 @@ ASKED_REGRESSIONS: Final = {
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
     520: "A claim was forgotten where the throttles that stand were read last.",
+    863: "A log left where a record was cancelled was never deleted, and held the next move up.",
+    881: "The same, where an entry was taken out of a plan.",
     998: "What another daemon had accepted during a cancellation was never learnt again.",
+    1190: "A late read took back what was kept of a queue.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }

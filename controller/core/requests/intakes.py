@@ -28,6 +28,7 @@ from controller.core.model import Instant, LegacyPlan, RequestId
 from controller.core.nodes import PlanNode
 from controller.core.throttling.lease_books import throttles_doubted
 from controller.core.view import ClusterView
+from controller.core.works import Request
 
 Intake = (
     SubmissionsListed
@@ -157,10 +158,18 @@ def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
         request.settled.clear()
 
 
+def _is_outdated(request: Request, history: OpenHistory) -> bool:
+    """Whether a read is from before our last write: rows are never taken away."""
+    if history.accepted != request.accepted:
+        return history.accepted < request.accepted
+    known = len(request.endings), len(request.refused)
+    return len(history.endings) < known[0] or len(history.refused) < known[1]
+
+
 def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
     """Count anew what is kept of a request: it may be known in part from before."""
     request = request_of(view, name, now)
-    if request.has_ended:
+    if request.has_ended or _is_outdated(request, history):
         return
     request.kind = kind_of(name)
     request.refused.clear()
@@ -169,8 +178,7 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.parts.clear()
     if request.kind == "request" and history.accepted > request.accepted:
         view.unlearned.add(name)
-    # A read may be from before our last write; rows are never taken away.
-    request.accepted = max(request.accepted, history.accepted)
+    request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
         add_part(request, part.name, part.total)
