@@ -14,8 +14,7 @@ from controller.core.apply import apply, versions_moved
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
-from controller.core.role.doubts import invalidate
-from controller.core.throttling.lease_books import leases_refused
+from controller.core.role.doubts import invalidate, set_aside
 from controller.core.view import ClusterView
 from controller.reactor.batches import Batch, Batcher, changes_of, independent
 from controller.reactor.boundaries import Boundaries
@@ -63,7 +62,7 @@ class Commits:
     def try_again(self) -> None:
         """Have everything looked at again that was refused, when its time has come."""
         self._view.due.add(self._refused)
-        self._view.due.plan = self._view.due.queue = True
+        self._view.due.plan = self._view.due.queue = self._view.due.orphans = True
         self._refused.clear()
         for path in self._races.take_stubborn():
             reread_concerned(self._store, path)
@@ -131,7 +130,7 @@ class Commits:
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
             for change in guilty:
-                leases_refused(self._view, change, result.error.value, now)
+                set_aside(self._view, change, result.error.value, now)
         for change in guilty:
             self._observer.on_rejected(change, result.error, self._view)
             for effect in invalidate(self._view, change) if is_race else ():

@@ -25,7 +25,8 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Stopping
-from controller.core.records import OrphanEndedRecord
+from controller.core.records import Change, OrphanEndedRecord
+from controller.core.role.doubts import set_aside
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
 
@@ -95,6 +96,21 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
+
+
+def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:
+    """Refused for its permissions, say: with the record left, the broker could not be a target."""
+    driver = Driver({tp(): (1, 2)})
+    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.acknowledges = False
+    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.acknowledge(tp(), driver.view.brokers)
+    driver.settle()
+    assert deletions(driver, 4) == 1
+    set_aside(driver.view, Change((OrphanEndedRecord(orphan),)), "no_auth", driver.now)
+    driver.view.due.orphans = True
+    driver.settle()
+    assert deletions(driver, 4) == 2
 
 
 def deletions(driver: Driver, broker_id: int) -> int:

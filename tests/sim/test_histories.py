@@ -60,6 +60,7 @@ ASKED_REGRESSIONS: Final = {
     881: "The same, where an entry was taken out of a plan.",
     998: "What another daemon had accepted during a cancellation was never learnt again.",
     1190: "A late read took back what was kept of a queue.",
+    2289: "A refused deletion of an orphan's record was never tried again.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }

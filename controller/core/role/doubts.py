@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.core.bookkeeping import forget_submission
 from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics
-from controller.core.model import TopicPartition
+from controller.core.model import Instant, TopicPartition
 from controller.core.records import (
     AssignmentRecord,
     Change,
@@ -18,12 +18,13 @@ from controller.core.records import (
     LeaseEndedRecord,
     LeaseRecord,
     NotificationsDeletedRecord,
+    OrphanEndedRecord,
     StateCreatedRecord,
     StateRecord,
     SubmissionEndedRecord,
     SubmissionReliedRecord,
 )
-from controller.core.throttling.lease_books import lease_doubted
+from controller.core.throttling.lease_books import lease_doubted, leases_refused
 from controller.core.view import ClusterView
 
 
@@ -66,6 +67,15 @@ def invalidate(  # noqa: C901 - one arm per record
     if states:
         effects.append(ReadStates(tuple(states), ReadPurpose.CONFLICT))
     return effects
+
+
+def set_aside(view: ClusterView, change: Change, why: str, now: Instant) -> None:
+    """Note that a change was refused for what no read tells of; it is decided anew in a while."""
+    leases_refused(view, change, why, now)
+    for record in change.records:
+        if isinstance(record, OrphanEndedRecord):
+            # Its broker is asked once more, which says again that nothing is left.
+            view.orphans_tried.discard(record.orphan)
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
