@@ -278,7 +278,7 @@ class ClusterView:
         return topic.partitions.get(partition.partition)
 
     def known_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
-        """Return what the topic znode said last, even where that is in doubt: good for telling."""
+        """Return what the topic znode said last, even in doubt: to tell, or to have it checked."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 

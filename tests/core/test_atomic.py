@@ -32,6 +32,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.records import GoalRecord, RefusalRecord, SubmissionEndedRecord
+from controller.core.requests.atomic import taken_back
 from controller.core.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -160,6 +161,20 @@ def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_ba
         tp(9): RefusalReason.UNKNOWN_PARTITION,
     }
     assert summary.fates == {Fate.ROLLED_BACK: 1}
+
+
+def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> None:
+    """What stands there was read before, and the record does not end beside a step."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (1, 2)})
+    submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
+    driver.acknowledges = False
+    goals = {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5)}
+    taken_by_halves(driver, goals)
+    driver.view.topics["t"].stale = True
+    (change,) = taken_back(driver.view, REQUEST, "the rest of it is bad")
+    (record,) = change.records
+    assert isinstance(record, GoalRecord)
+    assert record.goal.rolls_back
 
 
 def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:

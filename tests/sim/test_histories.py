@@ -61,6 +61,7 @@ ASKED_REGRESSIONS: Final = {
     998: "What another daemon had accepted during a cancellation was never learnt again.",
     1190: "A late read took back what was kept of a queue.",
     2289: "A refused deletion of an orphan's record was never tried again.",
+    2753: "A refused atomic request ended a record beside a step while its topic was in doubt.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }

@@ -42,7 +42,8 @@ def _taken_back(
     goal, request = running.goal, running.goal.request
     if goal.rolls_back:
         return None
-    original, assignment = goal.original, view.assignment(partition)
+    # Where that is in doubt, the end is written on the condition that the topic is as it was read.
+    original, assignment = goal.original, view.known_assignment(partition)
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
         back = goal.led_back(original, request)
