@@ -180,6 +180,8 @@ class ClusterView:
     """How many entries of a submission were accepted or refused, from the first on."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
+    cancellation_stale: bool = False
+    """Its end was refused: somebody changed it or took it away, and it is read again."""
     cancellation_ended: Zxid | None = None
     kill_switch: bool | None = None
     """Whether ``/admin/reassign_cancel`` exists; None until that is known."""

@@ -121,11 +121,9 @@ class Commits:
         refused = {id(c) for c in guilty}
         is_race = result.error in RACES
         # Refused for another reason it is still as we know it: it will not be read again.
-        if is_race and path == paths.LEGACY_PLAN and self._view.legacy is not None:
-            self._view.legacy.stale = True
-        if is_race and path == paths.QUEUE and self._view.queue is not None:
-            self._view.queue.stale = True
-        if not is_race:
+        if is_race:
+            self._distrust(path)
+        else:
             # Trying again at once would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
@@ -139,6 +137,16 @@ class Commits:
             self._read_again(path, now)
         # The others are decided anew as well when what they build on is distrusted now.
         return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
+
+    def _distrust(self, path: str) -> None:
+        """Have nothing written that is made of a plan or cancellation before it is read again."""
+        view = self._view
+        if path == paths.LEGACY_PLAN and view.legacy is not None:
+            view.legacy.stale = True
+        if path == paths.QUEUE and view.queue is not None:
+            view.queue.stale = True
+        if path == paths.CANCEL:
+            view.cancellation_stale = True
 
     def _read_again(self, path: str, now: Instant) -> None:
         """Read what a refused write was about, unless that has not helped time and again."""

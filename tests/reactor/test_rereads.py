@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from controller.core.leases import Entity, topic_entity
+from controller.core.leases import topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
-from controller.reactor.ports import Check, Committed, Operation, Rejected, Znode
+from controller.reactor.ports import Check, Znode
 from controller.reactor.rereads import LOST_MAX, RaceCounts, reread_concerned, reread_own_records
 from controller.znodes import paths
-
-
-class _Store:
-    """Notes what is read."""
-
-    def __init__(self) -> None:
-        self.znodes: list[Znode] = []
-        self.entities: list[Entity] = []
-
-    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
-        raise NotImplementedError
-
-    def read(self, znode: Znode) -> None:
-        self.znodes.append(znode)
-
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
-        raise NotImplementedError
-
-    def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
-    ) -> None:
-        raise NotImplementedError
-
-    def read_submissions(self, names: Sequence[str]) -> None:
-        raise NotImplementedError
-
-    def read_accepted(self, request: RequestId) -> None:
-        raise NotImplementedError
-
-    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
-        self.entities += entities
-
-    def begin_tenure(self) -> None:
-        raise NotImplementedError
-
-    def claim_controller(self, *, at_once: bool = False) -> None:
-        raise NotImplementedError
-
-    def resign_controller(self) -> None:
-        raise NotImplementedError
+from tests.reactor.stores import NotingStore
 
 
 @pytest.mark.parametrize(
@@ -71,21 +30,21 @@ class _Store:
 )
 def test_what_the_write_was_about_is_read(path: str, znodes: list[Znode]) -> None:
     """And nothing whose path only begins alike."""
-    store = _Store()
+    store = NotingStore()
     reread_concerned(store, path)
     assert (store.znodes, store.entities) == (znodes, [])
 
 
 def test_settings_are_read_of_the_one_entity() -> None:
     """An operator was faster."""
-    store = _Store()
+    store = NotingStore()
     reread_concerned(store, paths.entity_config_path(topic_entity("t")))
     assert (store.znodes, store.entities) == ([], [topic_entity("t")])
 
 
 def test_our_own_records_are_those_nobody_watches() -> None:
     """Goals, orphans, what is kept of requests, throttles."""
-    store = _Store()
+    store = NotingStore()
     reread_own_records(store)
     assert set(store.znodes) == {Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES}
 

@@ -85,7 +85,7 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
 def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
     """Return what a cancellation wants next."""
     cancellation = view.cancellation
-    if cancellation is None or not view.history_read:
+    if cancellation is None or view.cancellation_stale or not view.history_read:
         return Decision()
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))

@@ -65,6 +65,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
         case CancellationRead(cancellation=cancellation):
             view.cancellation_read = True
+            view.cancellation_stale = False
             ended_already = (
                 cancellation is not None and cancellation.czxid == view.cancellation_ended
             )

@@ -1,0 +1,68 @@
+"""A store that writes nothing and reads nothing, for tests of what is asked of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.leases import Entity
+from controller.core.model import RequestId, TopicPartition
+from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
+
+
+class NotingStore:
+    """Notes what is to be read; refuses every write to some paths."""
+
+    def __init__(self) -> None:
+        """Begin with nothing refused."""
+        self.znodes: list[Znode] = []
+        self.entities: list[Entity] = []
+        self.refused: dict[str, WriteError] = {}
+        """Why no operation on a path succeeds."""
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Refuse a multi at its first operation on such a path."""
+        return [self._written(multi) for multi in multis]
+
+    def _written(self, multi: Sequence[Operation]) -> Committed | Rejected:
+        for index, operation in enumerate(multi):
+            if operation.path in self.refused:
+                return Rejected(index, self.refused[operation.path])
+        return Committed()
+
+    def read(self, znode: Znode) -> None:
+        """Note it."""
+        self.znodes.append(znode)
+
+    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
+        """Note them."""
+        self.entities += entities
+
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def read_accepted(self, request: RequestId) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def begin_tenure(self) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def claim_controller(self, *, at_once: bool = False) -> None:
+        """Nobody asks."""
+        raise NotImplementedError
+
+    def resign_controller(self) -> None:
+        """Nobody asks."""
+        raise NotImplementedError

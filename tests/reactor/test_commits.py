@@ -1,0 +1,108 @@
+"""What becomes of a change whose write was refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.effects import Effect
+from controller.core.events import CancellationRead, HistoryRead
+from controller.core.histories import OpenHistory, Part
+from controller.core.model import Instant, RequestId, ZkVersion, Zxid
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import CancellationEndedRecord, PartRecord
+from controller.core.requests.cancelling import follow_cancellation
+from controller.core.submissions import Cancellation, RequestOptions
+from controller.core.view import ClusterView
+from controller.reactor.commits import RETRY_TIMER, Commits
+from controller.reactor.ports import WriteError, Znode
+from controller.reactor.rereads import LOST_MAX
+from controller.znodes import paths
+from tests.reactor.stores import NotingStore
+from tests.sim.histories import SilentObserver
+
+NOW = Instant(0.0)
+CZXID = Zxid(100)
+CANCEL = RequestId(f"cancel-{CZXID:016x}")
+
+
+class Cancelling:
+    """A daemon whose cancellation has nothing left to lead back: it is to end."""
+
+    def __init__(self) -> None:
+        self.store = NotingStore()
+        self.carried_out: list[Effect] = []
+        self._view = ClusterView(Options())
+        part = Part("0", 0, 0, RequestOptions())
+        observe(self._view, HistoryRead({CANCEL: OpenHistory({"0": part}, accepted=0)}, {}), NOW)
+        self._commits = Commits(
+            self._view,
+            self.store,
+            SilentObserver(),
+            None,
+            lambda effect, _now: self.carried_out.append(effect),
+        )
+
+    def read(self, version: int) -> None:
+        """Hear what the znode says."""
+        observe(self._view, CancellationRead(Cancellation(ZkVersion(version), CZXID, 0)), NOW)
+
+    def turn(self) -> list[type]:
+        """Return what the cancellation wants in this turn, and try to write it."""
+        changes = follow_cancellation(self._view, NOW).changes
+        self._commits.commit(changes, NOW)
+        return [type(change.records[0]) for change in changes]
+
+    def retry(self) -> None:
+        """Let the time come for what was left alone."""
+        self._commits.try_again()
+
+
+@pytest.mark.parametrize("error", [WriteError.BAD_VERSION, WriteError.NO_NODE])
+def test_a_cancellation_that_somebody_changed_does_not_end_before_it_is_read(
+    error: WriteError,
+) -> None:
+    """However many turns pass until then: each would be refused; what was added is chosen next."""
+    daemon = Cancelling()
+    daemon.read(0)
+    daemon.store.refused = {paths.CANCEL: error}
+    assert daemon.turn() == [CancellationEndedRecord]
+    assert daemon.store.znodes == [Znode.CANCELLATION]
+    assert daemon.turn() == []
+    daemon.read(1)
+    assert daemon.turn() == [PartRecord]
+
+
+def test_a_cancellation_that_an_overtaken_read_shows_unchanged_is_read_again() -> None:
+    """It began before somebody was faster, so each attempt asks for another, for a while."""
+    daemon = Cancelling()
+    daemon.store.refused = {paths.CANCEL: WriteError.BAD_VERSION}
+    for _ in range(LOST_MAX):
+        daemon.read(0)
+        assert daemon.turn() == [CancellationEndedRecord]
+        assert daemon.turn() == []
+    assert len(daemon.store.znodes) == LOST_MAX - 1
+    assert [getattr(e, "name", None) for e in daemon.carried_out] == [RETRY_TIMER]
+    daemon.retry()
+    assert len(daemon.store.znodes) == LOST_MAX
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {paths.CANCEL: WriteError.OTHER},
+        {paths.outcome_path(CANCEL): WriteError.NODE_EXISTS},
+    ],
+)
+def test_a_cancellation_that_nobody_changed_ends_without_being_read(
+    refused: dict[str, WriteError],
+) -> None:
+    """It is as we know it, and no read of it is under way that would say so."""
+    daemon = Cancelling()
+    daemon.read(0)
+    daemon.store.refused = refused
+    assert daemon.turn() == [CancellationEndedRecord]
+    assert Znode.CANCELLATION not in daemon.store.znodes
+    daemon.store.refused = {}
+    assert daemon.turn() == [CancellationEndedRecord]
+    assert daemon.turn() == []
