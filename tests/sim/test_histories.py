@@ -57,6 +57,9 @@ ASKED_REGRESSIONS: Final = {
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
     520: "A claim was forgotten where the throttles that stand were read last.",
     998: "What another daemon had accepted during a cancellation was never learnt again.",
+    1060: "What others had removed, read while its topic was in doubt, went back unthrottled.",
+    1137: "The same between tenures that begin when there is work.",
+    1892: "The same on the way to a target.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }
