@@ -253,7 +253,8 @@ def _reconsider(
     for partition in partitions:
         reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
-            view.stakes.put(partition, reassignment.goal, view.assignment(partition))
+            # In doubt or not: the read that ends a doubt may say the same, and moves nothing again.
+            view.stakes.put(partition, reassignment.goal, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
                 begin_anew(view, partition, reassignment)
         if partition in view.states:

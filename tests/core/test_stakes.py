@@ -126,3 +126,21 @@ def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None
     assert made.gate(ORDERS) is not None
     made.settle()
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:2,0:4"
+
+
+def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_then() -> None:
+    """The read that ends the doubt says the same again, and nothing is counted anew by it."""
+    made = ThrottleRig()
+    made.begin()
+    made.ask_for({ORDERS: (4, 2, 3)})
+    topic = made.view.topics["orders"]
+    topic.put_in_doubt(1)
+    moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}
+    read = {"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))}
+    observe(made.view, TopicsRead(read, doubts=0), made.now)
+    assert made.view.assignment(ORDERS) is None
+    observe(made.view, TopicsRead(read, doubts=1), made.now)
+    assert made.view.assignment(ORDERS) == moved[0]
+    assert made.gate(ORDERS) is not None
+    made.settle()
+    assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:2,0:4"
