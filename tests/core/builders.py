@@ -135,14 +135,7 @@ class Driver:
             BrokersRead({BrokerId(b): broker(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
             TopicsRead({t: TopicAssignment(p, ZkVersion(0), Zxid(9)) for t, p in by_topic.items()}),
-            DeletionsRead(frozenset()),
-            GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
-            LegacyPlanRead(None),
-            CancellationRead(None),
-            KillSwitchRead(is_on=False),
-            QueueRead(None),
-            ControlsRead(Controls()),
-            SubmissionsListed(frozenset()),
+            *self.nothing_asked(),
             LeadershipGained(),
             WallClockRead(WALL_S),
         )
@@ -176,6 +169,20 @@ class Driver:
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""
         self.observe(LegacyPlanRead(plan(entries)))
+
+    @staticmethod
+    def nothing_asked() -> tuple[Event, ...]:
+        """Return what is read of a cluster of which nobody wants anything."""
+        return (
+            DeletionsRead(frozenset()),
+            GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
+            LegacyPlanRead(None),
+            CancellationRead(None),
+            KillSwitchRead(is_on=False),
+            QueueRead(None),
+            ControlsRead(Controls()),
+            SubmissionsListed(frozenset()),
+        )
 
     @staticmethod
     def own_records() -> tuple[Event, ...]:

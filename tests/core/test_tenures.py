@@ -8,20 +8,14 @@ from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import (
     BrokersRead,
-    CancellationRead,
     ControlsRead,
-    DeletionsRead,
     Deposed,
     Event,
-    GuardsRead,
-    KillSwitchRead,
     LeadershipGained,
     LeadershipLost,
     LegacyPlanRead,
     Orphan,
     OrphansRead,
-    QueueRead,
-    SubmissionsListed,
     TimerFired,
     TopicsListed,
     TopicsRead,
@@ -183,14 +177,7 @@ EVERYTHING: tuple[Event, ...] = (
     TopicsRead(
         {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
     ),
-    DeletionsRead(frozenset()),
-    GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
-    LegacyPlanRead(None),
-    CancellationRead(None),
-    KillSwitchRead(is_on=False),
-    QueueRead(None),
-    ControlsRead(Controls()),
-    SubmissionsListed(frozenset()),
+    *Driver.nothing_asked(),
     *Driver.own_records(),
 )
 """Everything that has to be known before a claim."""
