@@ -109,7 +109,7 @@ class Cancelling:
 
     def _is_taken_up(self, written: Cancellation, matches: Matches) -> bool:
         """Whether all is chosen, it has ended, or the first partition is on its way back."""
-        if self._has_ended(written) or is_chosen(self._operator, written):
+        if is_chosen(self._operator, written):
             return True
         first = matches.in_progress[:1]
         if not first or matches.submissions:
@@ -117,13 +117,9 @@ class Cancelling:
         goal = self._operator.read_goals(first)[first[0]]
         return isinstance(goal, Goal) and goal.cancelled_by == written.request
 
-    def _has_ended(self, written: Cancellation) -> bool:
-        found = self._operator.read_cancellation()
-        return found is None or found.czxid != written.czxid
-
     def _follow(self, written: Cancellation) -> None:
         with self._display() as display:
-            while not self._has_ended(written):
+            while not has_ended(self._operator, written):
                 left = len(self._operator.goal_partitions())
                 status = self._around.status_of_leader(self._operator)
                 display.show(f"{left} partitions have not ended yet", 0, 0, status)
@@ -132,11 +128,11 @@ class Cancelling:
     # --- the end -------------------------------------------------------------------------------
 
     def _report(self, written: Cancellation, *, is_taken_up: bool) -> Exit:
-        has_ended = self._has_ended(written)
+        is_over = has_ended(self._operator, written)
         history = self._operator.read_history([written.request]).get(written.request)
         fates, endings = _fates(history), () if history is None else history.endings
         code = Exit.DONE
-        if not is_taken_up or (self._wishes.wait and not has_ended):
+        if not is_taken_up or (self._wishes.wait and not is_over):
             code = Exit.IN_PROGRESS
         elif fates[Fate.SKIPPED]:
             code = Exit.REFUSED
@@ -148,7 +144,7 @@ class Cancelling:
                 say(ending_line(ending))
         if not is_taken_up:
             say(f"Written as {written.request}, but not taken up yet: {self._why()}")
-        elif has_ended:
+        elif is_over:
             done = _sentence(fates, _moved_back(history))
             say(f"Cancellation {written.request} is complete: {done}.")
         else:
@@ -207,8 +203,16 @@ def _document(written: Cancellation, history: RequestHistory | None, code: Exit)
     }
 
 
+def has_ended(operator: OperatorPort, written: Cancellation) -> bool:
+    """Return whether a cancellation that was written is gone."""
+    found = operator.read_cancellation()
+    return found is None or found.czxid != written.czxid
+
+
 def is_chosen(operator: OperatorPort, written: Cancellation) -> bool:
-    """Return whether the daemon knows all it has to call off; some of that may be back already."""
+    """Return whether the daemon knows all it has to call off; all of that may be back already."""
+    if has_ended(operator, written):
+        return True
     history = operator.read_history([written.request]).get(written.request)
     versions = () if history is None else history.parts
     return any(v.isdecimal() and int(v) >= written.version for v in versions)

@@ -89,9 +89,6 @@ def call_off(
     written = inspector.cancel(lambda found: joined(found, wanted))
 
     def is_taken_up() -> bool:
-        running = inspector.read_cancellation()
-        if running is None or running.czxid != written.czxid:
-            return True
         if is_chosen(inspector, written):
             return True
         goals = inspector.read_goals(partitions)
