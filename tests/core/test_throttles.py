@@ -275,15 +275,18 @@ def test_dead_broker_gets_its_rate_when_it_is_back() -> None:
     assert made.values("brokers/3") == {}
 
 
-def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
-    """Nobody needs them any more; it takes no controller to clean up."""
+def left_by_a_crash() -> ThrottleRig:
+    """Return a cluster where broker 5 has a leased rate beside a setting of the operator."""
     made = ThrottleRig()
     made.settings[Entity("brokers/5")] = EntityConfig({**rates("9"), "x": "y"}, ZkVersion(4))
-    made.leases = {
-        Entity("brokers/5"): Lease(
-            Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0)
-        )
-    }
+    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
+    made.leases = {Entity("brokers/5"): lease}
+    return made
+
+
+def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
+    """Nobody needs them any more; it takes no controller to clean up."""
+    made = left_by_a_crash()
     made.view.tenure = None
     made.view.listed = frozenset()
     assert not made.view.is_warm
@@ -303,10 +306,7 @@ def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
 
 def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
     """After a restart nothing seems to need them; that is only because nothing was read."""
-    made = ThrottleRig()
-    made.settings[Entity("brokers/5")] = EntityConfig(rates("9"), ZkVersion(4))
-    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
-    made.leases = {Entity("brokers/5"): lease}
+    made = left_by_a_crash()
     made.view.goals_read = False
     made.begin()
     assert made.writes == []
@@ -314,17 +314,14 @@ def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
 
 def test_leases_are_not_lifted_while_the_throttle_for_all_was_never_understood() -> None:
     """It may be what they are for: copies that are under way would go at full speed."""
-    made = ThrottleRig()
-    made.settings[Entity("brokers/5")] = EntityConfig(rates("9"), ZkVersion(4))
-    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
-    made.leases = {Entity("brokers/5"): lease}
+    made = left_by_a_crash()
     made.view.controls_known = False
     observe(made.view, ControlsRead(Controls(unreadable={THROTTLE: "not JSON"})), made.now)
     made.begin()
     assert made.writes == []
     observe(made.view, ControlsRead(Controls()), made.now)
     made.settle()
-    assert made.values("brokers/5") == {}
+    assert made.values("brokers/5") == {"x": "y"}
 
 
 def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:

@@ -5,9 +5,8 @@ First everything it selects is chosen, in chunks: what has not begun ends, what 
 original replicas as target, in the same multi as its legacy entry. While that lasts nothing new is
 accepted, so that what was submitted later is not swept along. Nor is anything left out that is
 older: requests and plans are read after the cancellation and told before it (``ports.Store.read``),
-and each of them has to be known.
-That all is chosen is recorded; then the ordinary steps lead back, and when the last one is there
-the znode goes.
+and each of them has to be known. That all is chosen is recorded; then the ordinary steps lead back,
+and when the last one is there the znode goes.
 
 Skipped is what has no known original, and what would go offline (KIP-236): no original in ISR while
 a new replica lives.

@@ -163,8 +163,8 @@ def _is_outdated(request: Request, history: OpenHistory) -> bool:
     """Whether a read is from before our last write: rows are never taken away."""
     if history.accepted != request.accepted:
         return history.accepted < request.accepted
-    known = len(request.endings), len(request.refused)
-    return len(history.endings) < known[0] or len(history.refused) < known[1]
+    lacks_endings = len(history.endings) < len(request.endings)
+    return lacks_endings or len(history.refused) < len(request.refused)
 
 
 def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
