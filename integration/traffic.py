@@ -3,7 +3,7 @@ A producer that remembers what was acknowledged, a reader that reads everything,
 
 The proof that nothing was lost: every acknowledged record must be readable afterwards, at the
 offset at which it was acknowledged. A record that failed may be readable or not; it only must not
-be there twice.
+be there twice, unless the client began a new epoch (``Traffic.restarts``).
 """
 
 from __future__ import annotations
