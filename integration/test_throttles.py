@@ -229,7 +229,10 @@ def test_throttle_below_the_produce_rate_is_warned_about(
     topic = make_topic({0: (1, 2)})
     targets = {(topic, 0): (1, 3)}
     daemon = daemons.start("--tenure-linger", "1", "--size-refresh", "6")
-    with Traffic(cluster.bootstrap_servers, {topic: 1}, records_per_s=100, payload_bytes=5000):
+    flood = Traffic(cluster.bootstrap_servers, {topic: 1}, records_per_s=100, payload_bytes=5000)
+    with flood:
+        # More than a broker fetches before it has heard of its limit, or the copy is soon whole.
+        eventually(lambda: len(flood.acknowledged) > 1000, within_s=60)
         request = submit_request(cluster, targets, throttle=10_000)
         warned = eventually(
             lambda: lines(daemon, "throttle_below_produce_rate"),
