@@ -137,17 +137,20 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case ThrottlesSettledRecord():
             throttles_settled(view, record)
         case OrphanRecord(orphan=orphan):
+            if (orphan.broker, orphan.partition) not in view.orphans:
+                view.orphaned[orphan.partition] += 1
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.departed.pop((orphan.broker, orphan.partition), None)
             view.orphans_tried.discard(orphan)
-            view.orphaned.add(orphan.partition)
             view.due.orphans = True
         case OrphanEndedRecord(orphan=orphan):
-            view.orphans.pop((orphan.broker, orphan.partition), None)
-            view.orphaned = {o.partition for o in view.orphans.values()}
+            if view.orphans.pop((orphan.broker, orphan.partition), None) is not None:
+                view.orphaned[orphan.partition] -= 1
+                if not view.orphaned[orphan.partition]:
+                    del view.orphaned[orphan.partition]
             view.due.tenure = True
             if orphan.partition in view.reassignments:
-                view.reassignments[orphan.partition].lost.discard(orphan.broker)
+                view.reassignments[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
         case NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)

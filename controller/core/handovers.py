@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.core.apply import first_phase
 from controller.core.events import ControllerClaimed
-from controller.core.model import Instant, Route, TopicPartition
+from controller.core.model import NO_BROKERS, Instant, Route, TopicPartition
 from controller.core.pace.health import forget_all_health
 from controller.core.pace.loads import count_in_flight, drop
 from controller.core.phases import Pending
@@ -72,7 +72,7 @@ def _take_up(view: ClusterView) -> None:
         # Whoever told the controller before us may not have lived to hear its answer. A controller
         # role that we take makes void what the one before us still had to make.
         reassignment.in_doubt = not engine_of(view).holds_role
-        reassignment.deleted.clear()
+        reassignment.deleted = NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)

@@ -7,6 +7,8 @@ read that was overtaken by a write of ours) is dropped.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -113,7 +115,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             _preferred_election(view, event)
         case OrphansRead():
             view.orphans = {(o.broker, o.partition): o for o in event.orphans}
-            view.orphaned = {o.partition for o in event.orphans}
+            view.orphaned = Counter(o.partition for o in event.orphans)
             view.orphans_read = True
             view.due.tenure = view.due.orphans = True
         case GuardsRead():

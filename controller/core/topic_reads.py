@@ -18,6 +18,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import (
+    NO_BROKERS,
     Instant,
     PartitionAssignment,
     PartitionState,
@@ -272,9 +273,9 @@ def _note_lost(
         old = before.get(partition.partition)
         now = view.topics[name].partitions[partition.partition].replicas
         gone = [r for r in old.replicas if r not in now] if old is not None else []
-        lost = view.reassignments[partition].lost
-        lost.difference_update(now)
-        lost.update(r for r in gone if r not in view.brokers)
+        lost = {r for r in gone if r not in view.brokers}
+        reassignment = view.reassignments[partition]
+        reassignment.lost = (reassignment.lost - set(now)) | lost or NO_BROKERS
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each

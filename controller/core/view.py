@@ -10,7 +10,7 @@ The view has no memory of its own worth saving: after a restart the same events 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -163,8 +163,8 @@ class ClusterView:
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was asked for in this tenure."""
-    orphaned: set[TopicPartition] = field(default_factory=set)
-    """Partitions of the orphans: their leaders' answers matter before anything is deleted."""
+    orphaned: Counter[TopicPartition] = field(default_factory=Counter)
+    """Orphans of a partition: its leader's answers matter before any of them is deleted."""
     orphans_read: bool = False
     orphans_failed: set[Orphan] = field(default_factory=set)
     """Orphans on a failed disk: not tried again before their broker registers anew."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from controller.core.histories import Part
 from controller.core.model import (
+    NO_BROKERS,
     Blocked,
     BrokerId,
     Ending,
@@ -66,9 +67,9 @@ class Reassignment:
     Delegated: whether an order may still be made that nobody answered, of ours or of a daemon
     before us.
     """
-    lost: set[BrokerId] = field(default_factory=set)
+    lost: frozenset[BrokerId] = NO_BROKERS
     """Delegated: replicas that were dropped while their broker was dead."""
-    deleted: set[BrokerId] = field(default_factory=set)
+    deleted: frozenset[BrokerId] = NO_BROKERS
     """Dropped replicas whose deletion was confirmed in this tenure."""
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.model import Goal, Replicas, RequestId, Route, ZkVersion
+from controller.core.model import NO_BROKERS, Goal, Replicas, RequestId, Route, ZkVersion
 from controller.znodes.documents import (
     excerpt,
     is_text,
@@ -63,7 +63,7 @@ def decode_goal(data: bytes, version: ZkVersion) -> Goal | str:  # noqa: PLR0911
         route,
         version,
         None if cancelled_by is None else RequestId(cancelled_by),
-        frozenset(abandoned),
+        frozenset(abandoned) or NO_BROKERS,
     )
 
 

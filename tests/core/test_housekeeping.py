@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.apply import apply
 from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
@@ -25,7 +26,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Stopping
-from controller.core.records import Change, OrphanEndedRecord
+from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
 from controller.core.role.doubts import set_aside
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
@@ -96,6 +97,19 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
+
+
+def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
+    """Records are written again after a refusal: each orphan counts once."""
+    driver = Driver({tp(): (1, 2)})
+    four, five = (Orphan(BrokerId(b), tp(), Zxid(TOPIC_CZXID), "not live") for b in (4, 5))
+    for record in (OrphanRecord(four), OrphanRecord(four), OrphanRecord(five)):
+        apply(driver.view, record, driver.now)
+    apply(driver.view, OrphanEndedRecord(four), driver.now)
+    apply(driver.view, OrphanEndedRecord(four), driver.now)
+    assert tp() in driver.view.orphaned
+    apply(driver.view, OrphanEndedRecord(five), driver.now)
+    assert tp() not in driver.view.orphaned
 
 
 def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from controller.core.bookkeeping import kind_of
 from controller.core.histories import Summary
 from controller.core.model import (
+    NO_BROKERS,
     AcceptedEntry,
     Ending,
     Fate,
@@ -257,7 +258,7 @@ def goal_of(
     if original is None:
         original = original_of(view, partition, assignment)
     named = before.abandoned | frozenset(before.target)
-    left = named - frozenset(target) - frozenset(original or ())
+    left = named - frozenset(target) - frozenset(original or ()) or NO_BROKERS
     return Goal(target, original, request, route, before.version, abandoned=left)
 
 

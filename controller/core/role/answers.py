@@ -100,7 +100,7 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None
         if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
             continue
         if error == NONE:
-            reassignment.deleted.add(event.broker)
+            reassignment.deleted |= {event.broker}
         else:
             view.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
