@@ -69,7 +69,7 @@ class Host:
         inbox: WakingInbox,
         clock: Clock,
         on_error: Callable[[BaseException, Verdict], None],
-        after_turn: Callable[[ClusterView], None],
+        after_turn: Callable[[ClusterView], float],
         threads: Callable[[], Iterable[tuple[str, bool]]],
         unix_s: Callable[[], float],
     ) -> None:
@@ -81,7 +81,8 @@ class Host:
             inbox: Where the adapters put their events.
             clock: Monotonic time.
             on_error: Told of every error and its verdict.
-            after_turn: Called with the view after every turn and at least every ``IDLE_S``.
+            after_turn: Called with the view after every turn and at least every ``IDLE_S``; returns
+                how soon it wants to be called again, in seconds.
             threads: (name, alive) of every thread that must never end.
             unix_s: What the clock on the wall says, in seconds since 1970.
 
@@ -91,6 +92,7 @@ class Host:
         self._clock = clock
         self._on_error = on_error
         self._after_turn = after_turn
+        self._again_s = IDLE_S
         self._threads = threads
         self._unix_s = unix_s
         self._wall_due: Instant | None = None
@@ -120,7 +122,7 @@ class Host:
                 self._inbox.wait(self._sleep_s())
             self._turn()
             self.last_turn = self._clock.now()
-            self._after_turn(self._reactor.view)
+            self._again_s = self._after_turn(self._reactor.view)
             self._check_eligibility()
             self._watch()
 
@@ -156,10 +158,11 @@ class Host:
         )
 
     def _sleep_s(self) -> float:
+        longest_s = min(IDLE_S, self._again_s)
         timer = self._reactor.next_timer()
         if timer is None:
-            return IDLE_S
-        return min(IDLE_S, max(0.0, timer - self._clock.now()))
+            return longest_s
+        return min(longest_s, max(0.0, timer - self._clock.now()))
 
     def _watch(self) -> None:
         for name, alive in self._threads():

@@ -2,7 +2,8 @@
 The notice board between the loop and everybody else: the newest snapshot, replaced, never changed.
 
 The loop publishes at most a few times per second, and less often where the view is so large that
-making the snapshot takes long. Readers on other threads take the reference that is there.
+making the snapshot takes long: then it is made in slices, and what is counted first may have
+changed when the last is counted. Readers on other threads take the reference that is there.
 
 A snapshot names few of many partitions; about a single one, or a page of them, a reader asks, and
 the loop answers the next time it looks at the board.
@@ -33,6 +34,7 @@ from controller.telemetry.counts import (
 from controller.telemetry.explanations import explanation_of
 from controller.telemetry.listings import Filter, listing_of
 from controller.telemetry.progress import ProgressBook
+from controller.telemetry.slices import Walk
 from controller.telemetry.status import Clocks, status_of
 from controller.telemetry.strains import Strain, strain_of
 from controller.telemetry.timelines import Timelines
@@ -44,6 +46,8 @@ CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster is the longest part and the least urgent."""
 SHARE: Final = 0.05
 """The part of the loop's time that snapshots may take."""
+SLICE_S: Final = 0.01
+"""How long the loop stands still for a snapshot: a large one is made in slices, turn by turn."""
 ANSWERING_S: Final = 0.1
 """Time for answers at one look at the board; what is left is answered at the next."""
 QUESTIONS_MAX: Final = 64
@@ -99,6 +103,7 @@ class StatusBoard:
         self._interval_s = interval_s
         self._latest: Snapshot | None = None
         self._next_at = Instant(float("-inf"))
+        self._draft: Walk[Snapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
         self._cluster: ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
@@ -117,28 +122,56 @@ class StatusBoard:
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> Snapshot | None:
         """
-        Publish a snapshot if it is time.
+        Publish a snapshot if it is time; a large one is ready some calls later.
 
         Args:
             view: What is known.
             at_once: Do not wait for the interval: something changed that people look for.
 
         Returns:
-            The new snapshot, None if it is too early.
+            The new snapshot, None if it is too early or not ready.
 
         """
+        self._answer(view, self._clock.now())
         started = self._clock.now()
-        self._answer(view, started)
-        if started < self._next_at and not at_once:
+        if at_once:
+            self._draft = None
+        elif started < self._next_at:
             return None
-        clocks = Clocks(started, self._wall())
-        self._count(view, started)
-        self._measure(view, started, at_once=at_once)
-        work = work_counts(view, started, self._stalled_after_s)
-        status = status_of(view, clocks, work, engine=self._engine, book=self.book)
-        strain, role = strain_of(view, work.in_flight), role_of(view, started)
+        if self._draft is None:
+            self._draft = self._drafted(view, started, at_once=at_once)
+        # Who is stopping has nothing better to do, and may not be asked again.
+        until = float("inf") if view.stopping else started + SLICE_S
+        snapshot = None
+        try:
+            while self._clock.now() < until:
+                next(self._draft)
+        except StopIteration as end:
+            snapshot, self._draft = end.value, None
+        ended = self._clock.now()
+        pause_s = (ended - started) / SHARE
+        if snapshot is not None:
+            self._latest = snapshot
+            pause_s = max(self._interval_s, pause_s)
+        self._next_at = Instant(ended + pause_s)
+        return snapshot
+
+    @property
+    def due_in_s(self) -> float:
+        """How soon the next slice of a snapshot in the making is due; for ever without one."""
+        if self._draft is None:
+            return float("inf")
+        return max(0.0, self._next_at - self._clock.now())
+
+    def _drafted(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[Snapshot]:
+        clocks = Clocks(now, self._wall())
+        yield from self._count(view, now)
+        yield from self._measure(view, now, at_once=at_once)
+        work = yield from work_counts(view, now, self._stalled_after_s)
+        status = yield from status_of(view, clocks, work, engine=self._engine, book=self.book)
+        strain, role = strain_of(view, work.in_flight), role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
-        snapshot = Snapshot(
+        return Snapshot(
             status={**status, "strain": strain.as_status(), "orders": orders},
             work=work,
             cluster=self._cluster,
@@ -147,10 +180,6 @@ class StatusBoard:
             received={b: t.received for b, t in self.book.traffic.items()},
             served={b: t.served for b, t in self.book.traffic.items()},
         )
-        self._latest = snapshot
-        ended = self._clock.now()
-        self._next_at = Instant(ended + max(self._interval_s, (ended - started) / SHARE))
-        return snapshot
 
     def ask(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
@@ -179,18 +208,17 @@ class StatusBoard:
             if future.set_running_or_notify_cancel():
                 future.set_result(answer(view, Clocks(now, self._wall())))
 
-    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> None:
+    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[None]:
         if now < self._next_volumes_at and not at_once:
             return
-        self.book.note(view, volumes_of(view, self.copies.partial()), now)
-        ended = self._clock.now()
-        self._next_volumes_at = Instant(ended + max(VOLUMES_INTERVAL_S, (ended - now) / SHARE))
+        volumes = yield from volumes_of(view, self.copies.held)
+        self.book.note(view, volumes, now)
+        self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
-    def _count(self, view: ClusterView, now: Instant) -> None:
+    def _count(self, view: ClusterView, now: Instant) -> Walk[None]:
         if not holds_role(view):
             self._cluster = None
             self._next_count_at = now
         elif self._cluster is None or now >= self._next_count_at:
-            self._cluster = cluster_counts(view)
-            ended = self._clock.now()
-            self._next_count_at = Instant(ended + max(CLUSTER_INTERVAL_S, (ended - now) / SHARE))
+            self._cluster = yield from cluster_counts(view)
+            self._next_count_at = Instant(now + CLUSTER_INTERVAL_S)

@@ -89,12 +89,10 @@ class Copies:
         self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
         self._isr: dict[TopicPartition, Replicas] = {}
 
-    def partial(self) -> Mapping[TopicPartition, Mapping[BrokerId, int]]:
-        """Return what unfinished replicas hold, as far as brokers told."""
-        return {
-            partition: {b: c.held for b, c in copies.items() if c.held is not None}
-            for partition, copies in self._copies.items()
-        }
+    def held(self, partition: TopicPartition) -> Mapping[BrokerId, int]:
+        """Return what a partition's unfinished replicas hold, as far as brokers told."""
+        copies = self._copies.get(partition, {})
+        return {b: c.held for b, c in copies.items() if c.held is not None}
 
     def forget(self, now: Instant) -> Iterator[CopyEvent]:
         """Give up what is not finished: the tenure ended."""

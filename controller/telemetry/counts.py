@@ -1,7 +1,8 @@
 """
 Counts of the cluster that are gauges: what a Kafka controller's JMX would say, and what we are at.
 
-Pure functions of the view; the longest walks every partition, so the caller paces them.
+Pure functions of the view; the longest walks every partition, so the caller paces them, and goes on
+with other work between their slices.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
 from controller.core.waits import IN_TURN, Waits, since_of
 from controller.core.works import Reassignment
+from controller.telemetry.slices import Walk, sliced
 
 EXAMPLES_MAX: Final = 5
 """Partitions named for each reason: the first that were accepted."""
@@ -114,15 +116,20 @@ def role_of(view: ClusterView, now: Instant) -> Role:
     )
 
 
-def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> WorkCounts:
+def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk[WorkCounts]:
     """
-    Count the reassignments, in one pass: there may be tens of thousands.
+    Count the reassignments: there may be tens of thousands.
 
-    In flight is what is between its first step and its end, also while its next step waits.
+    In flight is what is between its first step and its end, also while its next step waits. What
+    begins or ends during the walk may be counted or not.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s))
-    for partition, reassignment in view.reassignments.items():
-        counting.add(partition, reassignment)
+    for partitions in sliced(view.reassignments):
+        for partition in partitions:
+            reassignment = view.reassignments.get(partition)
+            if reassignment is not None:
+                counting.add(partition, reassignment)
+        yield
     undecided = counting.add_undecided(view)
     return WorkCounts(
         phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
@@ -227,19 +234,19 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     return found
 
 
-def cluster_counts(view: ClusterView) -> ClusterCounts:
+def cluster_counts(view: ClusterView) -> Walk[ClusterCounts]:
     """Count the partitions; one whose state is not read yet is neither offline nor imbalanced."""
     partitions = offline = imbalanced = 0
     deletions = view.deletions or frozenset()
-    for name, topic in view.topics.items():
+    for name, topic in list(view.topics.items()):
         partitions += len(topic.partitions)
-        if name in deletions:
-            continue
-        for number, assignment in topic.partitions.items():
-            partition = TopicPartition(name, number)
-            state = view.states.get(partition)
-            if state is None:
-                continue
-            offline += not view.is_live(state.leader, partition)
-            imbalanced += state.leader not in assignment.replicas[:1]
+        for found in () if name in deletions else sliced(topic.partitions.items()):
+            for number, assignment in found:
+                partition = TopicPartition(name, number)
+                state = view.states.get(partition)
+                if state is None:
+                    continue
+                offline += not view.is_live(state.leader, partition)
+                imbalanced += state.leader not in assignment.replicas[:1]
+            yield
     return ClusterCounts(len(view.topics), partitions, offline, imbalanced)

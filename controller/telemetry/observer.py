@@ -37,7 +37,7 @@ from controller.reactor.ports import BrokerRequest, Clock, WriteError
 from controller.telemetry.announcements import Announcement, Announcements
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.blockages import BlockageNotes
-from controller.telemetry.boards import StatusBoard
+from controller.telemetry.boards import Snapshot, StatusBoard
 from controller.telemetry.copies import CopyEvent
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_lines import Log, LogLines
@@ -208,12 +208,21 @@ class TelemetryObserver:
         self.tend(view, at_once=is_owed or (not view.reassignments and self._shows_work()))
         self._last_callback = self._clock.now()
 
-    def tend(self, view: ClusterView, *, at_once: bool = False) -> None:
-        """Publish a snapshot if it is time; also to be called while the loop idles."""
+    def tend(self, view: ClusterView, *, at_once: bool = False) -> float:
+        """
+        Publish a snapshot if it is time; also to be called while the loop idles.
+
+        Returns:
+            How soon to call again, in seconds; for ever where nothing is half done.
+
+        """
         self._lines.tend()
         snapshot = self._board.tend(view, at_once=at_once)
-        if snapshot is None:
-            return
+        if snapshot is not None:
+            self._published(view, snapshot)
+        return self._board.due_in_s
+
+    def _published(self, view: ClusterView, snapshot: Snapshot) -> None:
         self._metrics.show(snapshot)
         self._tell(self._events.eligibility(view), keep=True)
         self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)

@@ -30,6 +30,7 @@ from controller.telemetry.controls import controls_of, limits_of
 from controller.telemetry.counts import Example, WorkCounts, unjudged_entries
 from controller.telemetry.plain import iso
 from controller.telemetry.progress import ProgressBook
+from controller.telemetry.slices import Walk, sliced
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
@@ -55,9 +56,9 @@ def status_of(
     *,
     engine: str,
     book: ProgressBook | None = None,
-) -> dict[str, Any]:
+) -> Walk[dict[str, Any]]:
     """
-    Return the status document.
+    Make the status document.
 
     Args:
         view: What is known.
@@ -68,7 +69,7 @@ def status_of(
 
     """
     book = book or ProgressBook()
-    waits = Waits(view, clocks.now)
+    named = yield from _in_flight(view, clocks, work)
     return {
         "role": "leader" if view.leading else "standby",
         "engine": engine if view.engine is None else view.engine.value,
@@ -95,11 +96,22 @@ def status_of(
             for example in examples
             if not example.is_begun
         ],
-        "in_flight": [
-            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
-            for p in work.in_flight[:IN_FLIGHT_MAX]
-        ],
+        "in_flight": named,
     }
+
+
+def _in_flight(view: ClusterView, clocks: Clocks, work: WorkCounts) -> Walk[list[dict[str, Any]]]:
+    """Tell of the first partitions in flight; one that has ended since it was counted is gone."""
+    waits = Waits(view, clocks.now)
+    found = []
+    for partitions in sliced(work.in_flight[:IN_FLIGHT_MAX]):
+        found += [
+            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
+            for p in partitions
+            if p in view.reassignments
+        ]
+        yield
+    return found
 
 
 def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
@@ -215,7 +227,9 @@ def _request(
     view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
 ) -> dict[str, Any]:
     request = view.requests[name]
-    in_flight, waiting = work.moving[name], work.waiting[name] + unjudged
+    # Counted while the loop went on: what is open is known to the moment, and so is what has ended.
+    in_flight = min(work.moving[name], request.open)
+    waiting = request.open - in_flight + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
     throttle = throttle_of(view, name)

@@ -2,21 +2,22 @@
 Bytes to copy and copied, by request and by broker: pure functions of the view.
 
 A partition counts as large as its largest replica, as brokers tell it. What its size is not known
-of counts in ``unknown`` alone. Walks every reassignment, so the caller paces it.
+of counts in ``unknown`` alone. Walks every reassignment, in slices: see ``slices``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
+from controller.telemetry.slices import Walk, sliced
 
-Partial = Mapping[TopicPartition, Mapping[BrokerId, int]]
-"""What unfinished replicas hold so far, as their brokers told."""
+Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
+"""What unfinished replicas of a partition hold so far, as their brokers told."""
 
 
 @dataclass(slots=True)
@@ -60,11 +61,15 @@ class Volumes:
     """Replicas being copied just now, by the broker that serves and the one that receives."""
 
 
-def volumes_of(view: ClusterView, partial: Partial) -> Volumes:
+def volumes_of(view: ClusterView, held: Held) -> Walk[Volumes]:
     """Count all there is to copy."""
-    counting = _Counting(view, partial)
-    for partition, reassignment in view.reassignments.items():
-        counting.add(partition, reassignment)
+    counting = _Counting(view, held)
+    for partitions in sliced(view.reassignments):
+        for partition in partitions:
+            reassignment = view.reassignments.get(partition)
+            if reassignment is not None:
+                counting.add(partition, reassignment)
+        yield
     for name, request in view.requests.items():
         if request.moved_bytes is not None:
             counting.requests.setdefault(name, Volume()).moved += request.moved_bytes
@@ -81,9 +86,9 @@ def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replica
 class _Counting:
     """The counts while they are made."""
 
-    def __init__(self, view: ClusterView, partial: Partial) -> None:
+    def __init__(self, view: ClusterView, held: Held) -> None:
         self._view = view
-        self._partial = partial
+        self._held = held
         self.requests: dict[RequestId, Volume] = {}
         self.brokers: dict[BrokerId, BrokerVolume] = {b: BrokerVolume() for b in view.brokers}
         self.routes: dict[tuple[BrokerId, BrokerId], int] = {}
@@ -107,7 +112,7 @@ class _Counting:
                 self._of(broker).out_remaining += size
             return
         wanted, copied = self._copies(partition, reassignment)
-        held = self._partial.get(partition, {})
+        held = self._held(partition) if wanted else {}
         for broker in wanted:
             part = min(size, held.get(broker, 0))
             volume.moved += part

@@ -8,6 +8,7 @@ from controller.core.view import ClusterView
 from controller.telemetry.blockages import EVERY_S, BlockageNotes
 from controller.telemetry.counts import work_counts
 from controller.telemetry.notes import MANY, Note
+from controller.telemetry.slices import whole
 from tests.core.builders import tp
 from tests.telemetry.builders import START, a_view
 
@@ -17,7 +18,7 @@ NOW = 1000.0
 def told(notes: BlockageNotes, view: ClusterView, at: float) -> list[Note]:
     """Return what is told of a view at a time."""
     now = Instant(at)
-    return list(notes.of(work_counts(view, now, 300.0), now, START))
+    return list(notes.of(whole(work_counts(view, now, 300.0)), now, START))
 
 
 def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> ClusterView:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from controller.telemetry.boards import QUESTIONS_MAX, StatusBoard
+from controller.core.model import Instant
+from controller.core.phases import Syncing
+from controller.core.view import ClusterView
+from controller.telemetry.boards import QUESTIONS_MAX, SHARE, SLICE_S, Snapshot, StatusBoard
 from controller.telemetry.listings import Filter
+from controller.telemetry.slices import SLICE
 from tests.core.builders import tp
-from tests.telemetry.builders import FixedClock, a_view, partition_state
+from tests.telemetry.builders import (
+    REQUEST,
+    FixedClock,
+    ViewBuilder,
+    a_view,
+    partition_state,
+)
 
 
 def a_board(clock: FixedClock) -> StatusBoard:
@@ -30,6 +40,74 @@ def test_snapshots_keep_their_distance() -> None:
     assert board.latest is first
     clock.go(0.2)
     assert board.tend(view) is board.latest is not first
+
+
+class SlowClock(FixedClock):
+    """A clock by which everything takes a while."""
+
+    def now(self) -> Instant:
+        """Return the present instant, which is over then."""
+        self.go(SLICE_S / 4)
+        return super().now()
+
+
+def many_in_flight() -> ViewBuilder:
+    """Return a view that is looked at in many slices."""
+    built = a_view(1, 4)
+    for n in range(30 * SLICE):
+        built.with_reassignment(tp(n), (4,), Syncing(), step=1)
+    return built
+
+
+def made_in_slices(board: StatusBoard, view: ClusterView, clock: SlowClock) -> Snapshot:
+    """Return the next snapshot; it takes many turns, and each says when the next is due."""
+    for _ in range(100):
+        snapshot = board.tend(view)
+        if snapshot is not None:
+            return snapshot
+        clock.go(board.due_in_s)
+    raise AssertionError("it is never ready")
+
+
+def test_a_large_snapshot_does_not_hold_the_loop_up() -> None:
+    """It is made in slices with the loop's work between them."""
+    clock = SlowClock()
+    board, view = a_board(clock), many_in_flight().view
+    begun = clock.at
+    assert board.tend(view) is None
+    assert clock.at - begun < 2 * SLICE_S
+    assert 0 < board.due_in_s < 2 * SLICE_S / SHARE
+    assert made_in_slices(board, view, clock).work.phases == {"A2-syncing": 30 * SLICE}
+    assert board.due_in_s == float("inf")
+
+
+def test_what_changes_while_a_snapshot_is_made_does_not_contradict_itself() -> None:
+    """What has ended is not in flight, what came is open; a request with nothing open has ended."""
+    clock = SlowClock()
+    board, view = a_board(clock), many_in_flight().view
+    assert board.tend(view) is None
+    request = view.requests[REQUEST]
+    view.reassignments.clear()
+    request.open = 0
+    ended = made_in_slices(board, view, clock).status
+    assert ended["in_flight"] == []
+    assert ended["requests"][0]["state"] not in {"in_flight", "waiting"}
+    built = many_in_flight()
+    board = a_board(clock)
+    assert board.tend(built.view) is None
+    built.view.reassignments.clear()
+    built.with_reassignment(tp(0, "later"), (4,))
+    built.view.requests[REQUEST].open = 1
+    (shown,) = made_in_slices(board, built.view, clock).status["requests"]
+    assert shown["partitions"]["in_flight"] + shown["partitions"]["waiting"] == 1
+
+
+def test_a_snapshot_of_who_stops_is_whole() -> None:
+    """Nobody may ask again."""
+    clock = SlowClock()
+    board, view = a_board(clock), many_in_flight().view
+    view.stopping = True
+    assert board.tend(view, at_once=True) is not None
 
 
 def test_what_people_look_for_does_not_wait() -> None:

@@ -63,7 +63,7 @@ def test_copy_is_whole_when_it_is_in_the_isr() -> None:
         a_copy(),
     ]
     assert isr(copies, view, 1, 2, 3, 4) == []
-    assert copies.partial() == {tp(): {}}
+    assert copies.held(tp()) == {}
 
 
 def test_what_a_broker_holds_counts_as_it_grows() -> None:
@@ -73,7 +73,7 @@ def test_what_a_broker_holds_counts_as_it_grows() -> None:
     copies = begun(view)
     assert told(copies, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
     assert told(copies, 300) == []
-    assert copies.partial() == {tp(): {4: 300}}
+    assert copies.held(tp()) == {4: 300}
     assert told(copies, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
 
@@ -116,7 +116,7 @@ def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
     built.view.reassignments.clear()
     end = Change((GoalEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
-    assert copies.partial() == {}
+    assert copies.held(tp()) == {}
 
 
 def test_replica_that_falls_out_of_the_isr_is_told() -> None:

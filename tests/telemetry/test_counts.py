@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
 from controller.core.phases import Ordered, Syncing
 from controller.telemetry.counts import ClusterCounts, cluster_counts, role_of, work_counts
+from controller.telemetry.slices import whole
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
 
@@ -14,7 +15,7 @@ def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
     view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
     view.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
-    counts = work_counts(view, Instant(1000.0), 300.0)
+    counts = whole(work_counts(view, Instant(1000.0), 300.0))
     assert counts.phases == {"A2-syncing": 1, "pending": 2}
     assert counts.blocked == {"limit": 1}
     assert counts.stalled == {tp(0): "none"}
@@ -30,16 +31,16 @@ def test_what_waits_for_its_turn_is_not_stalled() -> None:
         built.with_reassignment(tp(number), (4,), since=0.0)
         built.view.reassignments[tp(number)].blocked = Blocked(by, "so it is")
         built.view.reassignments[tp(number)].blocked_since = Instant(500.0)
-    assert work_counts(built.view, Instant(799.0), 300.0).stalled == {}
-    assert work_counts(built.view, Instant(800.0), 300.0).stalled == {tp(1): "broker_dead"}
+    assert whole(work_counts(built.view, Instant(799.0), 300.0)).stalled == {}
+    assert whole(work_counts(built.view, Instant(800.0), 300.0)).stalled == {tp(1): "broker_dead"}
 
 
 def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
     """Two daemons that both counted would show everything twice."""
     view = a_view(1, epoch=None).with_reassignment(tp(), (4,), since=0.0, step=1).view
-    assert work_counts(view, Instant(1000.0), 300.0).blocked == {"controller_role": 1}
+    assert whole(work_counts(view, Instant(1000.0), 300.0)).blocked == {"controller_role": 1}
     view.leading = False
-    counts = work_counts(view, Instant(1000.0), 300.0)
+    counts = whole(work_counts(view, Instant(1000.0), 300.0))
     assert (counts.blocked, counts.stalled) == ({}, {})
 
 
@@ -63,7 +64,7 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
     built.with_partition(tp(4), (1, 2))
     built.with_partition(tp(0, "going"), (3,), state=partition_state(3, (3,)))
     built.view.deletions = frozenset({"going"})
-    assert cluster_counts(built.view) == ClusterCounts(
+    assert whole(cluster_counts(built.view)) == ClusterCounts(
         topics=2, partitions=6, offline_partitions=2, preferred_replica_imbalance=2
     )
 
@@ -72,4 +73,4 @@ def test_a_replica_on_a_failed_disk_does_not_lead() -> None:
     """The broker lives, its copy does not."""
     built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
     built.view.offline.add((BrokerId(1), tp()))
-    assert cluster_counts(built.view).offline_partitions == 1
+    assert whole(cluster_counts(built.view)).offline_partitions == 1

@@ -15,6 +15,7 @@ from controller.telemetry.listings import Filter, listing_of
 from controller.telemetry.page import Overview, render_form, render_history, render_page
 from controller.telemetry.pictures import duration, quantity
 from controller.telemetry.progress import ProgressBook
+from controller.telemetry.slices import whole
 from controller.telemetry.status import Clocks, status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.telemetry.volumes import volumes_of
@@ -79,10 +80,10 @@ def a_timeline() -> Timeline:
 def page(view: ClusterView) -> str:
     """Return the overview of a view."""
     clocks = Clocks(NOW, START)
-    work = work_counts(view, clocks.now, 300.0)
+    work = whole(work_counts(view, clocks.now, 300.0))
     book = ProgressBook()
-    book.note(view, volumes_of(view, {}), NOW)
-    status = status_of(view, clocks, work, engine="native", book=book)
+    book.note(view, whole(volumes_of(view, lambda _: {})), NOW)
+    status = whole(status_of(view, clocks, work, engine="native", book=book))
     listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
     return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
 
@@ -191,7 +192,7 @@ def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
 def test_a_cancellation_that_is_done_is_whole() -> None:
     """It has no partitions of its own, and still is not at 0 %."""
     view = a_busy_view()
-    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, refused=[])
+    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, open=0, refused=[])
     view.reassignments.clear()
     html = page(view)
     assert "100 %" in html

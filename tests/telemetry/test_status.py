@@ -26,6 +26,7 @@ from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 from controller.core.works import Request
 from controller.telemetry.counts import EXAMPLES_MAX, work_counts
+from controller.telemetry.slices import whole
 from controller.telemetry.status import Clocks, progress, status_of, steps_between
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
@@ -35,7 +36,9 @@ NOW = Clocks(Instant(1000.0), START)
 
 def status(view: ClusterView) -> dict[str, Any]:
     """Return the status document of a view, as a client reads it."""
-    document = status_of(view, NOW, work_counts(view, NOW.now, 300.0), engine="native")
+    document = whole(
+        status_of(view, NOW, whole(work_counts(view, NOW.now, 300.0)), engine="native")
+    )
     read = json.loads(json.dumps(document))
     assert isinstance(read, dict)
     return read
