@@ -97,6 +97,11 @@ def holders(cluster: Cluster, topic: str, partition: int) -> set[int]:
     return {broker for broker in cluster.brokers if name in cluster.replica_directories(broker)}
 
 
+def is_planned(cluster: Cluster) -> bool:
+    """Return whether anything of a plan is left."""
+    return cluster.zk.exists(LEGACY_PLAN) is not None or bool(goals(cluster))
+
+
 def is_reassigning(cluster: Cluster, topic: str) -> bool:
     """Return whether the topic znode names adding or removing replicas."""
     content = cluster.topic(topic) or {}

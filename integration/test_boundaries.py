@@ -19,11 +19,10 @@ from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
 from integration.plans import (
-    LEGACY_PLAN,
     Daemons,
     await_end,
     await_tenure,
-    goals,
+    is_planned,
     plan_of,
     submit,
 )
@@ -212,8 +211,3 @@ def test_daemons_die_at_one_boundary_after_the_other(
             within_s=ENDS_WITHIN_S,
             any_leader=True,
         )
-
-
-def is_planned(cluster: Cluster) -> bool:
-    """Return whether anything of a plan is left."""
-    return cluster.zk.exists(LEGACY_PLAN) is not None or bool(goals(cluster))

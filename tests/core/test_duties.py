@@ -195,7 +195,8 @@ def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
 def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
     """It may have changed its ISR: with an older one it would commit without those it misses."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
-    driver.view.topics["t"].stale = True
+    topic = driver.view.topics["t"]
+    topic.stale = True
     driver.answers_topics = False
     driver.sent.clear()
     driver.observe(live(1, 2, bounced=(1,)))
@@ -205,7 +206,27 @@ def test_a_leader_that_restarted_is_not_told_what_was_read_before() -> None:
     assert reads
     changed = replace(driver.view.states[tp()], isr=replicas(1), version=ZkVersion(1))
     driver.observe(StatesRead({tp(): changed}))
+    assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
+    driver.observe(TopicsRead({"t": TopicAssignment(topic.partitions, topic.version, topic.czxid)}))
     assert SendLeaderAndIsr(tp(), replicas(1, 2), ()) in driver.sent
+
+
+def test_replicas_that_may_be_former_ones_are_told_to_nobody() -> None:
+    """A leader takes what it is told of into the ISR again, once it is in sync."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    topic = driver.view.topics["t"]
+    topic.stale = True
+    driver.answers_topics = False
+    driver.sent.clear()
+    moved = replace(driver.view.states[tp()], isr=replicas(1, 3), version=ZkVersion(1))
+    driver.view.unseeded[tp()] = None
+    driver.observe(StatesRead({tp(): moved}))
+    assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
+    now = {0: PartitionAssignment(replicas(1, 3))}
+    version = ZkVersion(topic.version + 1)
+    driver.observe(TopicsRead({"t": TopicAssignment(now, version, topic.czxid)}))
+    told = [e.brokers for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+    assert replicas(1, 3) in told
 
 
 def test_what_was_in_doubt_when_its_leader_restarted_is_told_as_it_was_read_afterwards() -> None:

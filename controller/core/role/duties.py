@@ -31,10 +31,13 @@ def introduce(
     """
     Return LeaderAndIsr at the present epoch to these brokers.
 
+    Nothing while the topic is in doubt: a leader that is told former replicas takes them into the
+    ISR again. What is the case is told when the topic is read.
+
     Only brokers the topic znode lists as adding may create the log anew elsewhere: for an original
     replica a missing log on a failed directory must stay an error.
     """
-    assignment = view.known_assignment(partition)
+    assignment = view.assignment(partition)
     recipients = tuple(brokers)
     if assignment is None or not recipients:
         return ()
