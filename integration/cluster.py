@@ -187,11 +187,15 @@ class Cluster:
             config=dict(config or {}),
         )
         self._administer(lambda: self.admin.create_topics([topic], request_timeout=30))
-        eventually(
-            lambda: all(self.isr(name, n) == set(of) for n, of in enumerate(replicas)),
-            within_s=_SERVING_WITHIN_S,
-            what=f"every replica of {name} is in sync",
-        )
+
+        def is_there() -> bool:
+            return all(self.isr(name, n) == set(of) for n, of in enumerate(replicas)) and all(
+                f"{name}-{n}" in self.replica_directories(broker)
+                for n, of in enumerate(replicas)
+                for broker in of
+            )
+
+        self._await_controller(is_there, f"every replica of {name} is in sync")
         return name
 
     def delete_topics(self, *names: str) -> None:
@@ -200,20 +204,22 @@ class Cluster:
             self._administer(lambda: self.admin.delete_topics(list(names), request_timeout=30))
 
     def await_deletions(self) -> None:
+        """Wait until every deletion of a topic that was asked for is complete."""
+        self._await_controller(
+            lambda: not self.zk.get_children("/admin/delete_topics"),
+            "topics that are to be deleted are gone",
+        )
+
+    def _await_controller(self, is_done: Callable[[], bool], what: str) -> None:
         """
-        Wait until every deletion of a topic that was asked for is complete.
+        Wait for what Kafka's controller does.
 
         A broker that lost the role in the middle of a change of replicas cannot make another one
         when it is the controller again, until it is restarted (KAFKA-12315).
         """
-
-        def are_gone() -> bool:
-            return not self.zk.get_children("/admin/delete_topics")
-
-        what = "topics that are to be deleted are gone"
         for _ in self.brokers:  # the next one to lead may be stuck as well
             try:
-                eventually(are_gone, within_s=_SERVING_WITHIN_S / 3, what=what)
+                eventually(is_done, within_s=_SERVING_WITHIN_S / 3, what=what)
             except GaveUpError:
                 stuck = self.controller_broker()
                 if stuck is None or not self.brokers[stuck].has_written("batch is not empty"):
@@ -221,7 +227,7 @@ class Cluster:
                 self.brokers[stuck].restart()
             else:
                 return
-        eventually(are_gone, within_s=_SERVING_WITHIN_S, what=what)
+        eventually(is_done, within_s=_SERVING_WITHIN_S, what=what)
 
     def _administer(self, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
         """Ask the controller for something, again where the role has just changed hands."""
