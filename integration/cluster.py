@@ -180,6 +180,7 @@ class Cluster:
             config: Topic settings.
         """
         replicas = [list(assignment[partition]) for partition in range(len(assignment))]
+        hosts = {broker for of in replicas for broker in of}
         topic = NewTopic(
             name,
             num_partitions=len(replicas),
@@ -189,11 +190,10 @@ class Cluster:
         self._administer(lambda: self.admin.create_topics([topic], request_timeout=30))
 
         def is_there() -> bool:
-            return all(self.isr(name, n) == set(of) for n, of in enumerate(replicas)) and all(
-                f"{name}-{n}" in self.replica_directories(broker)
-                for n, of in enumerate(replicas)
-                for broker in of
-            )
+            if any(self.isr(name, n) != set(of) for n, of in enumerate(replicas)):
+                return False
+            wanted = {b: {f"{name}-{n}" for n, of in enumerate(replicas) if b in of} for b in hosts}
+            return all(wanted[b] <= self.replica_directories(b) for b in hosts)
 
         self._await_controller(is_there, f"every replica of {name} is in sync")
         return name
