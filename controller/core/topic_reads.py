@@ -160,13 +160,11 @@ def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) 
 
 
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
-    """Have reassignments looked at whose partition is not in its topic, which was made anew."""
+    """Have reassignments looked at whose partition is not there: its topic is gone or made anew."""
     view.due.add(
         partition
         for partition in (view.reassignments if topics else ())
-        if partition.topic in topics
-        and partition.topic in view.topics
-        and partition.partition not in view.topics[partition.topic].partitions
+        if partition.topic in topics and view.known_assignment(partition) is None
     )
 
 

@@ -164,7 +164,8 @@ class Commits:
         return True
 
     def _is_doubtful(self, change: Change) -> bool:
+        """Whether its topic is being read again; one that is gone is not, and nobody looks anew."""
         if change.partition is None:
             return False
         topic = self._view.topics.get(change.partition.topic)
-        return topic is None or topic.stale
+        return topic is not None and topic.stale

@@ -203,3 +203,18 @@ def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> Non
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(TopicsRead({"t": anew}))
     assert driver.view.reassignments == {}
+
+
+@pytest.mark.parametrize("limit", [0, 1], ids=["waiting", "in flight"])
+def test_an_entry_ends_when_its_topic_was_made_anew_and_deleted_before_it_was_read(
+    limit: int,
+) -> None:
+    """Nothing is known then of the topic that could be forgotten with its partitions."""
+    driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=limit))
+    driver.answers_topics = False
+    driver.submit({tp(): (2, 3)})
+    assert driver.view.reassignments[tp()].in_flight == bool(limit)
+    driver.observe(TopicsListed(frozenset()), TopicsListed(frozenset({"t"})))
+    assert tp() in driver.view.reassignments
+    driver.observe(TopicsRead({"t": None}))
+    assert driver.view.reassignments == {}

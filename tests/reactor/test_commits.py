@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.events import CancellationRead, HistoryRead
+from controller.core.events import CancellationRead, HistoryRead, TopicsListed
 from controller.core.histories import OpenHistory, Part
 from controller.core.model import Instant, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
@@ -18,6 +19,7 @@ from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import WriteError, Znode
 from controller.reactor.rereads import LOST_MAX
 from controller.znodes import paths
+from tests.core.builders import Driver, tp
 from tests.reactor.stores import NotingStore
 from tests.sim.histories import SilentObserver
 
@@ -106,3 +108,19 @@ def test_a_cancellation_that_nobody_changed_ends_without_being_read(
     daemon.store.refused = {}
     assert daemon.turn() == [CancellationEndedRecord]
     assert daemon.turn() == []
+
+
+def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
+    """No read of the topic is to come that would have the partition looked at again."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
+    store = NotingStore()
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    store.refused = {paths.goal_path(tp(0)): WriteError.OTHER}
+    driver.fold(TopicsListed(frozenset()))
+    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    assert set(driver.view.reassignments) == {tp(0)}
+    store.refused = {}
+    commits.try_again()
+    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    assert driver.view.reassignments == {}
