@@ -66,6 +66,7 @@ ASKED_REGRESSIONS: Final = {
     1892: "The same on the way to a target.",
     2289: "A refused deletion of an orphan's record was never tried again.",
     2753: "A refused atomic request ended a record beside a step while its topic was in doubt.",
+    4284: "A good copy waited for originals that only the step after the one it left in adds.",
     4758: "What shared a refused write with the record of a deleted topic's was never ended.",
     4795: "Brokers were told the former replicas of a topic that was in doubt after a claim.",
     50987: "A request took the origin of a move of others that had ended for its own.",

@@ -2,8 +2,9 @@
 What becomes of a step in flight whose target changed: the drop set of KIP-236, and the way back.
 
 Nothing is added here. What was being added and is not wanted any more goes, at once where it is not
-in sync, else through the gate of every drop; what was to go and is wanted again stays. From there
-the ordinary steps lead on. Pure arithmetic over one partition's facts; the writes are ``native``.
+in sync, else through the gate of every drop; what was to go and is wanted again stays, and on the
+way back also a good copy that waits for originals which only a later step adds. From there the
+ordinary steps lead on. Pure arithmetic over one partition's facts; the writes are ``native``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def turned_step(turn: Turn) -> PartitionAssignment | None:
     A replica that goes though it was being added is listed as both adding and removing until its
     deletion is acknowledged: a Kafka controller that takes over removes it then.
     """
-    if not is_off_course(turn):
+    if not is_off_course(turn) and not _is_stuck(turn):
         return None
     assignment, target = turn.assignment, turn.goal.target
     dropping = _dropping(turn)
@@ -41,6 +42,22 @@ def is_off_course(turn: Turn) -> bool:
     # A replica in both sets is one that was reduced to the step size, or is going already.
     missed = any(r in target and r not in adding for r in removing)
     return unwanted or missed
+
+
+def _is_stuck(turn: Turn) -> bool:
+    """
+    Whether what a step removes waits for originals that only a later step can add.
+
+    A step that others began for their plan removes copies that the way back still needs, and so
+    does one of ours of which another copy was lost meanwhile.
+    """
+    assignment, isr = turn.assignment, turn.state.isr
+    if not assignment.removing_replicas or turn.unreturned(assignment.removing_replicas) is None:
+        return False
+    if turn.unsynced(assignment.target_replicas) is not None:
+        return False
+    live = turn.view.live(turn.goal.target, turn.partition)
+    return all(r in isr for r in live if r in assignment.replicas)
 
 
 def _dropping(turn: Turn) -> Replicas:

@@ -1,0 +1,93 @@
+"""The way back from a step that removes good copies before the originals have come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.events import BrokersRead, TopicsRead
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from tests.core.builders import Driver, broker, replicas, tp
+
+CANCEL = RequestId("cancel-0000000000000064")
+BACK = replace(
+    Goal(replicas(1, 2, 3), replicas(1, 2, 3), RequestId("request_0000000000"), Route.REQUEST),
+    cancelled_by=CANCEL,
+)
+OTHERS_STEP = PartitionAssignment(replicas(4, 1, 5), replicas(1), replicas(5))
+"""What a Kafka controller makes of an entry [4, 1] where the partition is on 4 and 5."""
+
+
+def found(step: PartitionAssignment, *isr: int, step_size: int | None) -> Driver:
+    """Return a tenure that finds a step in the topic znode, led by the first of the ISR."""
+    driver = Driver(
+        {tp(): step.replicas}, options=Options(step_size=step_size), leaders={tp(): isr[0]}
+    )
+    driver.change_isr(tp(), replicas(*isr))
+    driver.states[tp()].clear()
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    driver.adopt({tp(): BACK})
+    return driver
+
+
+def is_back(driver: Driver) -> bool:
+    """Whether the partition is where it was, and nothing drives it."""
+    plain = PartitionAssignment(replicas(1, 2, 3))
+    return driver.view.assignment(tp()) == plain and not driver.view.reassignments
+
+
+@pytest.mark.parametrize("step_size", [1, 2, None])
+@pytest.mark.parametrize("isr", [(5, 1, 4), (5, 1)])
+def test_a_good_copy_does_not_go_before_the_step_that_adds_its_original(
+    isr: tuple[int, ...], step_size: int | None
+) -> None:
+    """The step that removes it goes on without, or it would wait for that other step for ever."""
+    driver = found(OTHERS_STEP, *isr, step_size=step_size)
+    assert driver.history[tp()][0] == PartitionAssignment(replicas(4, 1, 5), replicas(1))
+    driver.run(tp())
+    assert is_back(driver)
+    assert all(len(s.isr) >= len(isr) for s in driver.states[tp()])
+
+
+def test_a_copy_that_is_lost_goes_in_place_of_the_good_one_that_the_step_removes() -> None:
+    """Without the good one two would be in sync, not three, and two originals are not added yet."""
+    step = PartitionAssignment(replicas(5, 6, 1, 4), replicas(1), replicas(4))
+    driver = found(step, 5, 6, 4, step_size=1)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(6)}))
+    driver.change_isr(tp(), replicas(5, 4, 1))
+    turned = driver.view.assignment(tp())
+    assert turned is not None
+    assert 4 in turned.replicas
+    assert 6 not in turned.target_replicas
+    driver.run(tp())
+    assert is_back(driver)
+    assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])
+
+
+def test_a_lagging_original_that_is_there_already_is_waited_for() -> None:
+    """It catches up, and the good copy goes as the step says."""
+    step = PartitionAssignment(replicas(4, 1, 2, 5), replicas(1), replicas(5))
+    driver = found(step, 4, 1, 5, step_size=1)
+    assert driver.view.assignment(tp()) == step
+    driver.catch_up(tp(), 2)
+    assert driver.view.states[tp()].isr == replicas(4, 1, 2)
+    driver.run(tp())
+    assert is_back(driver)
+
+
+def test_an_original_that_the_step_adds_is_waited_for() -> None:
+    """Until it is in sync nobody knows what has to stay, and the step is left as it is."""
+    driver = found(OTHERS_STEP, 5, 4, step_size=1)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
+    assert driver.view.assignment(tp()) == OTHERS_STEP
