@@ -286,6 +286,16 @@ def test_nobody_is_elected_for_a_topic_that_is_being_deleted() -> None:
     assert driver.view.states[tp()] == driver.first_states[tp()]
 
 
+def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() -> None:
+    """The deletion waits for the role, and the role for the end of the step."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver.submit({tp(): (1, 3)})
+    assert driver.view.reassignments[tp()].in_flight
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
 def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
     """Its registration stays, and it was not away: nobody else leads for it."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))

@@ -102,9 +102,11 @@ def _elect(
     """
     Elect for a partition whose leader is gone, or note that it has none.
 
-    Nobody leads what is being deleted, as with Kafka's controller.
+    Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
+    before the deletion can have the role.
     """
-    if partition.topic in (view.deletions or ()):
+    running = view.reassignments.get(partition)
+    if partition.topic in (view.deletions or ()) and not (running and running.in_flight):
         return None
     candidates = view.serving_replicas(partition)
     leader = offline_leader(
