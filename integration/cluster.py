@@ -181,6 +181,7 @@ class Cluster:
         """
         replicas = [list(assignment[partition]) for partition in range(len(assignment))]
         hosts = {broker for of in replicas for broker in of}
+        logs = {b: {f"{name}-{n}" for n, of in enumerate(replicas) if b in of} for b in hosts}
         topic = NewTopic(
             name,
             num_partitions=len(replicas),
@@ -192,8 +193,7 @@ class Cluster:
         def is_there() -> bool:
             if any(self.isr(name, n) != set(of) for n, of in enumerate(replicas)):
                 return False
-            wanted = {b: {f"{name}-{n}" for n, of in enumerate(replicas) if b in of} for b in hosts}
-            return all(wanted[b] <= self.replica_directories(b) for b in hosts)
+            return all(held <= self.replica_directories(b) for b, held in logs.items())
 
         self._await_controller(is_there, f"every replica of {name} is in sync")
         return name

@@ -19,7 +19,7 @@ from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
 from controller.core.waits import IN_TURN, Waits, since_of
 from controller.core.works import Reassignment
-from controller.telemetry.slices import Walk, sliced
+from controller.telemetry.slices import Walk, sliced, visited
 
 EXAMPLES_MAX: Final = 5
 """Partitions named for each reason: the first that were accepted."""
@@ -124,12 +124,7 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk
     begins or ends during the walk may be counted or not.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s))
-    for partitions in sliced(view.reassignments):
-        for partition in partitions:
-            reassignment = view.reassignments.get(partition)
-            if reassignment is not None:
-                counting.add(partition, reassignment)
-        yield
+    yield from visited(view.reassignments, counting.add)
     undecided = counting.add_undecided(view)
     return WorkCounts(
         phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),

@@ -7,11 +7,12 @@ may have changed by the time it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 Walk = Generator[None, None, T]
 """A walk that finds a ``T``."""
@@ -33,3 +34,12 @@ def sliced(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Return the items as they are now, in slices."""
     everything = list(items)
     return (everything[n : n + SLICE] for n in range(0, len(everything), SLICE))
+
+
+def visited(items: Mapping[Key, Item], visit: Callable[[Key, Item], None]) -> Walk[None]:
+    """Visit what is there now, as it is when its turn comes; what is gone by then is left out."""
+    for keys in sliced(items):
+        for key in keys:
+            if key in items:
+                visit(key, items[key])
+        yield

@@ -14,7 +14,7 @@ from functools import lru_cache
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
-from controller.telemetry.slices import Walk, sliced
+from controller.telemetry.slices import Walk, visited
 
 Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
 """What unfinished replicas of a partition hold so far, as their brokers told."""
@@ -64,12 +64,7 @@ class Volumes:
 def volumes_of(view: ClusterView, held: Held) -> Walk[Volumes]:
     """Count all there is to copy."""
     counting = _Counting(view, held)
-    for partitions in sliced(view.reassignments):
-        for partition in partitions:
-            reassignment = view.reassignments.get(partition)
-            if reassignment is not None:
-                counting.add(partition, reassignment)
-        yield
+    yield from visited(view.reassignments, counting.add)
     for name, request in view.requests.items():
         if request.moved_bytes is not None:
             counting.requests.setdefault(name, Volume()).moved += request.moved_bytes

@@ -63,6 +63,7 @@ def test_copy_is_whole_when_it_is_in_the_isr() -> None:
         a_copy(),
     ]
     assert isr(copies, view, 1, 2, 3, 4) == []
+    assert told(copies, 2000) == []
     assert copies.held(tp()) == {}
 
 
@@ -113,6 +114,7 @@ def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
     assert isr(copies, built.view, 1, 2, 3, 4) == []
     built = adding_four()
     copies = begun(built.view)
+    told(copies, 300)
     built.view.reassignments.clear()
     end = Change((GoalEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
