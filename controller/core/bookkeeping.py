@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core.histories import EndedHistory, Summary
+from controller.core.histories import EndedHistory, Part, Summary
 from controller.core.model import Ending, Instant, Refusal, RequestId, Route, Zxid
 from controller.core.records import (
     AcceptedRecord,
@@ -75,9 +75,7 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             ended(view, ending, now)
         case PartRecord(request=name, part=part):
             request = request_of(view, name, now)
-            add_part(request, part.name, part.total)
-            request.parts[part.name] = part
-            request.options = part.options
+            add_part(request, part)
             view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
         case AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
@@ -130,10 +128,18 @@ def forget_submission(view: ClusterView, name: str) -> None:
     view.asked_submissions.discard(name)
 
 
-def add_part(request: Request, name: str, total: int) -> None:
-    """Count the entries of a part, once."""
-    if name not in request.parts and request.kind == "request":
-        request.total += total
+def add_part(request: Request, part: Part) -> None:
+    """
+    Note a part and count its entries, once.
+
+    The last part by its number tells the request's options, in whatever order parts are heard of:
+    of a cancellation that is the one which tells how what was finished is moved back.
+    """
+    if part.name not in request.parts and request.kind == "request":
+        request.total += part.total
+    request.parts[part.name] = part
+    last = max(request.parts, key=lambda name: (len(name), name))
+    request.options = request.parts[last].options
 
 
 def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:

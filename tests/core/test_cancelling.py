@@ -21,7 +21,7 @@ from controller.core.events import (
     SubmissionsRead,
     TopicConfigsRead,
 )
-from controller.core.histories import EndedHistory
+from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
@@ -36,12 +36,14 @@ from controller.core.options import Options
 from controller.core.pace.limits import step_size_of, throttle_of, windows_of
 from controller.core.records import (
     CancellationEndedRecord,
+    Change,
     GoalRecord,
     LegacyEntryRecord,
     OutcomeForgottenRecord,
     PartRecord,
     SubmissionEndedRecord,
 )
+from controller.core.requests.undoing import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -528,6 +530,21 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     assert windows_of(driver.view, CANCEL) == ()
     part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
     assert part.options.throttle == 5_000_000
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_way_back_is_as_gentle_after_a_restart(*, newest_first: bool) -> None:
+    """In whatever order its parts are read, and whatever was added to the cancellation since."""
+    driver = Driver({})
+    parts = [
+        Part("3", 0, 0, RequestOptions(reason="too slow")),
+        Part(UNDO_PART, 0, 0, RequestOptions(throttle=5_000_000)),
+    ]
+    read = {part.name: part for part in (reversed(parts) if newest_first else parts)}
+    driver.observe(HistoryRead({CANCEL: OpenHistory(read, 0)}, {}))
+    assert throttle_of(driver.view, CANCEL) == 5_000_000
+    driver.commit(Change((PartRecord(CANCEL, Part("4", 0, 0)),)))
+    assert throttle_of(driver.view, CANCEL) == 5_000_000
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ ASKED_REGRESSIONS: Final = {
     4758: "What shared a refused write with the record of a deleted topic's was never ended.",
     4795: "Brokers were told the former replicas of a topic that was in doubt after a claim.",
     8333: "A step without a leader held up the deletion of its topic, and that all the rest.",
+    8603: "After a claim what a cancellation moves back was copied without its throttle.",
     50987: "A request took the origin of a move of others that had ended for its own.",
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }

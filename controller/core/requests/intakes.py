@@ -182,9 +182,7 @@ def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now:
     request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():
-        add_part(request, part.name, part.total)
-        request.parts[part.name] = part
-        request.options = part.options
+        add_part(request, part)
     for refusal in history.refused:
         refused(view, refusal, now)
     for ending in history.endings:
