@@ -268,17 +268,19 @@ class Batcher:
         return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
 
 
-def independent(batches: Iterable[Batch]) -> list[Batch]:
-    """Return the first batches, up to one that expects what another of them writes."""
+def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Yield the batches in groups, each up to one that expects what another of its group writes."""
+    group: list[Batch] = []
     written: set[str] = set()
-    found: list[Batch] = []
     for batch in batches:
         expecting = [o for o in batch.operations if isinstance(o, Check | SetData)]
         if any(o.path in written for o in expecting):
-            break
+            yield group
+            group, written = [], set()
         written.update(o.path for o in expecting if isinstance(o, SetData))
-        found.append(batch)
-    return found
+        group.append(batch)
+    if group:
+        yield group
 
 
 def changes_of(batches: Iterable[Batch]) -> list[Change]:

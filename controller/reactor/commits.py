@@ -16,7 +16,7 @@ from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
 from controller.core.role.doubts import invalidate, set_aside
 from controller.core.view import ClusterView
-from controller.reactor.batches import Batch, Batcher, changes_of, independent
+from controller.reactor.batches import Batch, Batcher, changes_of, in_groups
 from controller.reactor.boundaries import Boundaries
 from controller.reactor.ports import Committed, Observer, Rejected, Store, WriteError
 from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
@@ -72,30 +72,43 @@ class Commits:
         """Write what has to be durable; what is refused is split off and the rest tried again."""
         left = list(changes)
         while left:
-            # No more is made than is sent now: each batch encodes whole topic znodes.
-            batches = independent(Batcher(self._view).batches(left))
-            sent = changes_of(batches)
-            under_way = set(map(id, sent))
-            later = [change for change in left if id(change) not in under_way]
-            written = [b for b in batches if b.operations]
-            if self._boundaries is not None:
-                self._boundaries.committing(self._view, sent)
-            results = self._store.commit([b.operations for b in written]) if written else []
-            outcome = dict(zip(map(id, written), results, strict=True))
-            results = [outcome.get(id(b), Committed()) for b in batches]
-            if self._boundaries is not None:
-                durable = zip(batches, results, strict=True)
-                self._boundaries.committed(
-                    self._view,
-                    [c for b, r in durable if isinstance(r, Committed) for c in b.changes],
-                )
-            left = []
-            for batch, result in zip(batches, results, strict=True):
+            left = self._write(left, now)
+
+    def _write(self, changes: Sequence[Change], now: Instant) -> list[Change]:
+        """
+        Write group after group until something is refused; return what is to be tried again.
+
+        The versions of a group are those that the groups before it leave, which holds as long as
+        these were written.
+        """
+        left = {id(change): change for change in changes}
+        for group in in_groups(Batcher(self._view).batches(changes)):
+            again: list[Change] = []
+            is_refused = False
+            for batch, result in zip(group, self._results(group), strict=True):
+                for change in batch.changes:
+                    del left[id(change)]
                 if isinstance(result, Rejected):
-                    left += self._rejected(batch, result, now)
+                    is_refused = True
+                    again += self._rejected(batch, result, now)
                 else:
                     self._committed(batch, now)
-            left += [change for change in later if not self._is_doubtful(change)]
+            if is_refused:
+                return [*again, *(c for c in left.values() if not self._is_doubtful(c))]
+        return []
+
+    def _results(self, group: Sequence[Batch]) -> list[Committed | Rejected]:
+        """Write what does not build on each other at once; return what became of each."""
+        if self._boundaries is not None:
+            self._boundaries.committing(self._view, changes_of(group))
+        written = [b for b in group if b.operations]
+        answers = self._store.commit([b.operations for b in written]) if written else []
+        outcome = dict(zip(map(id, written), answers, strict=True))
+        results = [outcome.get(id(b), Committed()) for b in group]
+        if self._boundaries is not None:
+            durable = [b for b, r in zip(group, results, strict=True) if isinstance(r, Committed)]
+            self._boundaries.committed(self._view, changes_of(durable))
+        return results
 
     def _committed(self, batch: Batch, now: Instant) -> None:
         versions_moved(self._view, batch.topics, legacy=batch.legacy)

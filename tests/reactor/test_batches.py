@@ -51,7 +51,7 @@ from controller.core.records import (
 )
 from controller.core.requests.conclusions import conclude
 from controller.core.view import ClusterView, Tenure
-from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, independent
+from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, in_groups
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
 from controller.zk.multis import too_large
@@ -389,5 +389,5 @@ def test_what_builds_on_a_write_waits_for_it() -> None:
     write = [AssignmentRecord(tp(0), PartitionAssignment(replicas(1, 2)))]
     found = batches(view, write, *goals)
     assert len(found) > 1
-    assert len(independent(found)) == 1
-    assert len(independent(found[1:])) == len(found) - 1
+    first, second = in_groups(found)
+    assert (first, second) == (found[:1], found[1:])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.events import CancellationRead, HistoryRead, TopicsListed
+from controller.core.events import CancellationRead, HistoryRead, TimerFired, TopicsListed
 from controller.core.histories import OpenHistory, Part
 from controller.core.model import Instant, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
@@ -15,8 +17,9 @@ from controller.core.records import CancellationEndedRecord, PartRecord
 from controller.core.requests.cancelling import follow_cancellation
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
+from controller.reactor.batches import MAX_OPERATIONS
 from controller.reactor.commits import RETRY_TIMER, Commits
-from controller.reactor.ports import WriteError, Znode
+from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
 from controller.reactor.rereads import LOST_MAX
 from controller.znodes import paths
 from tests.core.builders import Driver, tp
@@ -124,3 +127,47 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     commits.try_again()
     commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
     assert driver.view.reassignments == {}
+
+
+class OvertakenStore(NotingStore):
+    """Somebody else writes the topic znode after so many writes of ours."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.written: list[tuple[Operation, ...]] = []
+        self.refusals = 0
+        self._after = after
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Take what is written in time."""
+        results: list[Committed | Rejected] = []
+        for multi in multis:
+            if len(self.written) == self._after:
+                self.refusals += 1
+                results.append(Rejected(0, WriteError.BAD_VERSION))
+            else:
+                self.written.append(tuple(multi))
+                results.append(Committed())
+        return results
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
+    """Steps on one topic in several multis: those before stand, all others wait for a read."""
+    everywhere = {tp(n): (0, 1) for n in range(MAX_OPERATIONS + 10)}
+    driver = Driver(everywhere, options=Options(max_partitions_in_flight=0))
+    driver.submit(dict.fromkeys(everywhere, (0, 2)))
+    most = 10_000
+    driver.view.options = Options(
+        max_partitions_in_flight=most, max_incoming_per_broker=most, max_outgoing_per_broker=most
+    )
+    driver.fold(TimerFired("anything"))
+    store = OvertakenStore(after)
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    begun = [p for p in everywhere if driver.view.reassignments[p].in_flight]
+    states = [op for multi in store.written for op in multi if op.path.endswith("/state")]
+    assert (len(store.written), store.refusals) == (after, int(after < 2))
+    assert len(begun) == len(states)
+    assert (len(begun) == len(everywhere)) == (after == 2)
+    assert driver.view.topics["t"].stale == (after < 2)
