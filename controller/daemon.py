@@ -75,6 +75,13 @@ New objects between two searches for cycles of dead ones, by default 700.
 
 A search goes through hundreds of thousands of live objects and finds next to nothing.
 """
+SWITCH_INTERVAL_S: Final = 0.0005
+"""
+How long a busy thread keeps the interpreter while others wait for it, by default 5 ms.
+
+What is heard passes some ten threads from ZooKeeper's connection to a broker's. While one of them
+decodes a hundred brokers' answers every hand-over waited 5 ms for it: see benchmarks/README.md.
+"""
 
 
 class BrokerFollower:
@@ -141,6 +148,7 @@ def run(settings: Settings) -> int:
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
     gc.set_threshold(GARBAGE_THRESHOLD)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
         host = _build(settings, stack, ambush)
         host.run()
