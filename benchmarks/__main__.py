@@ -39,12 +39,15 @@ def main(names: list[str]) -> int:
         return 1
     exit_on_sigterm()
     figures: list[Figure] = []
-    for name in names or BENCHMARKS:
-        print(f"measuring {name} ...", file=sys.stderr)
-        started = time.monotonic()
-        figures += BENCHMARKS[name](extent)
-        print(f"measuring {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
-    print(table(figures))
+    try:
+        for name in names or BENCHMARKS:
+            print(f"measuring {name} ...", file=sys.stderr)
+            started = time.monotonic()
+            figures += BENCHMARKS[name](extent)
+            print(f"measuring {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
+    finally:
+        # What took an hour to measure is not lost with what went wrong after it.
+        print(table(figures))
     return 0
 
 

@@ -11,12 +11,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.fleet import DISKS, IN_SYNC_AFTER_S
+from benchmarks.processes import processor_s
 from integration.cluster import Cluster
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -55,12 +56,23 @@ def replicas_of(topic: int, partition: int, *, there: bool) -> list[int]:
     return [FIRST + (first + n) % BROKERS for n in (0, 1, last)]
 
 
+class Fleet:
+    """The processes of the simulated brokers."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+
+    def processor_s(self) -> float:
+        """Return the processor seconds of one of them so far, on average."""
+        return sum(map(processor_s, self._pids)) / len(self._pids)
+
+
 @contextmanager
 def fleet(
     cluster: Cluster, *, in_sync_after_s: float = IN_SYNC_AFTER_S, tells_disks: bool = False
-) -> Iterator[None]:
+) -> Iterator[Fleet]:
     """
-    Have the simulated brokers serve.
+    Have the simulated brokers serve; each process of them has one thread that answers.
 
     Args:
         cluster: Where they register.
@@ -86,7 +98,7 @@ def fleet(
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == b"serving\n"
-        yield
+        yield Fleet([process.pid for process in processes])
     finally:
         for process in processes:
             process.communicate()

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.figures import Extent, Figure, in_milliseconds
@@ -25,6 +24,7 @@ from benchmarks.grounds import (
     has_goals,
     submit_requests,
 )
+from benchmarks.processes import memory_kb
 from benchmarks.reaction import journal_of, sent_at
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
@@ -79,7 +79,7 @@ def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
         part.make()
     with daemon_in_charge(cluster, "1") as first:
         time.sleep(READY_S + shape.partitions / 2000)
-        idle = {key: memory_kb(first, key) for key in _MEMORY}
+        idle = {key: memory_kb(first.pid, key) for key in _MEMORY}
         targets = ground.targets()
         submit_requests(cluster, targets)
         eventually(
@@ -90,7 +90,7 @@ def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
             tolerating=(OSError,),
         )
         for key, what in _MEMORY.items():
-            each_kb = (memory_kb(first, key) - idle[key]) / shape.partitions
+            each_kb = (memory_kb(first.pid, key) - idle[key]) / shape.partitions
             figures.append(
                 _plain(
                     f"memory of a partition in flight{what}, {shape}",
@@ -112,13 +112,6 @@ def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
 
 def _in_flight(daemon: Daemon) -> int:
     return sum(int(r["partitions"]["in_flight"]) for r in daemon.status()["requests"])
-
-
-def memory_kb(daemon: Daemon, key: str) -> float:
-    """Return a line of the memory that the kernel tells of a daemon."""
-    status = Path(f"/proc/{daemon.pid}/status").read_text()
-    line = next(li for li in status.splitlines() if li.startswith(f"{key}:"))
-    return float(line.split()[1])
 
 
 def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> Figure:

@@ -9,7 +9,6 @@ and end when the last file is. CPU time is that of all processes: on a busy mach
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.clusters import SHAPES, MadeCluster, make_cluster
+from benchmarks.processes import processor_s
 from benchmarks.snapshots import write_cluster
 from controller.pipeline import runs
 from controller.pipeline.sessions import open_session
@@ -118,9 +118,7 @@ def cpu_seconds(spark: Any) -> float:
     """Return the CPU time of this process and of Spark's JVM so far."""
     used = time.process_time()
     with suppress(OSError, AttributeError):
-        pid = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - nothing else tells it
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        used += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        used += processor_s(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - nothing else tells it
     return used
 
 

@@ -7,6 +7,7 @@ This module has the program's one broad ``except``. Signals only put an event in
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 
 from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
@@ -20,6 +21,17 @@ from controller.reactor.ports import Clock
 
 IDLE_S = 1.0
 """Longest sleep: the watchdog looks at the adapters' threads at least this often."""
+
+GATHER_S = 0.05
+"""
+How long events gather after a turn that was busy, before the next one.
+
+In the thick of a large plan each event would else be a turn of its own, with a write to ZooKeeper
+and a request to every broker; what comes in the meantime shares them.
+"""
+
+GATHER_AFTER = 8
+"""Changes of a turn from which on it counts as busy: a small plan is never kept waiting."""
 
 WALL_EVERY_S = 30.0
 """How often the core is told what the clock on the wall says."""
@@ -119,12 +131,18 @@ class Host:
         while not self._reactor.finished:
             self._tell_time()
             if not self._reactor.view.due:
+                self._gather()
                 self._inbox.wait(self._sleep_s())
             self._turn()
             self.last_turn = self._clock.now()
             self._again_s = self._after_turn(self._reactor.view)
             self._check_eligibility()
             self._watch()
+
+    def _gather(self) -> None:
+        """Let events come together where the last turn had many."""
+        if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.stopping:
+            time.sleep(max(0.0, self.last_turn + GATHER_S - self._clock.now()))
 
     def _turn(self) -> None:
         try:

@@ -122,6 +122,8 @@ class Reactor:
         """
         self.view = view
         self.finished = False
+        self.changes = 0
+        """How many changes the last turn decided."""
         self._store = store
         self._channels = channels
         self._configs = configs
@@ -164,6 +166,7 @@ class Reactor:
 
         """
         started = self._clock.now()
+        self.changes = 0
         self._check_lease(started)
         self._drain(started)
         for _ in range(ROUNDS_MAX):
@@ -246,6 +249,7 @@ class Reactor:
         due = self.view.take_due()
         decision = decide(self.view, due, now)
         decided = self._clock.now()
+        self.changes += len(decision.changes)
         # Channels first: what a change sends to a broker that just joined needs its queue.
         for effect in decision.effects:
             if isinstance(effect, CHANNEL_EFFECTS):
