@@ -220,7 +220,8 @@ class Planner:
                 return
             self._tell(f"moving the rest, round {attempt}")
             seed = self._wishes.seed + ROUND_SALT * attempt
-            offers = offers_by_size(self._spark, self._untouched(), seed=seed)
+            surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
+            offers = offers_by_size(self._spark, self._untouched(), surplus=surplus, seed=seed)
             residue = Residue(ledger, sizes, counts, offers)
             moved = self._moves
             for stage in (residue.shed_counts, residue.even_sizes, residue.even_counts):

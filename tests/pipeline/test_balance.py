@@ -60,6 +60,17 @@ def test_a_skewed_cluster_becomes_even_for_little_more_than_the_bound(
     assert len(planning.changes) <= 1.10 * planning.counts.bound(planning.before[1])
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_large_surplus_of_replicas_leaves_a_hot_broker_with_the_smallest(seed: int) -> None:
+    """Hundreds of replicas that are too many cost next to no bytes: small ones are offered."""
+    hot = replace(WIDE, partitions=20_000, topics=300, hot=4.0)
+    planning = plan(make_cluster(hot, seed), 0.02)
+    check(planning)
+    assert planning.counts.outside(planning.ledger.count.tolist()) == []
+    copied = sum(c.size * len(set(c.after) - set(c.before)) for c in planning.changes)
+    assert copied <= 1.02 * planning.sizes.bound(planning.before[0])
+
+
 def test_an_even_cluster_stays_as_it_is() -> None:
     """Nothing moves where everything is within the band already."""
     made = make_cluster(SMALL, 1)
