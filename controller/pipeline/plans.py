@@ -61,6 +61,8 @@ class Planned:
     leaders_before: Any
     cap: Any
     """Each topic's largest number of replicas on one broker before."""
+    settled: list[tuple[int, ...]]
+    """The brokers of each rack, where every rack is to end with one replica of each partition."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -117,6 +119,7 @@ class Planner:
             before[1],
             led_before,
             before[2],
+            ledger.settled(),
             self._notes,
         )
 
