@@ -66,7 +66,7 @@ class SnapshotVerbs(SparkVerbs):
         rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
         rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
         taken_at = datetime.fromtimestamp(self._around.wall_ms() / 1000, UTC).isoformat()
-        with self._spark(master, driver_memory) as (spark, course):
+        with self._spark(master, driver_memory, is_brief=True) as (spark, course):
             from controller.pipeline import runs  # noqa: PLC0415 - the extra may not be installed
             from controller.pipeline.captures import Told  # noqa: PLC0415 - as above
             from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above

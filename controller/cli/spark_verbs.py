@@ -36,7 +36,7 @@ class SparkVerbs(Verbs):
 
     @contextmanager
     def _spark(
-        self, master: str | None, memory: str
+        self, master: str | None, memory: str, *, is_brief: bool = False
     ) -> Iterator[tuple[Any, Callable[[str], None]]]:
         """Open Spark, and a course of things that is told on the terminal."""
         try:
@@ -51,7 +51,7 @@ class SparkVerbs(Verbs):
             tell(f"[{self._around.now() - begun:6.1f} s] {what}")
 
         course("starting Spark")
-        spark = open_session(master, memory=memory)
+        spark = open_session(master, memory=memory, is_brief=is_brief)
         try:
             yield spark, course
         finally:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
@@ -79,24 +80,40 @@ def capture(
     except OSError as error:
         raise PlanInvalidError(f"{directory}: {error.strerror or error}") from error
     tables = _joined(spark, spool, list(brokers), manifest)
+    if not _file(spool / "rates").stat().st_size:
+        tables = replace(tables, rates=None)
+    # Checked, then written: kept, so that the spool is read and joined once.
+    kept = [table.persist(StorageLevel.MEMORY_AND_DISK) for table in _joins_of(tables)]
     try:
         check_tables(tables, str(directory))
         write_tables(tables, str(directory))
     finally:
+        for table in kept:
+            table.unpersist()
         shutil.rmtree(spool, ignore_errors=True)
     # Those above would read the spool.
     return read_tables(spark, str(directory))
 
 
 def _spool(path: Path, keys: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-    with path.with_suffix(".jsonl").open("w", encoding="utf-8") as file:
+    with _file(path).open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(dict(zip(keys, row, strict=True))) + "\n")
 
 
+def _file(path: Path) -> Path:
+    return path.with_suffix(".jsonl")
+
+
+def _joins_of(tables: Tables) -> list[Any]:
+    """Return the tables that are joined from the spool; the brokers come as they are."""
+    joined = [tables.replicas, tables.topics, tables.rates]
+    return [table for table in joined if table is not None]
+
+
 def _joined(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest) -> Tables:
     def read(name: str, schema: str) -> Any:
-        return spark.read.schema(schema).json(str(spool / f"{name}.jsonl"))
+        return spark.read.schema(schema).json(str(_file(spool / name)))
 
     held, led, assigned = read("held", _HELD), read("led", _LED), read("assigned", _ASSIGNED)
     largest = held.groupBy("topic", "partition").agg(F.max("size_bytes").alias("largest"))

@@ -131,6 +131,12 @@ class Ledger:
             return [room.brokers for room in rooms]
         return [tuple(broker for room in rooms for broker in room.brokers)]
 
+    def settled(self) -> list[tuple[int, ...]]:
+        """Return the brokers of each rack, where every rack ends with one of each partition."""
+        if any(found.replication_factor != self.racks for found in self.factors):
+            return []
+        return [room.brokers for room in self.rooms(of_size=False)]
+
     # --- where a replica may go ----------------------------------------------------------------
 
     def may_take(self, topic: int, size: int, replicas: Sequence[int], position: int) -> Any:

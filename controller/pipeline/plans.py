@@ -61,6 +61,8 @@ class Planned:
     leaders_before: Any
     cap: Any
     """Each topic's largest number of replicas on one broker before."""
+    settled: list[tuple[int, ...]]
+    """The brokers of each rack, where every rack is to end with one replica of each partition."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -117,6 +119,7 @@ class Planner:
             before[1],
             led_before,
             before[2],
+            ledger.settled(),
             self._notes,
         )
 
@@ -220,7 +223,8 @@ class Planner:
                 return
             self._tell(f"moving the rest, round {attempt}")
             seed = self._wishes.seed + ROUND_SALT * attempt
-            offers = offers_by_size(self._spark, self._untouched(), seed=seed)
+            surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
+            offers = offers_by_size(self._spark, self._untouched(), surplus=surplus, seed=seed)
             residue = Residue(ledger, sizes, counts, offers)
             moved = self._moves
             for stage in (residue.shed_counts, residue.even_sizes, residue.even_counts):

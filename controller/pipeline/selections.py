@@ -7,7 +7,7 @@ how the rows lie in files or on machines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,10 @@ from controller.pipeline.offers import Offer
 PER_CLASS: Final = 12
 """Offers of each broker and order of magnitude, for what the sample leaves over."""
 SMALLEST: Final = 150
-"""And of the smallest of each broker."""
+"""And of the smallest of each broker; as many again, on average, for those with a surplus."""
+OFFERED: Final = 3
+"""Small ones for each surplus replica: a partition that is offered from one broker is not from
+another, and some cannot go anywhere useful."""
 CLASSES_PER_DOUBLING: Final = 2
 
 
@@ -63,15 +66,17 @@ def offers_over(  # noqa: PLR0913 - what there is to say
     return _offers(parts.join(F.broadcast(chance), "topic"), rank)
 
 
-def offers_by_size(
-    spark: Any,
-    parts: Any,
-    *,
-    seed: int,
-    per_class: int = PER_CLASS,
-    smallest: int = SMALLEST,
-) -> Iterator[Offer]:
-    """Offer some replicas of each order of magnitude from every broker, and more small ones."""
+def offers_by_size(spark: Any, parts: Any, *, surplus: Any, seed: int) -> Iterator[Offer]:
+    """
+    Offer some replicas of each order of magnitude from every broker, and more small ones.
+
+    Args:
+        spark: The session.
+        parts: The partitions that may be offered.
+        surplus: How many replicas each broker has too many.
+        seed: Of the order.
+
+    """
     sized = parts.withColumn(
         "class", F.floor(F.log2(F.col("size") + 1.0) * CLASSES_PER_DOUBLING).cast("int")
     )
@@ -81,13 +86,7 @@ def offers_by_size(
         .count()
         .collect()
     )
-    chances: dict[int, dict[int, float]] = {}
-    left: dict[int, int] = {}
-    for row in sorted(counted, key=lambda r: (r["b"], r["class"])):
-        room = left.get(row["b"], smallest)
-        wanted = max(per_class, room)
-        left[row["b"]] = max(0, room - row["count"])
-        chances.setdefault(row["class"], {})[row["b"]] = min(1.0, wanted / row["count"])
+    chances = chances_by_size({(b, c): n for b, c, n in counted}, surplus)
     if not chances:
         return iter(())
     chance = spark.createDataFrame(list(chances.items()), "class INT, chance MAP<INT, DOUBLE>")
@@ -97,6 +96,32 @@ def offers_by_size(
         return drawn / F.try_element_at(F.col("chance"), broker)
 
     return _offers(sized.join(F.broadcast(chance), "class"), rank)
+
+
+def chances_by_size(
+    counted: Mapping[tuple[int, int], int], surplus: Any
+) -> dict[int, dict[int, float]]:
+    """
+    Return the chance of a replica to be offered, by class of size and broker.
+
+    What a broker has too many of leaves it with the smallest, so as many of these are offered, and
+    not the large ones beyond them. All such extras together are bounded by the number of brokers.
+
+    Args:
+        counted: Replicas by broker and class.
+        surplus: How many replicas each broker has too many.
+
+    """
+    extra = OFFERED * np.asarray(surplus, dtype=float)
+    most = SMALLEST * len(extra)
+    smallest = SMALLEST + np.floor(extra * min(1.0, most / max(1.0, float(extra.sum()))))
+    left = smallest.astype(np.int64).tolist()
+    chances: dict[int, dict[int, float]] = {}
+    for (broker, size_class), count in sorted(counted.items()):
+        wanted = max(PER_CLASS, left[broker])
+        left[broker] = max(0, left[broker] - count)
+        chances.setdefault(size_class, {})[broker] = min(1.0, wanted / count)
+    return chances
 
 
 def _offers(parts: Any, rank: Any) -> Iterator[Offer]:

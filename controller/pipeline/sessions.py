@@ -13,10 +13,16 @@ LOCALHOST: Final = "127.0.0.1"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 QUIET: Final = Path(__file__).with_name("log4j2.properties")
 """Only errors: what Spark has to say besides would hide what we tell."""
+BRIEFLY: Final = "-XX:TieredStopAtLevel=1"
+"""Java's quick compiler alone: the thorough one costs more than it saves in a minute's work."""
 
 
 def open_session(
-    master: str | None, *, memory: str = DEFAULT_MEMORY, shuffles: int | None = None
+    master: str | None,
+    *,
+    memory: str = DEFAULT_MEMORY,
+    shuffles: int | None = None,
+    is_brief: bool = False,
 ) -> Any:
     """
     Open a Spark session, or join the one that ``spark-submit`` made.
@@ -25,12 +31,15 @@ def open_session(
         master: Spark's master; None leaves it to ``spark-submit``, and is ``local[*]`` without it.
         memory: Of the driver, as Spark writes it.
         shuffles: Into how many parts data is shuffled; None: two per core.
+        is_brief: Most of the work is done once, such as reading and writing; concerns the driver,
+            and with it all of a local Spark.
 
     """
     builder = SparkSession.builder.appName("reassigner-pipeline")
     if SparkSession.getActiveSession() is None:
+        java = [f"-Dlog4j2.configurationFile={QUIET.as_uri()}", *([BRIEFLY] if is_brief else [])]
         builder = builder.config("spark.driver.memory", memory).config(
-            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={QUIET.as_uri()}"
+            "spark.driver.extraJavaOptions", " ".join(java)
         )
     if master is not None:
         builder = builder.master(master)

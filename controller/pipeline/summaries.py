@@ -124,7 +124,9 @@ def summarize(planned: Planned) -> tuple[Summary, Loads]:
         F.count(F.when(F.size("after") < 1, 1)).alias("empty"),
     ).first()
     ensure(not total.twice and not total.empty, "a plan names a broker twice, or none")
-    size_bound, move_bound = _bounds(planned)
+    # Each rack has one of each only where no partition is left with broken rack spread, or drained.
+    is_settled = not total.still_bad and not loads.counts[1][~brokers.keeps].any()
+    size_bound, move_bound = _bounds(planned, planned.settled if is_settled else [])
     bands = planned.bands
     return Summary(
         partitions=total.partitions,
@@ -198,7 +200,7 @@ def _extremes(planned: Planned, rates: tuple[Any, Any]) -> tuple[tuple[int, int]
     return before, after
 
 
-def _bounds(planned: Planned) -> tuple[float, float]:
+def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, float]:
     """Return what balance alone asks for; nothing where balance was not asked for."""
     wishes, bands = planned.wishes, planned.bands
     if wishes.only_needed or wishes.only_leaders:
@@ -207,7 +209,7 @@ def _bounds(planned: Planned) -> tuple[float, float]:
     if wishes.replication_factor is not None:
         # What there is too much of may be dropped without a copy.
         return bands.sizes.lack(sizes), bands.counts.lack(counts)
-    return bands.sizes.bound(sizes), bands.counts.bound(counts)
+    return bands.sizes.bound_within(sizes, settled), bands.counts.bound_within(counts, settled)
 
 
 def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> Load:

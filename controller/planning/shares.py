@@ -8,7 +8,7 @@ capacity; what does not fit there is shared by the others. Pure and exact up to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +54,29 @@ class Band:
         at best.
         """
         return max(self.excess(load), self.lack(load))
+
+    def bound_within(self, load: Sequence[float], groups: Iterable[Sequence[int]]) -> float:
+        """
+        Return how much any plan copies where it is settled what each group ends with altogether.
+
+        That is so in racks which hold one replica of each partition. What comes to a group is what
+        leaves its brokers and what the group as a whole gains: at least its brokers' excess and its
+        gain, at least what they lack, and more than each on its own where one group has too much on
+        some brokers and another too little.
+
+        Args:
+            load: What every broker holds.
+            groups: Brokers that end with the sum of their targets.
+
+        """
+        comes = 0.0
+        for group in groups:
+            # A sum of whole numbers.
+            gain = round(sum(self.target[b] - load[b] for b in group))
+            excess = sum(max(0.0, load[b] - self.high[b]) for b in group)
+            lack = sum(max(0.0, self.low[b] - load[b]) for b in group)
+            comes += max(excess + gain, lack)
+        return max(comes, self.bound(load))
 
     def outside(self, load: Sequence[float]) -> list[int]:
         """Return the brokers that are not within the band."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from controller.pipeline.offers import Change, Offer
 from controller.pipeline.placings import Duty, Placer
 from controller.pipeline.residues import Residue
 from controller.pipeline.samples import Sample
+from controller.pipeline.selections import CLASSES_PER_DOUBLING, chances_by_size
 from controller.planning.shares import Band
 
 ROUNDS = 4
@@ -89,9 +91,13 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
     for _ in range(ROUNDS):
         if not sizes.outside(ledger.size.tolist()) and not counts.outside(ledger.count.tolist()):
             break
-        free = [n for n in range(len(replicas)) if n not in touched]
-        pool = _pool(rng, free, topics, weights, replicas)
-        for change in _rest(Residue(ledger, sizes, counts, pool)):
+        free = [
+            Offer(topics[n], n, weights[n], replicas[n], 0)
+            for n in range(len(replicas))
+            if n not in touched
+        ]
+        surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
+        for change in _rest(Residue(ledger, sizes, counts, _pool(rng, free, surplus))):
             take(change)
     return Planning(made, ledger, sizes, counts, before, changes, dict(placer.problems))
 
@@ -102,13 +108,14 @@ def _rest(residue: Residue) -> Iterator[Change]:
     yield from residue.even_counts()
 
 
-def _pool(
-    rng: Any,
-    free: list[int],
-    topics: list[int],
-    weights: list[int],
-    replicas: list[tuple[int, ...]],
-) -> Iterator[Offer]:
-    for n in free:
-        position = int(rng.integers(len(replicas[n])))
-        yield Offer(topics[n], n, weights[n], replicas[n], position)
+def _pool(rng: Any, free: list[Offer], surplus: Any) -> Iterator[Offer]:
+    """Offer what ``offers_by_size`` would."""
+    sizes = [int(np.floor(np.log2(offer.size + 1.0) * CLASSES_PER_DOUBLING)) for offer in free]
+    counted = Counter(
+        (broker, size) for offer, size in zip(free, sizes, strict=True) for broker in offer.replicas
+    )
+    chances = chances_by_size(counted, surplus)
+    for offer, size in zip(free, sizes, strict=True):
+        ranks = [rng.random() / chances[size][broker] for broker in offer.replicas]
+        if min(ranks) < 1.0:
+            yield offer._replace(position=int(np.argmin(ranks)))

@@ -47,6 +47,34 @@ def test_a_broker_that_may_hold_nothing_has_everything_as_excess() -> None:
     assert within.excess([10.0, 10.0, 10.0]) == pytest.approx(10.0)
 
 
+def test_where_one_rack_has_too_much_and_another_too_little_both_have_to_copy() -> None:
+    """Replicas stay in their rack: what one rack's brokers have too much of fills no other's."""
+    within = band([10.0] * 8, [WIDE] * 8, 0.1)
+    load = [13.0, 9.0, 9.0, 9.0, 7.0, 11.0, 11.0, 11.0]
+    assert within.bound(load) == pytest.approx(2.0)
+    assert within.bound_within(load, [(0, 1, 2, 3), (4, 5, 6, 7)]) == pytest.approx(4.0)
+
+
+def test_what_a_rack_gains_comes_on_top_of_what_its_brokers_have_too_much_of() -> None:
+    """A broker's excess stays in its rack, and what the rack lacks altogether comes besides."""
+    within = band([10.0] * 6, [WIDE] * 6, 0.1)
+    load = [13.0, 9.0, 7.0, 11.0, 11.0, 9.0]
+    assert within.bound(load) == pytest.approx(2.0)
+    assert within.bound_within(load, [(0, 1, 2), (3, 4, 5)]) == pytest.approx(3.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 9)), max_size=12))
+def test_no_plan_copies_less_than_the_bound(copies: list[tuple[int, int, int]]) -> None:
+    """Whatever copies led to an even end, within racks or across them: the bound is no larger."""
+    within = band([100.0] * 6, [WIDE] * 6, 0.02)
+    load = [100.0] * 6
+    for giver, taker, amount in copies:
+        load[giver] += amount
+        load[taker] -= amount
+    copied = sum(amount for giver, taker, amount in copies if giver != taker)
+    assert within.bound_within(load, [(0, 1, 2), (3, 4, 5)]) <= copied + 1e-6
+
+
 loads = st.lists(st.integers(0, 1_000), min_size=2, max_size=12)
 
 
