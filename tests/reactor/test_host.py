@@ -1,0 +1,71 @@
+"""How the loop is driven: what happens between two turns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from typing import cast
+
+import pytest
+
+from controller.core.model import Instant
+from controller.core.options import Options
+from controller.core.view import ClusterView
+from controller.reactor.host import GATHER_AFTER, GATHER_S, Host, WakingInbox
+from controller.reactor.loop import Reactor
+
+
+class CountingReactor:
+    """Always has another event; every turn decides as many changes."""
+
+    def __init__(self, inbox: WakingInbox, changes: int) -> None:
+        self.view = ClusterView(Options())
+        self.finished = False
+        self.changes = changes
+        self.began: list[float] = []
+        self._inbox = inbox
+
+    def start(self) -> None:
+        """Nothing to ask for."""
+
+    def put(self, event: object) -> None:
+        """Nobody looks at it."""
+
+    def next_timer(self) -> Instant:
+        """Return that something is due already."""
+        return Instant(0.0)
+
+    def turn(self) -> None:
+        """Note when; the sixth is the last."""
+        self.view.take_due()
+        self.began.append(time.monotonic())
+        self.finished = len(self.began) == 6
+
+
+class MonotonicClock:
+    """The real one."""
+
+    @staticmethod
+    def now() -> Instant:
+        """Return it."""
+        return Instant(time.monotonic())
+
+
+@pytest.mark.parametrize(("changes", "gathers"), [(GATHER_AFTER, True), (GATHER_AFTER - 1, False)])
+def test_events_gather_after_a_busy_turn_only(*, changes: int, gathers: bool) -> None:
+    """What comes meanwhile shares a write; a small plan is not kept waiting."""
+    inbox = WakingInbox()
+    reactor = CountingReactor(inbox, changes)
+    host = Host(
+        reactor=cast("Reactor", reactor),
+        inbox=inbox,
+        clock=MonotonicClock(),
+        on_error=lambda error, _verdict: pytest.fail(str(error)),
+        after_turn=lambda _view: 0.0,
+        threads=lambda: [(threading.current_thread().name, True)],
+        unix_s=time.time,
+    )
+    host.run()
+    shortest = min(later - earlier for earlier, later in pairwise(reactor.began))
+    assert (shortest >= GATHER_S) == gathers
