@@ -15,7 +15,7 @@ Pure: what comes back is values; the store adds the fences and executes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from controller.core.model import (
@@ -48,9 +48,15 @@ MAX_BYTES = 700_000
 """ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
 
 
+FULL_BYTES = 950_000
+"""What a multi may have where a large topic leaves no room for much else: sizes are estimates."""
 BESIDE_PLAN_BYTES = 60_000
 """What else there is room for where a plan that is written anew nearly fills a multi."""
 
+_PARTITION_BYTES = 40
+"""Of a partition in its topic's znode."""
+_ASSIGNMENT_BYTES = 60
+"""What a partition adds to it that begins to be reassigned."""
 _ENTRY_BYTES = 50
 """Of an entry of a plan, beside its topic's name and its brokers."""
 _ORIGINAL_BYTES = 24
@@ -94,6 +100,8 @@ class _Draft:
     size: int = 0
     plans: int = 0
     """Of which the plans that are written anew."""
+    whole_topics: int = 0
+    """Of which the topics as they were."""
 
     def owners(self, path: str) -> tuple[Change, ...]:
         """Return the changes that share the write of a znode, in their order."""
@@ -160,6 +168,40 @@ class Batcher:
         known = self._view.reassignments.get(partition)
         return None if known is None else known.goal.original
 
+    def _topic_size(self, topic: str) -> int:
+        """Estimate how many bytes a topic's znode has."""
+        return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
+
+    def apart(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
+        """
+        Take entries of the plan out of ends that have no room for both the topic and the plan.
+
+        Kafka's controller writes them one after the other, too: who takes over in between finds an
+        entry that stands, and takes it out.
+
+        Returns:
+            The changes, and those that are to follow where the one they are part of was written.
+
+        """
+        plan_size = self._legacy.whole_size()
+        first: list[Change] = []
+        then: list[Change] = []
+        for change in changes:
+            ends = any(isinstance(r, GoalEndedRecord) for r in change.records)
+            entries = tuple(r for r in change.records if isinstance(r, LegacyEntryRecord))
+            topics_size = sum(
+                self._topic_size(r.partition.topic)
+                for r in change.records
+                if isinstance(r, AssignmentRecord)
+            )
+            if not (ends and entries and topics_size) or topics_size + plan_size <= MAX_BYTES:
+                first.append(change)
+                continue
+            others = tuple(r for r in change.records if not isinstance(r, LegacyEntryRecord))
+            first.append(replace(change, records=others))
+            then.append(Change(entries, partition=change.partition))
+        return first, then
+
     def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
         """Yield the batches, in the order in which they have to be committed."""
         draft = _Draft()
@@ -183,8 +225,8 @@ class Batcher:
             if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
                 if topic not in draft.topics:
-                    size += 40 * len(self._view.topics[topic].partitions)
-                size += 60
+                    size += self._topic_size(topic)
+                size += _ASSIGNMENT_BYTES
             elif isinstance(record, LegacyEntryRecord):
                 size += self._legacy.size(draft.legacy)
             elif isinstance(record, QueueEntryEndedRecord):
@@ -203,7 +245,9 @@ class Batcher:
                 draft.submissions.setdefault(record, []).append(change)
                 continue
             if isinstance(record, AssignmentRecord):
-                entry = draft.topics.setdefault(record.partition.topic, {})
+                topic = record.partition.topic
+                draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
+                entry = draft.topics.setdefault(topic, {})
                 entry[record.partition.partition] = record.assignment
                 path = paths.topic_path(record.partition.topic)
             elif isinstance(record, LegacyEntryRecord):
@@ -289,8 +333,9 @@ def changes_of(batches: Iterable[Batch]) -> list[Change]:
 
 
 def _bytes_max(draft: _Draft) -> int:
-    """Return how large a batch may become: a large plan too is written for many at once."""
-    return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES)
+    """Return how large a batch may become: also what is large is written for many at once."""
+    with_topics = draft.plans + draft.whole_topics + BESIDE_PLAN_BYTES
+    return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES, min(with_topics, FULL_BYTES))
 
 
 def _ids_size(replicas: Replicas) -> int:

@@ -70,7 +70,10 @@ class Commits:
 
     def commit(self, changes: Sequence[Change], now: Instant) -> None:
         """Write what has to be durable; what is refused is split off and the rest tried again."""
-        left = list(changes)
+        left, entries = Batcher(self._view).apart(changes)
+        while left:
+            left = self._write(left, now)
+        left = [c for c in entries if c.partition not in self._view.reassignments]
         while left:
             left = self._write(left, now)
 

@@ -40,6 +40,7 @@ from controller.core.records import (
     GoalRecord,
     LeaseEndedRecord,
     LeaseRecord,
+    LegacyEntryRecord,
     OutcomeForgottenRecord,
     OutcomeRecord,
     PartRecord,
@@ -391,3 +392,35 @@ def test_what_builds_on_a_write_waits_for_it() -> None:
     assert len(found) > 1
     first, second = in_groups(found)
     assert (first, second) == (found[:1], found[1:])
+
+
+@pytest.mark.parametrize(("partitions", "are_apart"), [(9_000, True), (3_000, False)])
+def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
+    *, partitions: int, are_apart: bool
+) -> None:
+    """Topic and plan together have no room for more than one of them: the plan's follow."""
+    view = with_topic()
+    there = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4), replicas(3))
+    view.topics["t"].partitions = dict.fromkeys(range(partitions), there)
+    view.legacy = PlanNode(
+        {tp(n): replicas(1, 2, 4) for n in range(partitions)}, ZkVersion(0), Zxid(1)
+    )
+    changes = [
+        Change(
+            (
+                AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),
+                LegacyEntryRecord(tp(n), None),
+                GoalEndedRecord(tp(n), ZkVersion(0), R1, "done"),
+            ),
+            partition=tp(n),
+        )
+        for n in range(1_000)
+    ]
+    batcher = Batcher(view)
+    first, then = batcher.apart(changes)
+    assert [c.partition for c in first] == [c.partition for c in changes]
+    assert [c.partition for c in then] == ([c.partition for c in changes] if are_apart else [])
+    for several in (first, then):
+        found = list(batcher.batches(several))
+        assert len(found) <= 5
+        assert [too_large(b.operations) for b in found] == [None] * len(found)
