@@ -17,10 +17,9 @@ from typing import Final
 
 from benchmarks.figures import Extent, Figure
 from benchmarks.fleet import REPLICA_BYTES
-from benchmarks.grounds import BROKERS, Ground, Shape, fleet
-from integration.cluster import Cluster, ClusterOptions
+from benchmarks.grounds import BESIDE_THE_FLEET, BROKERS, Ground, Shape, fleet
+from integration.cluster import Cluster
 from integration.daemon import run_reassigner
-from integration.servers import BrokerOptions
 
 SHAPE: Final = Shape(100_000, 500)
 REPLICATION_FACTOR: Final = 3
@@ -51,8 +50,7 @@ def snapshot_seconds(cluster: Cluster, directory: Path) -> float:
 
 def measure(extent: Extent) -> list[Figure]:
     """Make the cluster and take snapshots of it."""
-    options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
-    with Cluster.running(options) as cluster, fleet(cluster, tells_disks=True):
+    with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, tells_disks=True):
         Ground(cluster, SHAPE, "g").make()
         with tempfile.TemporaryDirectory(prefix="bench-snapshot-") as directory:
             times = []

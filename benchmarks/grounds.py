@@ -18,8 +18,9 @@ from typing import Final
 
 from benchmarks.fleet import DISKS, IN_SYNC_AFTER_S
 from benchmarks.processes import processor_s
-from integration.cluster import Cluster
+from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
+from integration.servers import BrokerOptions
 from integration.waiting import eventually
 
 FIRST: Final = 101
@@ -31,6 +32,11 @@ GOALS: Final = "/admin/reassignments"
 ENDS_WITHIN_S: Final = 3600.0
 _ENTRIES_EACH: Final = 10_000
 """Of one request znode."""
+
+BESIDE_THE_FLEET: Final = ClusterOptions(
+    brokers=1, broker=BrokerOptions(heap_mb=2048), zookeeper_heap_mb=2048
+)
+"""ZooKeeper keeps its last 500 writes in memory, and a topic of 10,000 partitions has large ones."""
 
 Targets = Mapping[str, Mapping[int, list[int]]]
 """Replicas by topic and partition."""

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.figures import Extent, Figure, in_milliseconds
 from benchmarks.grounds import (
+    BESIDE_THE_FLEET,
     GOALS,
     Ground,
     Shape,
@@ -26,9 +27,8 @@ from benchmarks.grounds import (
 )
 from benchmarks.processes import memory_kb
 from benchmarks.reaction import journal_of, sent_at
-from integration.cluster import Cluster, ClusterOptions
+from integration.cluster import Cluster
 from integration.daemon import Daemon
-from integration.servers import BrokerOptions
 from integration.tenures import controller_epoch
 from integration.transactions import writes
 from integration.waiting import eventually
@@ -66,8 +66,7 @@ def measure(extent: Extent) -> list[Figure]:
     """Measure every size on a cluster of its own."""
     figures: list[Figure] = []
     for shape in SHAPES[extent]:
-        options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
-        with Cluster.running(options) as cluster, fleet(cluster, in_sync_after_s=NEVER_S):
+        with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, in_sync_after_s=NEVER_S):
             figures += _measure(cluster, shape)
     return figures
 

@@ -18,11 +18,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from benchmarks.grounds import Ground, Shape, await_settled, daemon_in_charge, fleet, moved
+from benchmarks.grounds import (
+    BESIDE_THE_FLEET,
+    Ground,
+    Shape,
+    await_settled,
+    daemon_in_charge,
+    fleet,
+    moved,
+)
 from benchmarks.profiled import DIRECTORY, PROFILE, THREADS
-from integration.cluster import Cluster, ClusterOptions
+from integration.cluster import Cluster
 from integration.processes import exit_on_sigterm
-from integration.servers import BrokerOptions
 from integration.waiting import eventually
 
 SHOWN: Final = 45
@@ -39,8 +46,7 @@ def measure(shape: Shape) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         os.environ[DIRECTORY] = name
-        options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
-        with Cluster.running(options) as cluster, fleet(cluster):
+        with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster):
             ground = Ground(cluster, shape, "profiled")
             ground.make()
             with daemon_in_charge(cluster, "all", module="benchmarks.profiled") as daemon:

@@ -15,6 +15,7 @@ from typing import Final
 
 from benchmarks.figures import Extent, Figure
 from benchmarks.grounds import (
+    BESIDE_THE_FLEET,
     BROKERS,
     ENDS_WITHIN_S,
     PLAN,
@@ -29,8 +30,7 @@ from benchmarks.grounds import (
     submit_plan,
 )
 from benchmarks.processes import memory_kb, processor_s
-from integration.cluster import Cluster, ClusterOptions
-from integration.servers import BrokerOptions
+from integration.cluster import Cluster
 from integration.waiting import eventually
 
 WINDOW_S: Final[Mapping[Extent, float]] = {Extent.ORDINARY: 120.0, Extent.FULL: 300.0}
@@ -109,9 +109,8 @@ def our_cost(cluster: Cluster, brokers: Fleet, ground: Ground, step_size: str) -
 
 def measure(extent: Extent) -> list[Figure]:
     """Measure Kafka's controller and ours, then ours alone."""
-    options = ClusterOptions(brokers=1, broker=BrokerOptions(heap_mb=2048))
     figures: list[Figure] = []
-    with Cluster.running(options) as cluster, fleet(cluster) as brokers:
+    with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster) as brokers:
         first: float | None = None
         for number, shape in enumerate((*BOTH, *OURS_ALONE[extent])):
             ground = Ground(cluster, shape, f"g{number}")

@@ -45,6 +45,8 @@ class ClusterOptions:
     """They get the ids 1 to n."""
     zookeepers: int = 1
     """More than one are an ensemble."""
+    zookeeper_heap_mb: int = 256
+    """Of a single one."""
     racks: Sequence[str] = ()
     """Dealt out in turn; none means brokers without a rack."""
     chroot: str = "/kafka"
@@ -64,7 +66,7 @@ class Cluster:
     def __init__(self, directory: Path, options: ClusterOptions) -> None:
         self.directory = directory
         self.options = options
-        self.zookeepers = ensemble(directory, options.zookeepers)
+        self.zookeepers = ensemble(directory, options.zookeepers, options.zookeeper_heap_mb)
         addresses = ",".join(server.address for server in self.zookeepers)
         self.zookeeper_connect = addresses + options.chroot
         self.zk = KazooClient(

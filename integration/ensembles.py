@@ -16,10 +16,10 @@ _SECRET: Final = 0xB3415C00
 """``ZooKeeperServer.superSecret``: from it and the id a session's password is derived."""
 
 
-def ensemble(directory: Path, size: int) -> list[ZooKeeperServer]:
+def ensemble(directory: Path, size: int, heap_mb: int) -> list[ZooKeeperServer]:
     """Return so many ZooKeeper servers that know each other; a single one is standalone."""
     if size == 1:
-        return [ZooKeeperServer(directory / "zookeeper")]
+        return [ZooKeeperServer(directory / "zookeeper", heap_mb=heap_mb)]
     # Held as long as the servers: nobody else gets the ports while one of them is down.
     peers = [(ReservedPort(), ReservedPort()) for _ in range(size)]
     members = {

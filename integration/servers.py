@@ -59,10 +59,16 @@ class ZooKeeperServer(ChildProcess):
         directory: Configuration, log and data go below it.
         name: How messages call it.
         extra: Further settings.
+        heap_mb: Of its JVM; it keeps the last 500 writes in memory, however large.
     """
 
     def __init__(
-        self, directory: Path, *, name: str = "zookeeper", extra: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *,
+        name: str = "zookeeper",
+        extra: Mapping[str, str] | None = None,
+        heap_mb: int = 256,
     ) -> None:
         directory.mkdir(parents=True)
         self.port = ReservedPort()
@@ -85,7 +91,7 @@ class ZooKeeperServer(ChildProcess):
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(configuration),
             classpath=classpath(KAFKA_3_9),
-            heap_mb=256,
+            heap_mb=heap_mb,
             logging=write_logging(directory),
             # Survives kill -9 all the same: what was written is in the page cache.
             properties={"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "1024"},
