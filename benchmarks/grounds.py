@@ -36,7 +36,7 @@ _ENTRIES_EACH: Final = 10_000
 BESIDE_THE_FLEET: Final = ClusterOptions(
     brokers=1, broker=BrokerOptions(heap_mb=2048), zookeeper_heap_mb=2048
 )
-"""ZooKeeper keeps its last 500 writes in memory, and a topic of 10,000 partitions has large ones."""
+"""ZooKeeper keeps its last 500 writes in memory; those of a large topic take room."""
 
 Targets = Mapping[str, Mapping[int, list[int]]]
 """Replicas by topic and partition."""
