@@ -10,10 +10,17 @@ from controller.core.decide import decide
 from controller.core.effects import Effect
 from controller.core.events import CancellationRead, HistoryRead, TimerFired, TopicsListed
 from controller.core.histories import OpenHistory, Part
-from controller.core.model import Instant, RequestId, ZkVersion, Zxid
+from controller.core.model import Instant, PartitionAssignment, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import CancellationEndedRecord, PartRecord
+from controller.core.records import (
+    AssignmentRecord,
+    CancellationEndedRecord,
+    Change,
+    GoalEndedRecord,
+    LegacyEntryRecord,
+    PartRecord,
+)
 from controller.core.requests.cancelling import follow_cancellation
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
@@ -22,7 +29,7 @@ from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
 from controller.reactor.rereads import LOST_MAX
 from controller.znodes import paths
-from tests.core.builders import Driver, tp
+from tests.core.builders import Driver, replicas, tp
 from tests.reactor.stores import NotingStore
 from tests.sim.histories import SilentObserver
 
@@ -171,3 +178,34 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
     assert len(begun) == len(states)
     assert (len(begun) == len(everywhere)) == (after == 2)
     assert driver.view.topics["t"].stale == (after < 2)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> None:
+    """The plan does not fit beside the topic; an entry taken out first would be a withdrawal."""
+    everywhere = {tp(n): (0, 1) for n in range(9_000)}
+    driver = Driver({tp(0): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({tp(0): (0, 2)})
+    view = driver.view
+    assert view.legacy is not None
+    view.topics["t"].partitions = {
+        p.partition: PartitionAssignment(replicas(*ids)) for p, ids in everywhere.items()
+    }
+    view.legacy.entries = dict.fromkeys(everywhere, replicas(0, 2))
+    goal = view.reassignments[tp(0)].goal
+    end = Change(
+        (
+            AssignmentRecord(tp(0), PartitionAssignment(replicas(0, 2))),
+            LegacyEntryRecord(tp(0), None),
+            GoalEndedRecord(tp(0), goal.version, goal.request, "done"),
+        ),
+        partition=tp(0),
+    )
+    store = OvertakenStore(0 if is_refused else 2)
+    commits = Commits(view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits.commit([end], driver.now)
+    written = [op.path for multi in store.written for op in multi]
+    plans = [path for path in written if path == paths.LEGACY_PLAN]
+    assert plans == ([] if is_refused else [paths.LEGACY_PLAN])
+    assert store.refusals == int(is_refused)
+    assert (tp(0) in view.legacy.entries) == is_refused
