@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,8 +80,6 @@ def capture(
     except OSError as error:
         raise PlanInvalidError(f"{directory}: {error.strerror or error}") from error
     tables = _joined(spark, spool, list(brokers), manifest)
-    if not _file(spool / "rates").stat().st_size:
-        tables = replace(tables, rates=None)
     # Checked, then written: kept, so that the spool is read and joined once.
     kept = [table.persist(StorageLevel.MEMORY_AND_DISK) for table in _joins_of(tables)]
     try:
@@ -140,7 +138,8 @@ def _joined(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifes
         .join(factors, "topic")
         .select("topic", "replication_factor", "min_insync_replicas", "configs")
     )
-    rates = _rates(read("rates", _RATED), assigned)
+    is_rated = _file(spool / "rates").stat().st_size > 0
+    rates = _rates(read("rates", _RATED), assigned) if is_rated else None
     return Tables(spark.createDataFrame(brokers, BROKERS), replicas, topics, manifest, rates)
 
 

@@ -51,7 +51,7 @@ MAX_BYTES = 700_000
 FULL_BYTES = 950_000
 """What a multi may have where a large topic leaves no room for much else: sizes are estimates."""
 BESIDE_PLAN_BYTES = 60_000
-"""What else there is room for where a plan that is written anew nearly fills a multi."""
+"""What else there is room for where a plan or topic that is written anew nearly fills a multi."""
 
 _PARTITION_BYTES = 40
 """Of a partition in its topic's znode."""
@@ -122,6 +122,8 @@ class _Plan:
         self._version = ZkVersion(0) if node is None else node.version
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
+        self._size: int | None = None
+        """Estimated once for each writing: it takes a walk through all entries."""
 
     def write(self, changed: Entries) -> SetData:
         """Write it with these entries changed, or without them."""
@@ -133,6 +135,7 @@ class _Plan:
         version, self._version = self._version, ZkVersion(self._version + 1)
         originals = {p: r for p in self.entries if (r := self._original_of(p)) is not None}
         data = legacy_plans.encode_legacy_plan(self.entries, originals)
+        self._size = None
         return SetData(self.path, data, version)
 
     def size(self, draft: Entries) -> int:
@@ -141,7 +144,9 @@ class _Plan:
 
     def whole_size(self) -> int:
         """Estimate how many bytes it has."""
-        return sum(self._entry_size(p, r) for p, r in self.entries.items())
+        if self._size is None:
+            self._size = sum(self._entry_size(p, r) for p, r in self.entries.items())
+        return self._size
 
     def _entry_size(self, partition: TopicPartition, replicas: Replicas) -> int:
         size = _ENTRY_BYTES + len(partition.topic) + _ids_size(replicas)
@@ -183,24 +188,24 @@ class Batcher:
             The changes, and those that are to follow where the one they are part of was written.
 
         """
-        plan_size = self._legacy.whole_size()
         first: list[Change] = []
         then: list[Change] = []
         for change in changes:
-            ends = any(isinstance(r, GoalEndedRecord) for r in change.records)
             entries = tuple(r for r in change.records if isinstance(r, LegacyEntryRecord))
-            topics_size = sum(
-                self._topic_size(r.partition.topic)
-                for r in change.records
-                if isinstance(r, AssignmentRecord)
-            )
-            if not (ends and entries and topics_size) or topics_size + plan_size <= MAX_BYTES:
+            if not entries or self._has_room(change):
                 first.append(change)
                 continue
             others = tuple(r for r in change.records if not isinstance(r, LegacyEntryRecord))
             first.append(replace(change, records=others))
             then.append(Change(entries, partition=change.partition))
         return first, then
+
+    def _has_room(self, change: Change) -> bool:
+        """Whether the plan may be written with the change: it fits beside the topic, or has to."""
+        topics = [r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)]
+        if not topics or not any(isinstance(r, GoalEndedRecord) for r in change.records):
+            return True
+        return sum(map(self._topic_size, topics)) + self._legacy.whole_size() <= MAX_BYTES
 
     def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
         """Yield the batches, in the order in which they have to be committed."""
@@ -249,7 +254,7 @@ class Batcher:
                 draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
                 entry = draft.topics.setdefault(topic, {})
                 entry[record.partition.partition] = record.assignment
-                path = paths.topic_path(record.partition.topic)
+                path = paths.topic_path(topic)
             elif isinstance(record, LegacyEntryRecord):
                 draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas

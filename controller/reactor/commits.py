@@ -70,10 +70,14 @@ class Commits:
 
     def commit(self, changes: Sequence[Change], now: Instant) -> None:
         """Write what has to be durable; what is refused is split off and the rest tried again."""
-        left, entries = Batcher(self._view).apart(changes)
-        while left:
-            left = self._write(left, now)
-        left = [c for c in entries if c.partition not in self._view.reassignments]
+        if not changes:
+            return
+        first, entries = Batcher(self._view).apart(changes)
+        self._write_all(first, now)
+        self._write_all([c for c in entries if c.partition not in self._view.reassignments], now)
+
+    def _write_all(self, changes: list[Change], now: Instant) -> None:
+        left = changes
         while left:
             left = self._write(left, now)
 

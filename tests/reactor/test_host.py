@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from controller.clocks import MonotonicClock
 from controller.core.model import Instant
 from controller.core.options import Options
 from controller.core.view import ClusterView
@@ -19,12 +20,11 @@ from controller.reactor.loop import Reactor
 class CountingReactor:
     """Always has another event; every turn decides as many changes."""
 
-    def __init__(self, inbox: WakingInbox, changes: int) -> None:
+    def __init__(self, changes: int) -> None:
         self.view = ClusterView(Options())
         self.finished = False
         self.changes = changes
         self.began: list[float] = []
-        self._inbox = inbox
 
     def start(self) -> None:
         """Nothing to ask for."""
@@ -43,23 +43,13 @@ class CountingReactor:
         self.finished = len(self.began) == 6
 
 
-class MonotonicClock:
-    """The real one."""
-
-    @staticmethod
-    def now() -> Instant:
-        """Return it."""
-        return Instant(time.monotonic())
-
-
 @pytest.mark.parametrize(("changes", "gathers"), [(GATHER_AFTER, True), (GATHER_AFTER - 1, False)])
 def test_events_gather_after_a_busy_turn_only(*, changes: int, gathers: bool) -> None:
     """What comes meanwhile shares a write; a small plan is not kept waiting."""
-    inbox = WakingInbox()
-    reactor = CountingReactor(inbox, changes)
+    reactor = CountingReactor(changes)
     host = Host(
         reactor=cast("Reactor", reactor),
-        inbox=inbox,
+        inbox=WakingInbox(),
         clock=MonotonicClock(),
         on_error=lambda error, _verdict: pytest.fail(str(error)),
         after_turn=lambda _view: 0.0,
