@@ -32,7 +32,6 @@ from controller.core.effects import (
     ProbeReassignments,
     ReadAccepted,
     ReadEntityConfigs,
-    ReadPurpose,
     ReadStates,
     ReadSubmissions,
     ReadTopics,
@@ -75,9 +74,8 @@ from controller.reactor.ports import (
     TopicConfigs,
     Znode,
 )
-from controller.reactor.rereads import (
-    reread_own_records,
-)
+from controller.reactor.reads import Reads
+from controller.reactor.rereads import reread_own_records
 
 ROUNDS_MAX = 50
 """Decisions per turn before the inbox is looked at again."""
@@ -136,6 +134,7 @@ class Reactor:
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
         self._outbox = Outbox()
+        self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
         self._heap: list[tuple[Instant, str]] = []
         self._commits = Commits(view, store, observer, boundaries, self._carry_out)
@@ -173,7 +172,10 @@ class Reactor:
             self._withdraw()
             if not self.view.due or self.finished:
                 break
-            self._round()
+            try:
+                self._round()
+            finally:  # also of what was written before something failed
+                self._reads.send(self.view.doubts)
             if self._orders:
                 # No order goes out on less than everything that is known by now.
                 self._drain(self._clock.now())
@@ -297,11 +299,8 @@ class Reactor:
             case CloseChannel(broker=broker):
                 self._outbox.close(broker)
                 self._channels.close(broker)
-            case ReadStates(partitions=partitions, purpose=purpose):
-                is_watch = purpose is ReadPurpose.WATCH
-                self._store.read_states(partitions, watch=is_watch, doubts=self.view.doubts)
-            case ReadTopics(topics=topics):
-                self._store.read_topics(topics, doubts=self.view.doubts)
+            case ReadStates() | ReadTopics():
+                self._reads.add(effect)
             case DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics)
             case ReadSubmissions(names=names):
