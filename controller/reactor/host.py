@@ -7,7 +7,6 @@ This module has the program's one broad ``except``. Signals only put an event in
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 
 from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
@@ -16,22 +15,12 @@ from controller.core.role.eligibility import refusals
 from controller.core.role.engines import engine_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
+from controller.reactor.gathering import GATHER_AFTER, GATHER_S, may_wait
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 
 IDLE_S = 1.0
 """Longest sleep: the watchdog looks at the adapters' threads at least this often."""
-
-GATHER_S = 0.05
-"""
-How long events gather after a turn that was busy, before the next one.
-
-In the thick of a large plan each event would else be a turn of its own, with a write to ZooKeeper
-and a request to every broker; what comes in the meantime shares them.
-"""
-
-GATHER_AFTER = 8
-"""Changes of a turn from which on it counts as busy: a small plan is never kept waiting."""
 
 WALL_EVERY_S = 30.0
 """How often the core is told what the clock on the wall says."""
@@ -48,6 +37,7 @@ class WakingInbox:
         self._waiting: list[Event] = []
         self._reactor: Reactor | None = None
         self._wake = threading.Event()
+        self._pressing = threading.Event()
 
     def attach(self, reactor: Reactor) -> None:
         """Deliver to this reactor from now on."""
@@ -63,7 +53,14 @@ class WakingInbox:
             self._waiting.append(event)
         else:
             self._reactor.put(event)
+        if not may_wait(event):
+            self._pressing.set()
         self._wake.set()
+
+    def gather(self, longest_s: float) -> None:
+        """Sleep until an event arrives that is not to be kept waiting, or the time is over."""
+        self._pressing.wait(max(0.0, longest_s))
+        self._pressing.clear()
 
     def wait(self, timeout_s: float) -> None:
         """Sleep until an event arrives or the time is over."""
@@ -142,7 +139,7 @@ class Host:
     def _gather(self) -> None:
         """Let events come together where the last turn had many."""
         if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.stopping:
-            time.sleep(max(0.0, self.last_turn + GATHER_S - self._clock.now()))
+            self._inbox.gather(self.last_turn + GATHER_S - self._clock.now())
 
     def _turn(self) -> None:
         try:

@@ -10,10 +10,12 @@ from typing import cast
 import pytest
 
 from controller.clocks import MonotonicClock
+from controller.core.events import SubmissionsListed, TimerFired
 from controller.core.model import Instant
 from controller.core.options import Options
 from controller.core.view import ClusterView
-from controller.reactor.host import GATHER_AFTER, GATHER_S, Host, WakingInbox
+from controller.reactor.gathering import GATHER_AFTER, GATHER_S
+from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 
 
@@ -41,6 +43,23 @@ class CountingReactor:
         self.view.take_due()
         self.began.append(time.monotonic())
         self.finished = len(self.began) == 6
+
+
+def test_what_people_ask_for_ends_the_gathering() -> None:
+    """A plan under way does not keep a submission waiting; its own events do wait."""
+    inbox = WakingInbox()
+    inbox.put(TimerFired("any"))
+    began = time.monotonic()
+    inbox.gather(0.05)
+    assert time.monotonic() - began >= 0.05
+    inbox.put(SubmissionsListed(frozenset()))
+    inbox.put(TimerFired("any"))
+    began = time.monotonic()
+    inbox.gather(30.0)
+    assert time.monotonic() - began < 5.0
+    began = time.monotonic()
+    inbox.gather(0.05)
+    assert time.monotonic() - began >= 0.05
 
 
 @pytest.mark.parametrize(("changes", "gathers"), [(GATHER_AFTER, True), (GATHER_AFTER - 1, False)])
