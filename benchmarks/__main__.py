@@ -25,10 +25,14 @@ BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "snapshot": captures.measure,
 }
 FULL: Final = "--full"
+HELP: Final = frozenset({"-h", "--help"})
 
 
 def main(names: list[str]) -> int:
     """Measure what is named, or everything; 1 when a name is unknown."""
+    if not HELP.isdisjoint(names):
+        print(f"{__doc__}\nThere are {', '.join(BENCHMARKS)}.")
+        return 0
     extent = Extent.FULL if FULL in names else Extent.ORDINARY
     names = [n for n in names if n != FULL]
     unknown = [n for n in names if n not in BENCHMARKS]

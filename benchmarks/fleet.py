@@ -1,16 +1,17 @@
 """
 A fleet of simulated brokers: registered in ZooKeeper, answering controllers, growing the ISR.
 
-``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT SECONDS [disks]`` runs brokers FIRST to
-FIRST + COUNT - 1 in one process until its standard input closes; with ``disks`` they tell of log
-directories what a controller told them of. They hold no data: a replica that
-is told to follow is in sync so many seconds later, when the leader writes the ISR to ZooKeeper, as
-brokers do below inter-broker protocol 2.7. They take every controller's word, so one controller may
-follow another.
+``python -m benchmarks.fleet ZOOKEEPER FIRST COUNT`` runs brokers FIRST to FIRST + COUNT - 1 in one
+process until its standard input closes; with ``--disks`` they tell of log directories what a
+controller told them of. They hold no data: a replica that is told to follow is in sync a moment
+later, when the leader writes the ISR to ZooKeeper, as brokers do below inter-broker protocol 2.7;
+of topics that begin with ``--behind`` it never is. They take every controller's word, so one
+controller may follow another.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -42,12 +43,13 @@ from benchmarks.canned import (
 )
 
 IN_SYNC_AFTER_S: Final = 0.2
-"""From a LeaderAndIsr to the ISR with the added replicas, unless told otherwise."""
+"""From a LeaderAndIsr to the ISR with the added replicas."""
 NOTIFIES_EVERY_S: Final = 2.5
 """Kafka's own pause between two notifications of ISR changes."""
 REPLICA_BYTES: Final = 1 << 30
 """What each replica is told to hold."""
-DISKS: Final = "disks"
+DISKS: Final = "--disks"
+BEHIND: Final = "--behind"
 _AT_ONCE: Final = 64
 _TURN_S: Final = 0.02
 _LOCALHOST: Final = "127.0.0.1"
@@ -64,7 +66,8 @@ class Replication:
     """
 
     zookeeper: KazooClient
-    in_sync_after_s: float
+    behind_topics: str | None
+    """What the names of topics begin with whose new replicas never are in sync."""
     behind: dict[tuple[str, int], State] = field(default_factory=dict)
     due: deque[tuple[float, str, int]] = field(default_factory=deque)
     changed: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
@@ -72,10 +75,10 @@ class Replication:
 
     def told(self, broker: int, states: list[State]) -> None:
         """Take note of what a leader was told."""
-        at = time.monotonic() + self.in_sync_after_s
+        at = time.monotonic() + IN_SYNC_AFTER_S
         with self.lock:
             for state in states:
-                if state.leader != broker:
+                if state.leader != broker or self._never_grows(state.topic):
                     continue
                 key = (state.topic, state.partition)
                 if set(state.replicas) <= set(state.isr):
@@ -83,6 +86,9 @@ class Replication:
                     continue
                 self.behind[key] = state
                 self.due.append((at, *key))
+
+    def _never_grows(self, topic: str) -> bool:
+        return self.behind_topics is not None and topic.startswith(self.behind_topics)
 
     def run(self) -> None:
         """Write, for ever."""
@@ -215,12 +221,12 @@ async def serve(
 
 
 async def run(
-    address: str, first: int, count: int, in_sync_after_s: float, *, tells_disks: bool
+    address: str, first: int, count: int, *, behind: str | None, tells_disks: bool
 ) -> None:
     """Run brokers until standard input closes."""
     zookeeper = KazooClient(address, timeout=30.0)
     zookeeper.start(timeout=30)
-    replication = Replication(zookeeper, in_sync_after_s)
+    replication = Replication(zookeeper, behind)
     threading.Thread(target=replication.run, daemon=True).start()
     for broker in range(first, first + count):
         await serve(zookeeper, replication, broker, tells_disks=tells_disks)
@@ -230,13 +236,15 @@ async def run(
     os._exit(0)  # in the middle of a hundred conversations
 
 
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("address")
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument(BEHIND)
+    parser.add_argument(DISKS, action="store_true", dest="tells_disks")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    asyncio.run(
-        run(
-            sys.argv[1],
-            int(sys.argv[2]),
-            int(sys.argv[3]),
-            float(sys.argv[4]),
-            tells_disks=sys.argv[5:] == [DISKS],
-        )
-    )
+    asyncio.run(run(**vars(_arguments())))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.fleet import DISKS, IN_SYNC_AFTER_S
+from benchmarks.fleet import BEHIND, DISKS
 from benchmarks.processes import processor_s
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import Daemon
@@ -75,14 +75,14 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    cluster: Cluster, *, in_sync_after_s: float = IN_SYNC_AFTER_S, tells_disks: bool = False
+    cluster: Cluster, *, behind: str | None = None, tells_disks: bool = False
 ) -> Iterator[Fleet]:
     """
     Have the simulated brokers serve; each process of them has one thread that answers.
 
     Args:
         cluster: Where they register.
-        in_sync_after_s: How long a new replica takes to be in sync.
+        behind: What the names of topics begin with whose new replicas never are in sync.
         tells_disks: Whether they answer for their log directories.
 
     """
@@ -92,7 +92,8 @@ def fleet(
             [
                 sys.executable,
                 *("-m", "benchmarks.fleet", cluster.zookeeper_connect),
-                *(str(FIRST + n * each), str(each), str(in_sync_after_s)),
+                *(str(FIRST + n * each), str(each)),
+                *((BEHIND, behind) if behind is not None else ()),
                 *((DISKS,) if tells_disks else ()),
             ],
             stdin=subprocess.PIPE,

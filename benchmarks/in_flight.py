@@ -1,9 +1,10 @@
 """
 What many partitions in flight cost: memory, reaction beside them, recovery, cancelling.
 
-On the fleet of simulated brokers, whose copies never end: everything submitted stays in flight
-until it is cancelled. Times are read from ZooKeeper's transaction log, so that looking costs the
-daemon nothing; recovery stands beside the time of merely reading the same znodes with kazoo.
+On the fleet of simulated brokers, where copies of one kind of topic never end: what is submitted
+for these stays in flight until it is cancelled. Times are read from ZooKeeper's transaction log, so
+that looking costs the daemon nothing; recovery stands beside the time of merely reading the same
+znodes with kazoo.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.grounds import (
     submit_requests,
 )
 from benchmarks.processes import memory_kb
-from benchmarks.reaction import journal_of, sent_at
+from benchmarks.reaction import isr_to_end_s, journal_of, sent_at
 from integration.cluster import Cluster
 from integration.daemon import Daemon
 from integration.tenures import controller_epoch
@@ -40,7 +41,8 @@ SHAPES: Final[Mapping[Extent, tuple[Shape, ...]]] = {
 LOADED: Final = 10_000
 """The size at which reaction and cancelling have goals."""
 TRIALS: Final = 100
-NEVER_S: Final = 1e9
+MANY: Final = "many"
+"""Topics whose copies never end."""
 READY_S: Final = 10.0
 RECOVERY_GOAL: Final = 1.5
 """Times the bare reads."""
@@ -66,14 +68,14 @@ def measure(extent: Extent) -> list[Figure]:
     """Measure every size on a cluster of its own."""
     figures: list[Figure] = []
     for shape in SHAPES[extent]:
-        with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, in_sync_after_s=NEVER_S):
+        with Cluster.running(BESIDE_THE_FLEET) as cluster, fleet(cluster, behind=MANY):
             figures += _measure(cluster, shape)
     return figures
 
 
 def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
     figures: list[Figure] = []
-    ground, small = Ground(cluster, shape, "many"), Ground(cluster, Shape(TRIALS, TRIALS), "small")
+    ground, small = Ground(cluster, shape, MANY), Ground(cluster, Shape(TRIALS, TRIALS), "small")
     for part in (ground, small):
         part.make()
     with daemon_in_charge(cluster, "1") as first:
@@ -99,7 +101,7 @@ def _measure(cluster: Cluster, shape: Shape) -> list[Figure]:
                 )
             )
         if shape.partitions == LOADED:
-            figures.append(_reaction(cluster, first, small, shape))
+            figures += _reaction(cluster, first, small, shape)
         first.kill()
         killed_at = time.time()
         epoch = controller_epoch(cluster)
@@ -113,18 +115,30 @@ def _in_flight(daemon: Daemon) -> int:
     return sum(int(r["partitions"]["in_flight"]) for r in daemon.status()["requests"])
 
 
-def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> Figure:
-    seconds, journal = [], journal_of(daemon)
-    for topic, partitions in small.targets().items():
+def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> list[Figure]:
+    """Move one partition after the other beside what is in flight."""
+    sent_s, journal, targets = [], journal_of(daemon), small.targets()
+    for topic, partitions in targets.items():
         offset = journal.stat().st_size
         started = time.time()
         submit_requests(cluster, {topic: partitions})
         sent = eventually(partial(sent_at, journal, offset), within_s=60, every_s=0.05)
         assert sent is not None
-        seconds.append(sent - started)
-    return in_milliseconds(
-        f"submission to first LeaderAndIsr with {shape.partitions} in flight", seconds, goal_ms=250
-    )
+        sent_s.append(sent - started)
+    eventually(lambda: small.ended(targets) == TRIALS, within_s=60, what="the small ones are moved")
+    history = writes(cluster)
+    return [
+        in_milliseconds(
+            f"submission to first LeaderAndIsr with {shape.partitions} in flight",
+            sent_s,
+            goal_ms=250,
+        ),
+        in_milliseconds(
+            f"ISR change to the step's final write with {shape.partitions} in flight",
+            [took for topic in targets for took in isr_to_end_s(history, topic, 0)],
+            goal_ms=250,
+        ),
+    ]
 
 
 def _recovery(
