@@ -75,6 +75,8 @@ class Outbox:
     def __init__(self) -> None:
         """Start empty."""
         self._queues: dict[BrokerId, _Queue] = {}
+        self._for_all: dict[TopicPartition, UpdateMetadataState] = {}
+        """For every broker: put into all queues when something is taken, not one by one."""
 
     def open(self, broker: BrokerId) -> None:
         """Begin an empty queue for a broker that registered."""
@@ -87,6 +89,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget everything: the claim is lost."""
         self._queues.clear()
+        self._for_all.clear()
 
     def depth(self) -> dict[BrokerId, int]:
         """Return how many requests wait or are out, by broker."""
@@ -140,16 +143,15 @@ class Outbox:
         brokers: Iterable[BrokerId] | None,
     ) -> None:
         """Tell brokers (None: all) what clients should see of the partitions."""
-        recipients = self._queues if brokers is None else [b for b in brokers if b in self._queues]
-        tails = [self._queues[b].tail().update_metadata for b in recipients]
-        for partition in partitions:
-            seen = _update_metadata_state(view, partition)
-            if seen is not None:
-                for tail in tails:
-                    tail[partition] = seen
-        if brokers is not None:
-            for broker in recipients:  # newcomers: what follows must not go before this
-                self._queues[broker].batches.append(_Batch())
+        seen = {p: s for p in partitions if (s := _update_metadata_state(view, p)) is not None}
+        if brokers is None:
+            self._for_all.update(seen)
+            return
+        # What waits for every broker comes after this, so it must not be older.
+        self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
+        for queue in (self._queues[b] for b in brokers if b in self._queues):
+            queue.tail().update_metadata.update(seen)
+            queue.batches.append(_Batch())  # what follows must not go before this
 
     def add_stop_replica(
         self,
@@ -187,6 +189,10 @@ class Outbox:
 
     def take(self, view: ClusterView) -> Iterator[tuple[BrokerId, BrokerRequest]]:
         """Yield the next request of every broker that is not busy, and count it as out."""
+        if self._for_all:
+            for queue in self._queues.values():
+                queue.tail().update_metadata.update(self._for_all)
+            self._for_all.clear()
         for broker, queue in self._queues.items():
             if queue.busy:
                 continue

@@ -119,3 +119,13 @@ def test_a_newcomer_is_told_all_metadata_before_its_replicas() -> None:
     assert isinstance(requests[0], UpdateMetadata)
     assert requests[0].states
     assert requests[0].live_brokers
+
+
+def test_what_waits_for_every_broker_is_never_older_than_what_a_newcomer_was_told() -> None:
+    """It goes after the newcomer's metadata, and a broker believes what it hears last."""
+    driver, outbox = opened(1, 2)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    driver.change_isr(tp(0), replicas(1))
+    outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
+    told = [r for r in drain(driver, outbox) if isinstance(r, UpdateMetadata)]
+    assert [s.isr for r in told for s in r.states] == [replicas(1)] * 2
