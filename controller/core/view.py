@@ -141,6 +141,8 @@ class ClusterView:
     """Records a write of ours was refused for: the next read says whether they exist."""
     unreadable_goals: dict[str, str] = field(default_factory=dict)
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    topics_at_work: Counter[str] = field(default_factory=Counter)
+    """How many reassignments each topic has; those without are not in it."""
     waiting: WaitingList = field(default_factory=WaitingList)
     """Pending reassignments in the order they will be looked at."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)

@@ -174,10 +174,10 @@ class Host:
 
     def _sleep_s(self) -> float:
         longest_s = min(IDLE_S, self._again_s)
-        timer = self._reactor.next_timer()
-        if timer is None:
+        wakes_at = self._reactor.wakes_at()
+        if wakes_at is None:
             return longest_s
-        return min(longest_s, max(0.0, timer - self._clock.now()))
+        return min(longest_s, max(0.0, wakes_at - self._clock.now()))
 
     def _watch(self) -> None:
         for name, alive in self._threads():

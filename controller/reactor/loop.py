@@ -150,11 +150,10 @@ class Reactor:
         """Add an event; safe from any thread (``deque.append`` is atomic)."""
         self._inbox.append(event)
 
-    def next_timer(self) -> Instant | None:
-        """Return when the next timer is due, None when there is none."""
-        while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+    def wakes_at(self) -> Instant | None:
+        """Return when the next turn is due if nothing happens before; None: not at all."""
+        known = [at for at in (self._next_timer(), self._outbox.due) if at is not None]
+        return min(known, default=None)
 
     def turn(self) -> None:
         """
@@ -200,12 +199,17 @@ class Reactor:
     def _drain(self, now: Instant) -> None:
         while self._inbox:
             self._fold(self._inbox.popleft(), now)
-        due = self.next_timer()
+        due = self._next_timer()
         while due is not None and due <= now:
             _, name = heapq.heappop(self._heap)
             del self._timers[name]
             self._fold(TimerFired(name), now)
-            due = self.next_timer()
+            due = self._next_timer()
+
+    def _next_timer(self) -> Instant | None:
+        while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def _fold(self, event: Event, now: Instant) -> None:
         match event:
@@ -334,14 +338,15 @@ class Reactor:
                 assert_never(effect)
 
     def _flush(self) -> None:
-        self._check_lease(self._clock.now())
+        now = self._clock.now()
+        self._check_lease(now)
         self._withdraw()
         if self._boundaries is not None and self._orders:
             self._boundaries.ordering()
             self._orders.send()
             self._boundaries.ordering()
         self._orders.send()
-        for broker, request in self._outbox.take(self.view):
+        for broker, request in self._outbox.take(self.view, now):
             if self._boundaries is not None:
                 self._boundaries.sending(request)
             self._channels.send(broker, request)

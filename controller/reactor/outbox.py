@@ -8,10 +8,15 @@ what would change the meaning of an order already queued (a LeaderAndIsr for a r
 to be stopped) begins a new batch. An UpdateMetadata with the live brokers goes before all of it: a
 broker silently ignores a leader it does not know. So does the one that tells a newcomer everything:
 until then it would deny its clients that their topics exist.
+
+Every broker hears of every partition, and most of what it hears is for its clients alone. So that
+each change of a partition is not a request to every broker of a large cluster, what is for clients
+alone waits while the broker has heard something of that kind a moment ago.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +25,7 @@ from typing import TypeVar
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
+    Instant,
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
@@ -42,6 +48,12 @@ _State = TypeVar("_State")
 LEADER_AND_ISR_CHUNK = 1000
 """Brokers handle a LeaderAndIsr under one lock: a large one would hold up everything else."""
 UPDATE_METADATA_CHUNK = 2000
+METADATA_EVERY_S = 0.25
+"""
+How long what is for clients alone waits after the last of its kind, in seconds.
+
+A client with old metadata asks again after ``retry.backoff.ms`` (0.1 s), so it hardly notices.
+"""
 
 
 @dataclass(slots=True)
@@ -55,6 +67,11 @@ class _Batch:
     def stops(self, partition: TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
 
+    @property
+    def is_for_clients(self) -> bool:
+        """Whether nothing in it changes what the broker itself does."""
+        return not (self.live_brokers or self.leader_and_isr or self.stop or self.delete)
+
 
 @dataclass(slots=True)
 class _Queue:
@@ -62,6 +79,14 @@ class _Queue:
     ready: deque[BrokerRequest] = field(default_factory=deque)
     """Requests of the batch being sent, in order."""
     busy: bool = False
+    told_at: float = -math.inf
+    """When the broker was last sent something for its clients."""
+
+    def waits_until(self) -> float:
+        """Return until when the queue is held back; what changes what the broker does never is."""
+        if self.ready or len(self.batches) != 1 or not self.batches[0].is_for_clients:
+            return -math.inf
+        return self.told_at + METADATA_EVERY_S
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -77,6 +102,8 @@ class Outbox:
         self._queues: dict[BrokerId, _Queue] = {}
         self._for_all: dict[TopicPartition, UpdateMetadataState] = {}
         """For every broker: put into all queues when something is taken, not one by one."""
+        self.due: Instant | None = None
+        """When to take again, if nothing happens before: something was held back until then."""
 
     def open(self, broker: BrokerId) -> None:
         """Begin an empty queue for a broker that registered."""
@@ -90,6 +117,7 @@ class Outbox:
         """Forget everything: the claim is lost."""
         self._queues.clear()
         self._for_all.clear()
+        self.due = None
 
     def depth(self) -> dict[BrokerId, int]:
         """Return how many requests wait or are out, by broker."""
@@ -187,20 +215,29 @@ class Outbox:
         if queue is not None:
             queue.busy = False
 
-    def take(self, view: ClusterView) -> Iterator[tuple[BrokerId, BrokerRequest]]:
+    def take(self, view: ClusterView, now: Instant) -> Iterator[tuple[BrokerId, BrokerRequest]]:
         """Yield the next request of every broker that is not busy, and count it as out."""
         if self._for_all:
             for queue in self._queues.values():
                 queue.tail().update_metadata.update(self._for_all)
             self._for_all.clear()
+        due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
+                continue
+            until = queue.waits_until()
+            if until > now:
+                due = min(due, until)
                 continue
             while not queue.ready and queue.batches:
                 queue.ready.extend(_requests(view, queue.batches.popleft()))
             if queue.ready:
                 queue.busy = True
-                yield broker, queue.ready.popleft()
+                request = queue.ready.popleft()
+                if isinstance(request, UpdateMetadata):
+                    queue.told_at = now
+                yield broker, request
+        self.due = None if due == math.inf else Instant(due)
 
 
 def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:

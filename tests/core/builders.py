@@ -8,6 +8,7 @@ reads like the table in the document it comes from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -165,6 +166,7 @@ class Driver:
         for event in events:
             self.fold(event)
         self.settle()
+        assert self.view.topics_at_work == Counter(p.topic for p in self.view.reassignments)
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""

@@ -34,7 +34,7 @@ class CountingReactor:
     def put(self, event: object) -> None:
         """Nobody looks at it."""
 
-    def next_timer(self) -> Instant:
+    def wakes_at(self) -> Instant:
         """Return that something is due already."""
         return Instant(0.0)
 

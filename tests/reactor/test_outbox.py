@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from controller.core.model import BrokerId, LeaderEpoch
-from controller.reactor.outbox import Outbox
+from controller.core.model import BrokerId, Instant, LeaderEpoch
+from controller.reactor.outbox import METADATA_EVERY_S, Outbox
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from tests.core.builders import Driver, replicas, tp
 
 ONE = BrokerId(1)
+NOW = Instant(100.0)
 
 
 def opened(*brokers: int) -> tuple[Driver, Outbox]:
@@ -19,11 +20,13 @@ def opened(*brokers: int) -> tuple[Driver, Outbox]:
     return driver, outbox
 
 
-def drain(driver: Driver, outbox: Outbox, broker: BrokerId = ONE) -> list[BrokerRequest]:
+def drain(
+    driver: Driver, outbox: Outbox, broker: BrokerId = ONE, now: Instant = NOW
+) -> list[BrokerRequest]:
     """Answer everything at once and return what one broker was sent, in order."""
     sent: list[BrokerRequest] = []
     for _ in range(100):
-        taken = list(outbox.take(driver.view))
+        taken = list(outbox.take(driver.view, now))
         if not taken:
             return sent
         for to, request in taken:
@@ -62,11 +65,11 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
     """While a request is out, later states of a partition replace each other."""
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    assert len(list(outbox.take(driver.view))) == 1
+    assert len(list(outbox.take(driver.view, NOW))) == 1
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     driver.change_isr(tp(0), replicas(1))
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    assert list(outbox.take(driver.view)) == []
+    assert list(outbox.take(driver.view, NOW)) == []
     outbox.answered(ONE)
     (request,) = drain(driver, outbox)
     assert isinstance(request, LeaderAndIsr)
@@ -127,5 +130,45 @@ def test_what_waits_for_every_broker_is_never_older_than_what_a_newcomer_was_tol
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     driver.change_isr(tp(0), replicas(1))
     outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
-    told = [r for r in drain(driver, outbox) if isinstance(r, UpdateMetadata)]
+    later = Instant(NOW + METADATA_EVERY_S)
+    sent = [*drain(driver, outbox), *drain(driver, outbox, now=later)]
+    told = [r for r in sent if isinstance(r, UpdateMetadata)]
     assert [s.isr for r in told for s in r.states] == [replicas(1)] * 2
+
+
+def test_what_is_for_clients_alone_waits_after_the_last_of_its_kind() -> None:
+    """The first goes at once; what follows within a moment is one request, and says when."""
+    driver, outbox = opened(1)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    assert drain(driver, outbox) == []
+    outbox.add_update_metadata(driver.view, [tp(1)], None)
+    due = Instant(NOW + METADATA_EVERY_S)
+    assert outbox.due == due
+    ((_, request),) = outbox.take(driver.view, due)
+    assert isinstance(request, UpdateMetadata)
+    assert {s.partition for s in request.states} == {tp(0), tp(1)}
+    assert outbox.due is None
+
+
+def test_what_changes_a_brokers_work_takes_its_clients_news_along() -> None:
+    """An order to a broker is never held back, and the metadata beside it goes with it."""
+    driver, outbox = opened(1)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    drain(driver, outbox)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    assert [type(r) for r in drain(driver, outbox)] == [LeaderAndIsr, UpdateMetadata]
+    assert outbox.due is None
+
+
+def test_the_live_brokers_and_a_newcomers_metadata_are_never_held_back() -> None:
+    """Without the first a broker ignores leaders; without the second it denies topics."""
+    driver, outbox = opened(1)
+    outbox.add_update_metadata(driver.view, [tp(0)], None)
+    drain(driver, outbox)
+    outbox.add_live_brokers()
+    assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
+    outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
+    assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]

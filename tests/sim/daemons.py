@@ -53,7 +53,7 @@ class DaemonLoop(Protocol):
         """Work until nothing is left to do without waiting."""
         ...
 
-    def next_timer(self) -> Instant | None:
+    def wakes_at(self) -> Instant | None:
         """Return when the next turn is due though nothing happens."""
         ...
 
@@ -162,7 +162,7 @@ class SimDaemon:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        at = self.loop.next_timer()
+        at = self.loop.wakes_at()
         if at is not None:
             self._timer = self._fabric.schedule.call_at(at, self._turn)
 

@@ -28,6 +28,7 @@ def begin(
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
     view.reassignments[partition] = reassignment
+    view.topics_at_work[partition.topic] += 1
     goal_held(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
@@ -100,6 +101,9 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     view.resumed.pop(partition, None)
     if reassignment is None:
         return
+    view.topics_at_work[partition.topic] -= 1
+    if not view.topics_at_work[partition.topic]:
+        del view.topics_at_work[partition.topic]
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)

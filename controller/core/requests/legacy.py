@@ -8,7 +8,6 @@ start whole; so under ``absorb`` it lists only what is in flight.
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import chain
 
 from controller.core.agendas import Due
 from controller.core.effects import Effect
@@ -59,9 +58,8 @@ def follow_plan(
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
     """Ask for the settings of every topic with work, again when they are old."""
-    entries = view.legacy.entries if view.legacy is not None else {}
-    topics = {p.topic for p in chain(view.reassignments, entries) if p.topic in view.topics}
-    return ask(view, topics, now)
+    planned = {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
+    return ask(view, (planned | view.topics_at_work.keys()) & view.topics.keys(), now)
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
