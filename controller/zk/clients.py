@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.errors import PlanInvalidError
 from controller.settings import Settings
+from controller.zk.handlers import PollHandler
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def client_options(settings: Settings) -> dict[str, Any]:
     credential = settings.zookeeper_auth_credential
     return {
         "hosts": settings.zookeeper,
+        "handler": PollHandler(),
         "timeout": settings.zookeeper_session_timeout_s,
         "auth_data": (
             [(settings.zookeeper_auth_scheme, credential.get_secret_value())]

@@ -11,7 +11,6 @@ ZooKeeper.
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from typing import Any, Final, Protocol
 
@@ -52,10 +51,7 @@ def build_client(settings: Settings) -> KazooClient:
         PlanInvalidError: the settings ask for SASL and the library for it is not installed.
 
     """
-    options = client_options(settings)
-    if options["sasl_options"] and importlib.util.find_spec("puresasl") is None:
-        raise PlanInvalidError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
-    return KazooClient(connection_retry=dict(RECONNECT), **options)
+    return KazooClient(connection_retry=dict(RECONNECT), **client_options(settings))
 
 
 class Session:
