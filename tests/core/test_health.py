@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.core.agendas import Due
 from controller.core.apply import apply
-from controller.core.events import Deposed
+from controller.core.events import DeletionsRead, Deposed
 from controller.core.model import BlockedBy, BrokerId, RequestId
 from controller.core.observe import observe
 from controller.core.options import Options, UnderMinIsr
@@ -55,6 +55,21 @@ def test_partition_that_recovers_lets_steps_begin_and_has_them_looked_at() -> No
     isr(view, tp(0, "u"), 4, 5)
     assert health_gate(view) is None
     assert view.due.capacity
+
+
+def test_partition_of_a_topic_that_is_to_be_deleted_holds_nobody() -> None:
+    """Whoever deletes it may wait for us; taken off the list again, it counts as before."""
+    view = a_view()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    view.due.capacity = False
+    observe(view, DeletionsRead(frozenset({"u"})), NOW)
+    assert health_gate(view) is None
+    assert view.due.capacity
+    isr(view, tp(0, "u"), 5)
+    assert health_gate(view) is None
+    observe(view, DeletionsRead(frozenset()), NOW)
+    assert health_gate(view) is not None
 
 
 def test_shrunk_partition_that_still_has_min_isr_holds_nobody() -> None:

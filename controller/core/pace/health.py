@@ -73,6 +73,8 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         state is not None
         and assignment is not None
         and partition not in view.reassignments
+        # Whoever deletes it does not wait for its replicas, and nobody waits for it to recover.
+        and partition.topic not in (view.deletions or ())
         and (state.leader == NO_LEADER or len(state.isr) < len(assignment.replicas))
     )
     if not is_shrunk or state is None or assignment is None:
