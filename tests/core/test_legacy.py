@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
@@ -13,8 +15,11 @@ from controller.core.events import (
     DeletionsRead,
     Deposed,
     GoalsRead,
+    HistoryRead,
     KillSwitchRead,
+    LeasesRead,
     LegacyPlanRead,
+    OrphansRead,
     ShutdownRequested,
     StatesRead,
     TopicsListed,
@@ -103,6 +108,34 @@ def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> N
     driver.observe(LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
     driver.observe(LegacyPlanRead(None))
     assert tp() in driver.view.reassignments
+
+
+def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan() -> None:
+    """
+    What goes back has no entry any more; the new plan's was not accepted yet (seed 708).
+
+    Nor is its state read yet: nobody knows that it is under way.
+    """
+    driver = Driver({tp(): (2, 1, 4), tp(1): (1, 2)})
+    goal = Goal(
+        replicas(4, 5),
+        replicas(4, 5),
+        RequestId("legacy-0000000000000032"),
+        Route.LEGACY,
+        ZkVersion(1),
+        RequestId("cancel-0000000000000040"),
+        frozenset(replicas(1)),
+    )
+    driver.observe(Deposed("a new process"))
+    driver.observe(
+        GoalsRead({tp(): goal}, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+    )
+    driver.observe(ControllerClaimed(ControllerEpoch(8)))
+    driver.view.configs.clear()
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
+    assert driver.view.reassignments[tp()].goal == goal
+    driver.observe(LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
+    assert driver.view.reassignments[tp()].goal == goal
 
 
 def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled() -> None:

@@ -67,7 +67,8 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     reassignment = view.reassignments.get(partition)
     if reassignment is None or reassignment.has_moved:
         return None
-    if reassignment.goal.route is not Route.LEGACY:
+    if reassignment.goal.route is not Route.LEGACY or reassignment.goal.rolls_back:
+        # What goes back has no entry any more: the one taken out was another plan's.
         return None
     refusal = Refusal(
         reassignment.goal.request,
