@@ -11,7 +11,9 @@ until then it would deny its clients that their topics exist.
 
 Every broker hears of every partition, and most of what it hears is for its clients alone. So that
 each change of a partition is not a request to every broker of a large cluster, what is for clients
-alone waits while the broker has heard something of that kind a moment ago.
+alone waits while the broker has heard something of that kind a moment ago, and joins the last batch
+of its queue. What still waits when the role is given back is not sent: the next controller tells
+every broker everything.
 """
 
 from __future__ import annotations
@@ -234,7 +236,7 @@ class Outbox:
             if queue.ready:
                 queue.busy = True
                 request = queue.ready.popleft()
-                if isinstance(request, UpdateMetadata):
+                if isinstance(request, UpdateMetadata) and request.states:
                     queue.told_at = now
                 yield broker, request
         self.due = None if due == math.inf else Instant(due)
