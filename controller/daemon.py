@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -382,7 +383,8 @@ class _Signals:
         del number, frame
         if self._host is None:
             raise SystemExit(0)
-        self._host.request_shutdown()
+        # The handler interrupts the loop's thread, which may hold the lock that this takes.
+        threading.Thread(target=self._host.request_shutdown, name="shutdown").start()
 
 
 def _state_of(session: Session) -> SessionState:

@@ -2,8 +2,8 @@
 How events gather between two busy turns.
 
 In the thick of a large plan each event would else be a turn of its own, with a write to ZooKeeper
-and a request to every broker; what comes in the meantime shares them. What people ask for is never
-kept waiting.
+and a request to every broker; what comes in the meantime shares them. Whatever is not the course of
+a plan, above all what people ask for, is not kept waiting.
 """
 
 from __future__ import annotations

@@ -60,6 +60,9 @@ class WakingInbox:
     def gather(self, longest_s: float) -> None:
         """Sleep until an event arrives that is not to be kept waiting, or the time is over."""
         self._pressing.wait(max(0.0, longest_s))
+
+    def taken(self) -> None:
+        """Note that a turn begins: it sees whatever was put before."""
         self._pressing.clear()
 
     def wait(self, timeout_s: float) -> None:
@@ -111,7 +114,7 @@ class Host:
         """When the last turn ended: what the liveness probe looks at."""
 
     def request_shutdown(self) -> None:
-        """Ask the loop to hand back and end; safe from a signal handler."""
+        """Ask the loop to hand back and end; from any thread, but not from a signal handler."""
         self._inbox.put(ShutdownRequested())
 
     def run(self) -> None:
@@ -130,6 +133,7 @@ class Host:
             if not self._reactor.view.due:
                 self._gather()
                 self._inbox.wait(self._sleep_s())
+            self._inbox.taken()
             self._turn()
             self.last_turn = self._clock.now()
             self._again_s = self._after_turn(self._reactor.view)

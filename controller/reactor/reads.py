@@ -35,14 +35,17 @@ class Reads:
         """
         Ask for everything: topics first, so that a state is never older than its topic.
 
+        What is to be watched is not read without a watch besides: one answer serves both.
+
         Args:
             doubts: How many doubts the loop had so far.
 
         """
         if self._topics:
             self._store.read_topics(tuple(self._topics), doubts=doubts)
-        for wanted, watch in ((self._once, False), (self._watched, True)):
+        once = tuple(p for p in self._once if p not in self._watched)
+        for wanted, watch in ((tuple(self._watched), True), (once, False)):
             if wanted:
-                self._store.read_states(tuple(wanted), watch=watch, doubts=doubts)
+                self._store.read_states(wanted, watch=watch, doubts=doubts)
         for asked in (self._topics, self._once, self._watched):
             asked.clear()

@@ -30,14 +30,14 @@ class Asked:
 
 
 def test_each_kind_is_asked_for_once_and_topics_first() -> None:
-    """A job for each would be a round trip each; a state is never older than its topic."""
+    """A job for each would be a round trip each; what is watched is read once, with its watch."""
     asked = Asked()
     reads = Reads(cast("Store", asked))
     reads.add(ReadStates((tp(0),), ReadPurpose.WATCH))
-    reads.add(ReadStates((tp(2),), ReadPurpose.CONFLICT))
+    reads.add(ReadStates((tp(2), tp(0)), ReadPurpose.CONFLICT))
     reads.add(ReadTopics(("t",)))
     reads.add(ReadStates((tp(1), tp(0)), ReadPurpose.WATCH))
     reads.send(7)
-    assert asked.calls == [(("t",), 7), ((tp(2),), False, 7), ((tp(0), tp(1)), True, 7)]
+    assert asked.calls == [(("t",), 7), ((tp(0), tp(1)), True, 7), ((tp(2),), False, 7)]
     reads.send(8)
     assert len(asked.calls) == 3
