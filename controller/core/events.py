@@ -69,6 +69,8 @@ class StatesRead:
     states: Mapping[TopicPartition, PartitionState | str | None]
     doubts: int = 0
     """As of topics."""
+    armed: frozenset[TopicPartition] | None = None
+    """Whose next change will be told as ``StateChanged``; None where no watch was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

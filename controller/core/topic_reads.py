@@ -59,7 +59,11 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
         view.deletions_since = None
     elif view.deletions_since is None or not event.topics <= (view.deletions or frozenset()):
         view.deletions_since = now
+    changed = event.topics ^ (view.deletions or frozenset())
     view.deletions = event.topics
+    for name in changed & view.topics.keys():
+        for number in view.topics[name].partitions:
+            judge(view, TopicPartition(name, number))
     # A topic of the same name that is deleted later has to be yielded to again.
     view.yielded &= event.topics
     view.due.tenure = view.due.plan = view.due.capacity = True
@@ -286,8 +290,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             # It was under way when a write of ours was refused; another one follows.
             continue
         view.distrusted.pop(partition, None)
-        if partition in view.watched:
-            view.watched[partition] = True
+        _note_watch(view, partition, read, event.armed)
         fresh = partition in view.seeding
         view.seeding.discard(partition)
         view.unseeded.pop(partition, None)
@@ -315,6 +318,26 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
         view.due.partitions[partition] = None
         if not view.topics[partition.topic].stale:
             _repair_late(view, partition)
+
+
+def _note_watch(
+    view: ClusterView,
+    partition: TopicPartition,
+    read: PartitionState | str | None,
+    armed: frozenset[TopicPartition] | None,
+) -> None:
+    """
+    Note whether the next change will be told: only what is watched may be taken for the present.
+
+    Where the watch fired before the rest was read, what was read is old already and is asked for
+    again; where there is no state, there is nothing to watch.
+    """
+    if partition not in view.watched or armed is None:
+        return
+    if partition in armed:
+        view.watched[partition] = True
+    elif read is None:
+        del view.watched[partition]
 
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:

@@ -225,7 +225,10 @@ class Watches:
                     self._states.pop(partition, None)
             else:
                 read[partition] = decode_state(znode.data, znode.version)
-        self._inbox.put(StatesRead(read, doubts))
+        with self._lock:
+            # Told under the lock: a watch that fires from now on is told after it.
+            armed = frozenset(p for p in partitions if p in self._states) if watched else None
+            self._inbox.put(StatesRead(read, doubts, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:

@@ -303,7 +303,7 @@ class Driver:
         self.change_isr(partition, isr)
 
     def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
-        """Let the leader write this ISR."""
+        """Let the leader write this ISR, and the daemon read it with a watch."""
         state = self.view.states[partition]
         changed = PartitionState(
             state.leader,
@@ -314,7 +314,7 @@ class Driver:
         )
         if partition in self.states:
             self.states[partition].append(changed)
-        self.observe(StatesRead({partition: changed}))
+        self.observe(StatesRead({partition: changed}, armed=frozenset({partition})))
 
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from controller.core.effects import AlterReassignment, Effect, ReadStates
+from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
 from controller.core.events import (
     AlterResult,
     ControllerClaimed,
@@ -72,11 +72,12 @@ class DelegatedDriver(Driver):
             case AlterReassignment() if self.answers:
                 self.order(effect.partition, None if effect.cancels else effect.target)
                 self._told(effect, NONE, "")
-            case ReadStates(partitions=partitions):
+            case ReadStates(partitions=partitions, purpose=purpose):
                 if not self.answers_states:
                     return
                 known = {p: self.view.states[p] for p in partitions if p in self.view.states}
-                self.fold(StatesRead(known))
+                armed = frozenset(known) if purpose is ReadPurpose.WATCH else None
+                self.fold(StatesRead(known, armed=armed))
             case _:
                 super().answer(effect)
 

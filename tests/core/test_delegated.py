@@ -41,6 +41,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     Route,
+    TopicPartition,
     ZkVersion,
 )
 from controller.core.moves.resting import REST_S, UNSENT_S
@@ -393,6 +394,22 @@ def test_the_way_back_waits_until_the_state_is_known() -> None:
     assert blocked_by(driver) is BlockedBy.STATE_UNKNOWN
     driver.answers_states = True
     driver.change_isr(tp(), replicas(0, 1))
+    assert driver.orders[1:] == [(replicas(0, 1), True)]
+
+
+def test_a_state_whose_watch_fired_before_it_was_told_is_not_taken_for_the_present() -> None:
+    """Neither is one that was read without a watch: what changed since would go unnoticed."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    ask(driver, 2, 3)
+    known = driver.view.states[tp()]
+    driver.answers_states = False
+    driver.observe(StateChanged(tp()))
+    cancel(driver)
+    nothing: frozenset[TopicPartition] = frozenset()
+    for armed in (nothing, None):
+        driver.observe(StatesRead({tp(): known}, armed=armed))
+        assert blocked_by(driver) is BlockedBy.STATE_UNKNOWN
+    driver.observe(StatesRead({tp(): known}, armed=frozenset({tp()})))
     assert driver.orders[1:] == [(replicas(0, 1), True)]
 
 

@@ -289,9 +289,13 @@ class SimReads:
         def at_server() -> Callable[[], None]:
             states = {partition: self._state(partition, watch=watch) for partition in wanted}
 
+            def tell() -> None:
+                armed = frozenset(self._watched_states.intersection(wanted)) if watch else None
+                self._inbox.put(StatesRead(states, doubts, armed))
+
             def answer() -> None:
                 del self._reading_states[number]
-                self._lanes.bulk.put(lambda: self._inbox.put(StatesRead(states, doubts)))
+                self._lanes.bulk.put(tell)
 
             return answer
 
