@@ -56,6 +56,7 @@ ASKED_REGRESSIONS: Final = {
     520: "A claim was forgotten where the throttles that stand were read last.",
     708: "A plan's entry that stood already ended the way back of another plan's as done.",
     732: "A plan's entry was taken out after others had dropped an original, its log untold.",
+    748: "A topic that was to be deleted, below min ISR, held all other work up.",
     863: "A log left where a record was cancelled was never deleted, and held the next move up.",
     881: "The same, where an entry was taken out of a plan.",
     998: "What another daemon had accepted during a cancellation was never learnt again.",
