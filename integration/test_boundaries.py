@@ -8,6 +8,7 @@ row of that table and two chains, in which daemons die at one boundary after the
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from itertools import cycle
 from typing import Final
@@ -51,6 +52,8 @@ from integration.waiting import eventually
 SAFE: Final = {"min.insync.replicas": "2"}
 ROW: Final = Boundary.EXCLUSION_ACKNOWLEDGED
 """The row that is a smoke test: the leader knows who is dropped, nothing is deleted yet."""
+OUTRUN_S: Final = 1.0
+"""How long a claim may still be under way when the broker in charge has ended the plan."""
 ALIVE: Final = 3
 """Daemons of a chain that run at a time: the one that dies next, and who takes over."""
 CELLS: Final = [
@@ -99,7 +102,10 @@ class Scene:
             self.start()
         if self._shape in (YIELDING, RESUMING):
             self._cluster.brokers[5].freeze()  # no copy of the first step gets in sync
-        submit(self._cluster, plan_of(self.targets))
+        if is_first or self._shape is YIELDING:
+            submit(self._cluster, plan_of(self.targets))
+        else:
+            self._submit_until_claimed(doomed)
         if first is not None:
             await_death(first)
         elif self._shape is YIELDING:
@@ -135,6 +141,21 @@ class Scene:
             return False
 
         eventually(is_held, within_s=60, tolerating=(OSError,))
+
+    def _submit_until_claimed(self, doomed: Daemon) -> None:
+        """Submit plans there and back until the daemon is faster than the broker in charge."""
+        there = self.targets
+        back = dict.fromkeys(there, self._shape.replicas)
+
+        def is_decided() -> bool:
+            return not doomed.is_alive or not is_planned(self._cluster)
+
+        for self.targets in cycle([there, back]):
+            submit(self._cluster, plan_of(self.targets))
+            eventually(is_decided, within_s=DIES_WITHIN_S, every_s=0.02)
+            time.sleep(OUTRUN_S)
+            if not doomed.is_alive:
+                return
 
     def start_dead(self) -> None:
         """Start the brokers that were killed for the shape."""
