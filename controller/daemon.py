@@ -11,15 +11,12 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from types import FrameType
 from typing import Final, NamedTuple
 
 import structlog
@@ -42,6 +39,7 @@ from controller.reactor.ports import Clock, Inbox
 from controller.releases import installed_version
 from controller.setting_values import advertised
 from controller.settings import Settings
+from controller.signals import Signals
 from controller.steering import PageSteering
 from controller.telemetry.arrivals import TimedInbox
 from controller.telemetry.boards import StatusBoard
@@ -167,7 +165,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     clock = MonotonicClock()
     parts = _telemetry(settings, stack, clock, log)
     metrics, health = parts.metrics, parts.health
-    stopping = _Signals()
+    stopping = Signals()
     session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
     health.watch_session(lambda: _state_of(session))
     http = str(advertised(settings.http_advertise, parts.http.address, socket.gethostname()))
@@ -365,26 +363,6 @@ def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:
         detail="this daemon will kill or stop itself on purpose: never in production",
     )
     return Boundaries(Trap(ambush, announce).reached)
-
-
-class _Signals:
-    """Turns SIGTERM and SIGINT into a request to stop; before there is a loop, into the end."""
-
-    def __init__(self) -> None:
-        self._host: Host | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._received)
-
-    def hand_over(self, host: Host) -> None:
-        """From now on the loop is asked."""
-        self._host = host
-
-    def _received(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._host is None:
-            raise SystemExit(0)
-        # The handler interrupts the loop's thread, which may hold the lock that this takes.
-        threading.Thread(target=self._host.request_shutdown, name="shutdown").start()
 
 
 def _state_of(session: Session) -> SessionState:
