@@ -172,9 +172,10 @@ class Store(Protocol):
         self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
     ) -> None:
         """
-        Read states, pipelined: one ``StatesRead`` follows; ``StateChanged`` if watched.
+        Read states, pipelined: ``StatesRead`` follows.
 
-        They are read after the topics that were asked for before them.
+        If watched, it names those whose next change will be told as ``StateChanged``. States are
+        read after the topics that were asked for before them.
         """
         ...
 
