@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from controller.core.model import ZkVersion, Zxid
@@ -108,10 +108,27 @@ class Reader:
         path_of: Callable[[Key], str],
         watch_of: Callable[[Key], Watch | None] = lambda _: None,
     ) -> Iterator[tuple[Key, Znode | None]]:
-        """Read many znodes, in order."""
+        """Read many znodes, in order; the first that ZooKeeper refuses to show is an error."""
+        for key, found in self.try_many(keys, path_of, watch_of):
+            if isinstance(found, KazooException):
+                raise found
+            yield key, found
+
+    def try_many(
+        self,
+        keys: Iterable[Key],
+        path_of: Callable[[Key], str],
+        watch_of: Callable[[Key], Watch | None] = lambda _: None,
+    ) -> Iterator[tuple[Key, Znode | KazooException | None]]:
+        """Read many znodes, in order; beside them, why ZooKeeper refuses to show one."""
         asked = ((key, self._client.get_async(path_of(key), watch_of(key))) for key in keys)
         for key, pending in _ahead(asked):
-            yield key, self._answer(pending)
+            found: Znode | KazooException | None
+            try:
+                found = self._answer(pending)
+            except KazooException as error:
+                found = error
+            yield key, found
 
     def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """List many directories, in order; one that does not exist is empty."""

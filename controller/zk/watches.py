@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
+from kazoo.exceptions import KazooException
+
 from controller.core.events import CancellationRead, Event, StateChanged, StatesRead, TopicsRead
 from controller.core.leases import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
@@ -204,11 +206,13 @@ class Watches:
         read: dict[str, TopicAssignment | str | None] = {}
         with self._lock:
             doubts = self._doubts
-        for topic, znode in self._reader.get_many(topics, paths.topic_path, self._topic_watch):
+        for topic, znode in self._reader.try_many(topics, paths.topic_path, self._topic_watch):
             if znode is None:
                 read[topic] = None
                 with self._lock:
                     self._topics.pop(topic, None)
+            elif isinstance(znode, KazooException):
+                read[topic] = _refusal(znode)
             else:
                 read[topic] = decode_topic(znode.data, znode.version, znode.czxid)
         self._inbox.put(TopicsRead(read, doubts))
@@ -218,9 +222,9 @@ class Watches:
         read: dict[TopicPartition, PartitionState | str | None] = {}
         with self._lock:
             doubts = self._doubts
-        for partition, znode in self._reader.get_many(partitions, paths.state_path, watch_of):
-            if znode is None:
-                read[partition] = None
+        for partition, znode in self._reader.try_many(partitions, paths.state_path, watch_of):
+            if znode is None or isinstance(znode, KazooException):
+                read[partition] = None if znode is None else _refusal(znode)
                 with self._lock:
                     self._states.pop(partition, None)
             else:
@@ -241,6 +245,10 @@ class Watches:
         watcher = watch(fired)
         with self._lock:
             return self._states.setdefault(partition, watcher)
+
+
+def _refusal(error: KazooException) -> str:
+    return f"ZooKeeper does not show it: {type(error).__name__}"
 
 
 def _unwatched(_: TopicPartition) -> Watch | None:

@@ -80,6 +80,8 @@ class FakeClient:
         self.created: list[str] = []
         self.failures: deque[Exception] = deque()
         """Errors of the next reads."""
+        self.after_read: dict[str, Callable[[], None]] = {}
+        """What happens right after a znode was read."""
         self.acls: dict[str, list[ACL]] = {}
         self.default_acl: list[ACL] | None = None
         self.hosts = [("zk", 2181)]
@@ -124,9 +126,10 @@ class FakeClient:
         self.reads.append(path)
         if self.failures:
             return Answered(self.failures.popleft())
-        if path not in self.nodes:
-            return Answered(NoNodeError())
-        return self._watched(path, watch, self.nodes[path])
+        found = self.nodes.get(path)
+        answered = Answered(NoNodeError()) if found is None else self._watched(path, watch, found)
+        self.after_read.pop(path, lambda: None)()
+        return answered
 
     def exists_async(
         self, path: str, watch: Callable[[WatchedEvent], None] | None = None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from controller.core.events import (
     BrokersRead,
@@ -22,7 +22,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.leases import EntityConfig, topic_entity
-from controller.core.model import TopicPartition
+from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.reactor.ports import Znode
 from controller.zk.watches import CHUNK, Watches
 from controller.znodes import paths
@@ -146,6 +146,37 @@ def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
     bench.client.failures.append(ConnectionLoss())
     bench.watches.read_states([P], watched=False, doubts=1)
     assert bench.inbox.wait_for(StatesRead).states[P] is not None
+
+
+def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> None:
+    """Permissions of one znode are no reason not to tell of the others read with it."""
+    other = TopicPartition("t", 1)
+    for partition in (P, other):
+        bench.client.put(paths.state_path(partition), STATE)
+    bench.client.put(paths.topic_path("u"), TOPIC)
+    bench.client.failures.append(NoAuthError())
+    bench.watches.read_states([P, other], watched=True, doubts=1)
+    told = bench.inbox.wait_for(StatesRead)
+    assert told.states[P] == "ZooKeeper does not show it: NoAuthError"
+    assert isinstance(told.states[other], PartitionState)
+    assert told.armed == frozenset({other})
+    bench.client.failures.append(NoAuthError())
+    bench.watches.read_topics(["t", "u"], doubts=1)
+    topics = bench.inbox.wait_for(TopicsRead).topics
+    assert isinstance(topics["t"], str)
+    assert isinstance(topics["u"], TopicAssignment)
+
+
+def test_a_state_that_changed_while_others_were_read_is_not_told_as_watched(bench: _Bench) -> None:
+    """Its change was told before, and it is asked for again."""
+    bench.client.put(paths.state_path(P), STATE)
+    other = TopicPartition("t", 1)
+    bench.client.after_read[paths.state_path(other)] = lambda: bench.client.put(
+        paths.state_path(P), STATE
+    )
+    bench.watches.read_states([P, other], watched=True, doubts=1)
+    assert bench.inbox.wait_for(StatesRead).armed == frozenset()
+    assert bench.inbox.of(StateChanged) == [StateChanged(P)]
 
 
 def test_a_watched_state_is_told_once(bench: _Bench) -> None:
