@@ -36,7 +36,7 @@ LATER: Final = {
     Boundary.A2_LEADER_TOLD: (2, 3, 5),
     Boundary.A2_FOLLOWER_TOLD: (2, 3, 5),
     Boundary.A2_UPDATE_METADATA_SENT: (2, 3, 5),
-    Boundary.SYNCED: (2, 3, 5),
+    Boundary.SYNCED: (2, 3, 4),
     Boundary.NEXT_STEP_WRITTEN: (2, 3),
     Boundary.EXCLUSION_ACKNOWLEDGED: (2, 3, 5),
     Boundary.B4_STOP_REPLICA_SENT: (2, 3, 5),
