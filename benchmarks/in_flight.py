@@ -126,7 +126,8 @@ def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> 
         assert sent is not None
         sent_s.append(sent - started)
     eventually(lambda: small.ended(targets) == TRIALS, within_s=60, what="the small ones are moved")
-    history = writes(cluster)
+    paths = tuple(f"/brokers/topics/{topic}" for topic in targets)
+    history = [w for w in writes(cluster) if w.path.startswith(paths)]  # not those of the many
     return [
         in_milliseconds(
             f"submission to first LeaderAndIsr with {shape.partitions} in flight",

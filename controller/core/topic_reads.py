@@ -55,13 +55,13 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
 
 def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
     """Fold in which topics are asked to be deleted, and since when one of them stands."""
+    known = view.deletions or frozenset()
     if not event.topics:
         view.deletions_since = None
-    elif view.deletions_since is None or not event.topics <= (view.deletions or frozenset()):
+    elif view.deletions_since is None or not event.topics <= known:
         view.deletions_since = now
-    changed = event.topics ^ (view.deletions or frozenset())
     view.deletions = event.topics
-    for name in changed & view.topics.keys():
+    for name in (event.topics ^ known) & view.topics.keys():
         for number in view.topics[name].partitions:
             judge(view, TopicPartition(name, number))
     # A topic of the same name that is deleted later has to be yielded to again.

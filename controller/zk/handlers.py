@@ -3,8 +3,8 @@ kazoo's threads, waiting for their sockets in one system call.
 
 kazoo waits twice for every request, once to write and once to read, and each time makes an epoll
 object, registers the sockets, waits and closes it: five or six system calls, and the interpreter
-may go to another thread at each. ``poll`` needs one. Reading many small znodes takes about two
-thirds of the processor time so.
+may go to another thread at each. ``poll`` needs one. Reading many small znodes takes between half
+and three quarters of the processor time so.
 """
 
 from __future__ import annotations
