@@ -2,7 +2,7 @@
 Log lines: structlog's own and those of the libraries, through one formatter to one stream.
 
 Configured once, explicitly, by the composition root; importing this module changes nothing. What is
-worth a line is decided in ``notes``, not here.
+worth a line is decided in ``notes``, how it is written in ``log_streams``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 import structlog
 
 from controller.settings import LogFormat, LogLevel
+from controller.telemetry.log_streams import QueuedStream
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -21,9 +22,9 @@ LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
 """Loggers of libraries: only their warnings and errors are ours to pass on."""
 
 
-def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> None:
+def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> QueuedStream:
     """
-    Route structlog and the standard library's loggers to the stream.
+    Route structlog and the standard library's loggers to the stream; return who writes to it.
 
     Args:
         log_format: One JSON object per line, or aligned text for people.
@@ -42,7 +43,7 @@ def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) ->
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
+    handler = QueuedStream(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*_shared(log_format), structlog.stdlib.ExtraAdder()],
@@ -53,10 +54,14 @@ def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) ->
         )
     )
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    former, root.handlers[:] = root.handlers[:], [handler]
+    for replaced in former:
+        if isinstance(replaced, QueuedStream):
+            replaced.close()
     root.setLevel(threshold)
     for name in LIBRARIES:
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
+    return handler
 
 
 def _shared(log_format: LogFormat) -> list[Processor]:

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from controller.settings import LogFormat, LogLevel
+from controller.telemetry.log_streams import QueuedStream
 from controller.telemetry.logs import LIBRARIES, configure_logging
 
 
@@ -22,6 +23,9 @@ def stream() -> Iterator[io.StringIO]:
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in LIBRARIES}
     yield io.StringIO()
+    for handler in root.handlers:
+        if isinstance(handler, QueuedStream):
+            handler.close()
     root.handlers[:] = handlers
     root.setLevel(level)
     for name, before in levels.items():
@@ -29,8 +33,15 @@ def stream() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
 
 
+def written() -> None:
+    """Wait until what was logged is in the stream."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     """Return what was written as JSON."""
+    written()
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -81,10 +92,11 @@ def test_the_console_form_is_for_people(stream: io.StringIO) -> None:
     """Aligned text, without colours where there is no terminal."""
     configure_logging(LogFormat.CONSOLE, LogLevel.INFO, stream)
     structlog.stdlib.get_logger("controller.test").info("phase", topic="t")
-    written = stream.getvalue()
-    assert "phase" in written
-    assert "topic=t" in written
-    assert "\x1b" not in written
+    written()
+    told = stream.getvalue()
+    assert "phase" in told
+    assert "topic=t" in told
+    assert "\x1b" not in told
 
 
 def test_configuring_twice_does_not_double_the_lines(stream: io.StringIO) -> None:
