@@ -1,5 +1,5 @@
 """
-``make bench``: measure and print the table of ``benchmarks/README.md``.
+``make bench``: measure and print the tables of ``benchmarks/README.md``.
 
 A name after the command measures only that: ``python -m benchmarks reaction``. ``--full`` has more
 rounds and the largest shapes, and takes far longer.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from benchmarks import captures, in_flight, memory, reaction, scale, side_by_side
-from benchmarks.figures import Extent, Figure, table
+from benchmarks.figures import Extent, Figure, machine, table
 from integration.processes import exit_on_sigterm
 
 BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
@@ -42,16 +42,15 @@ def main(names: list[str]) -> int:
         )
         return 1
     exit_on_sigterm()
-    figures: list[Figure] = []
-    try:
-        for name in names or BENCHMARKS:
-            print(f"measuring {name} ...", file=sys.stderr)
-            started = time.monotonic()
-            figures += BENCHMARKS[name](extent)
-            print(f"measuring {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
-    finally:
-        # What took an hour to measure is not lost with what went wrong after it.
-        print(table(figures))
+    print(machine(), flush=True)
+    for name in names or BENCHMARKS:
+        print(f"measuring {name} ...", file=sys.stderr)
+        started = time.monotonic()
+        figures = BENCHMARKS[name](extent)
+        print(f"measuring {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
+        # At once: what took an hour to measure is not lost with what goes wrong after it.
+        command = f"python -m benchmarks {name}" + (f" {FULL}" if extent is Extent.FULL else "")
+        print(f"\n`{command}`:\n\n{table(figures)}", flush=True)
     return 0
 
 

@@ -91,9 +91,10 @@ def _wall() -> datetime:
 
 def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> float:
     """Move a replica of each partition; return the processor seconds of the loop."""
-    configure_logging(
+    lines = configure_logging(
         LogFormat.JSON, LogLevel.INFO, stack.enter_context((directory / "log").open("w"))
     )
+    stack.callback(lines.close)
     journal = Journal(directory)
     journal.start()
     stack.callback(journal.close)

@@ -1,0 +1,37 @@
+"""What rounds are reduced to, and how it is printed."""
+
+from __future__ import annotations
+
+from benchmarks.figures import Figure, Sample, reduced, table
+
+
+def recovery(seconds: float, bare: float) -> Sample:
+    """Return what a round says of a recovery."""
+    return Sample("recovery", seconds, "s", limit=1.5, beside=bare, beside_what="the bare reads")
+
+
+def test_a_ratio_is_the_median_of_the_ratios_of_each_round() -> None:
+    """A noisy round makes both of its figures larger, so they are held against each other."""
+    figure = reduced([recovery(4.0, 2.0), recovery(30.0, 10.0), recovery(3.0, 2.0)])
+    assert (figure.median, figure.spread, figure.runs) == ("4.0 s", "3.0 to 30.0 s", 3)
+    assert (figure.ratio, figure.goal) == (
+        "2.00 times the bare reads",
+        "under 1.5 times the bare reads",
+    )
+    assert figure.is_met is False
+
+
+def test_what_has_no_goal_is_only_told() -> None:
+    """And one round has no spread."""
+    figure = reduced([Sample("bare reads", 2.25, "s")])
+    assert (figure.median, figure.spread, figure.goal, figure.is_met) == ("2.2 s", "", "", None)
+
+
+def test_a_table_begins_with_the_ratio() -> None:
+    """Single figures depend on the machine."""
+    figure = Figure("moving", "3 s", 1, ratio="5 times Kafka's", goal="12 times", is_met=False)
+    assert table([figure]).splitlines() == [
+        "| ratio | what | median | spread | runs | goal | met |",
+        "|---|---|---|---|---|---|---|",
+        "| 5 times Kafka's | moving | 3 s |  | 1 | 12 times | no |",
+    ]
