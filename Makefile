@@ -20,6 +20,7 @@ SEED ?=
 MINUTES ?= 30
 COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
+SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 CODE := controller tests integration benchmarks
 
 .PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim histories chaos bench bench-pipeline demo cluster clean
@@ -44,6 +45,7 @@ check: $(READY) ## style, format, types, and who may import whom
 unit: $(READY) ## the fast tests: no network, no sleeping; and the first histories
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests
 	$(SIM) --count 300
+	$(SIM_DELEGATED) --count 60
 
 smoke: $(READY) ## the few tests on real brokers that stand for the rest
 	$(BIN)/python -m pytest integration -m smoke --timeout 300
@@ -53,10 +55,11 @@ integration: $(READY) ## every test on real brokers
 
 test: setup check unit smoke ## what has to pass before a change goes in
 
-test-all: setup check unit histories integration ## the same with every test on real brokers
+test-all: setup check unit histories integration chaos ## with every test on real brokers, and half an hour of random faults
 
-histories: $(READY) ## ten thousand seeded histories, on every processor
+histories: $(READY) ## ten thousand seeded histories, and a thousand of the delegated engine, on every processor
 	$(SIM) --count 10000
+	$(SIM_DELEGATED) --count 1000
 
 sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays many from SEED on
 	$(SIM) $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),$(if $(SEED),1,300))

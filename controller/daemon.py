@@ -32,7 +32,7 @@ from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.debug_boundaries import Ambush, Trap, ambush_of
 from controller.errors import Verdict
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Inbox
@@ -144,11 +144,12 @@ def run(settings: Settings) -> int:
 
     """
     ambush = ambush_of(os.environ)
-    configure_logging(settings.log_format, settings.log_level, sys.stderr)
+    lines = configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
     gc.set_threshold(GARBAGE_THRESHOLD)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
+        stack.callback(lines.flush)
         host = _build(settings, stack, ambush)
         host.run()
     return 0
@@ -354,6 +355,8 @@ def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:
 
     def announce(sprung: Ambush) -> None:
         log.warning("debug_boundary_reached", action=sprung.action, boundary=sprung.boundary.value)
+        for handler in logging.getLogger().handlers:
+            handler.flush()
 
     log.warning(
         "debug_boundary_set",

@@ -52,6 +52,8 @@ class Due:
     """Orphans whose deletion was acknowledged."""
     capacity: bool = False
     """A slot may have become free: look at what waits."""
+    line: bool = False
+    """Look at more of what waits: it was too much for the turn in which a slot became free."""
     brokers_changed: bool = False
     answered: bool = False
     """Whether the cluster's controller answered orders."""

@@ -177,7 +177,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case ForeignAdoptedRecord():
             view.may_have_foreign = False
             view.due.capacity = True
-        case PassedOverRecord(partitions=partitions):
+        case PassedOverRecord(partitions=partitions, scans_left=scans_left):
+            view.scans_left = scans_left
             for partition in partitions:
                 view.waiting.pass_over(partition)
                 if partition in view.resumed:

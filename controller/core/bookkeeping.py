@@ -15,6 +15,7 @@ from controller.core.records import (
     AcceptedRecord,
     CancellationEndedRecord,
     EndingRecord,
+    FoundGoodRecord,
     JudgedRecord,
     OutcomeForgottenRecord,
     OutcomeRecord,
@@ -44,6 +45,7 @@ RequestRecord = (
     | OutcomeRecord
     | OutcomeForgottenRecord
     | JudgedRecord
+    | FoundGoodRecord
 )
 
 
@@ -93,6 +95,8 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             if view.cancellation is not None:
                 view.cancellation_ended = view.cancellation.czxid
             view.cancellation = None
+            for request in view.requests.values():
+                _forget_endings(view, request)
             view.accepted.clear()
             view.asked_accepted.clear()
             view.due.endings = True
@@ -119,6 +123,8 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
         case JudgedRecord(name=name, count=count):
             view.judged[name] = count
             view.due.submissions = True
+        case FoundGoodRecord(request=name, grounds=grounds):
+            view.found_good[name] = grounds
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
@@ -167,10 +173,18 @@ def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
     request = request_of(view, summary.request, now)
     request.has_ended = True
     request.settled.clear()
+    view.found_good.pop(summary.request, None)
+    _forget_endings(view, request)
     # What exactly it consists of is read from ZooKeeper by whoever forgets it.
     view.ended[summary.request] = EndedHistory((), Zxid(0))
     _forget_old_requests(view)
     view.due.endings = view.due.throttles = True
+
+
+def _forget_endings(view: ClusterView, request: Request) -> None:
+    """Keep how many there are, by fate: which they are is asked while a cancellation stands."""
+    if request.has_ended and view.cancellation is None:
+        request.endings.clear()
 
 
 def _forget_old_requests(view: ClusterView) -> None:

@@ -13,7 +13,7 @@ out after the changes, so that what they tell brokers is what was just written.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import TypeGuard
 
 from controller.core.agendas import Due
@@ -23,27 +23,21 @@ from controller.core.model import (
     Instant,
     Refusal,
     RefusalReason,
-    RequestId,
-    Route,
     TopicPartition,
 )
 from controller.core.moves.lacks import is_gone
 from controller.core.moves.native import STOP_TIMER
-from controller.core.pace.budgets import Budget
+from controller.core.pace.budgets import LEADER_MOVES_TIMER, Budget
 from controller.core.pace.health import health_gate, topics_in_question
-from controller.core.pace.holds import request_hold
-from controller.core.pace.limits import priority_of
 from controller.core.pace.paces import follow_pace
 from controller.core.pace.sizes import follow_sizes
 from controller.core.phases import Stopping
 from controller.core.records import (
-    BlockedRecord,
     Change,
     Decision,
     GoalEndedRecord,
     GoalRecord,
     LegacyEntryRecord,
-    PassedOverRecord,
     Record,
     RefusalRecord,
 )
@@ -59,14 +53,10 @@ from controller.core.role.duties import introduce
 from controller.core.role.engines import engine_of
 from controller.core.role.seeding import learn_topics
 from controller.core.role.tenures import consider_tenure, hold_of
+from controller.core.scans import outcome, scan
 from controller.core.throttling.throttles import follow_throttles
 from controller.core.view import ClusterView
 
-SCAN_MAX = 2000
-"""Waiting reassignments looked at per turn when a slot becomes free."""
-SCAN_TIMER = "scan"
-SCAN_EVERY_S = 0.2
-LEADER_MOVES_TIMER = "leader_moves"
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
 """How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
@@ -115,8 +105,8 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
 
 def _writes_goal(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
     match record:
-        case GoalRecord(goal=goal):
-            return goal.route is not Route.FOREIGN
+        case GoalRecord():
+            return True
         case GoalEndedRecord(version=version):
             return version is not None
         case _:
@@ -128,8 +118,10 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     engine = engine_of(view)
     before = engine.duties(view, due, now)
     cancelled = _cancelled(view, due, now)
-    turned = _turned(cancelled)
-    partitions = _partitions(view, due, now, turned)
+    asked = _asked(view, due, now)
+    turned = _turned(cancelled.changes)
+    overtaken = _turned(chain.from_iterable(a.changes for a in asked))
+    partitions = _partitions(view, due, now, turned | overtaken)
     parts = [
         *before,
         partitions,
@@ -138,9 +130,10 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting | turned))
-    parts += [cancelled, *_asked(view, due, now)]
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
+        # Before what is asked for, which then knows what of others it takes the place of.
         parts.append(adopt_foreign(view))
+    parts += [cancelled, *asked]
     parts += engine.chores(view, due, now)
     parts.append(follow_pace(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
@@ -181,16 +174,17 @@ def _cancelled(view: ClusterView, due: Due, now: Instant) -> Decision:
     return Decision()
 
 
-def _turned(cancelled: Decision) -> set[TopicPartition]:
+def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
     """
-    Return the partitions that a cancellation ends or turns round in this turn.
+    Return the partitions whose way a cancellation or an order ends or changes in this turn.
 
-    No step of theirs is taken in the same turn: it would be decided on what they were, and a record
-    that goes while its first step is written leaves a step that nobody ends.
+    No step of theirs is taken in the same turn: it would be decided on what they were. A record
+    that goes while its first step is written leaves a step that nobody ends, and a step towards a
+    target that is given up copies without the throttle of the new one.
     """
     return {
         change.partition
-        for change in cancelled.changes
+        for change in asked
         if change.partition is not None
         and any(isinstance(r, GoalRecord | GoalEndedRecord) for r in change.records)
     }
@@ -230,69 +224,28 @@ def _partitions(
         if settled is not None:
             changes.append(settled)
         elif partition in view.reassignments and partition not in turned:
-            changes += _step(view, partition, now, budget)
+            step = engine_of(view).advance(view, partition, now, budget)
+            changes += outcome(view, partition, step, now)
     waiting = Decision()
-    if due.capacity or due.claimed:
-        waiting = _waiting(view, due, now, budget, turned)
+    if due.capacity or due.claimed or due.line:
+        waiting = scan(view, due, now, budget, turned)
     again: tuple[Effect, ...] = ()
     if budget.refused_leader_moves:
         again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
-def _waiting(
-    view: ClusterView,
-    due: Due,
-    now: Instant,
-    budget: Budget,
-    turned: Collection[TopicPartition],
-) -> Decision:
-    """Give free slots to what waits; where very much does, a part of it at a time."""
-    changes: list[Change] = []
-    passed: list[TopicPartition] = []
-    for partition in islice(_in_line(view, now), SCAN_MAX):
-        if not budget.has_slot:
-            return Decision(tuple(changes))
-        if partition not in due.partitions and partition not in turned:
-            changes += _step(view, partition, now, budget)
-        passed.append(partition)
-    if len(passed) < SCAN_MAX:
-        return Decision(tuple(changes))
-    changes.append(Change((PassedOverRecord(tuple(passed)),)))
-    return Decision(tuple(changes), (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),))
-
-
-def _in_line(view: ClusterView, now: Instant) -> Iterator[TopicPartition]:
-    """Yield what waits: what was begun, then by priority, requests of one priority in turn."""
-    yield from view.resumed
-    by_priority: dict[int, list[RequestId]] = {}
-    for request in view.waiting.requests():
-        if request_hold(view, request, now) is None:
-            by_priority.setdefault(priority_of(view, request), []).append(request)
-    for priority in sorted(by_priority, reverse=True):
-        # Who has least in flight comes first: slots are shared, however long a line is.
-        fair = sorted(by_priority[priority], key=lambda r: view.requests[r].in_flight)
-        yield from view.waiting.in_turn(fair)
-
-
-def _step(
-    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
-) -> list[Change]:
-    """Advance one reassignment, or note what it waits for."""
-    step = engine_of(view).advance(view, partition, now, budget)
-    if isinstance(step, Change):
-        return [step]
-    reassignment = view.reassignments.get(partition)
-    if reassignment is None or reassignment.blocked == step:
-        return []
-    return [Change((BlockedRecord(partition, step, now),))]
-
-
 def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
     """End the reassignment of a partition that does not exist any more."""
-    reassignment = view.reassignments.get(partition)
+    reassignment, legacy = view.reassignments.get(partition), view.legacy
     if reassignment is None:
         return None
+    listed: tuple[Record, ...] = ()
+    if legacy is not None and partition in legacy.entries:
+        if legacy.stale:
+            # Its entry goes with it: that would be refused until the znode is read again.
+            return None
+        listed = (LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.topics else "topic"
     refusal = Refusal(
         reassignment.goal.request,
@@ -305,7 +258,7 @@ def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
     return Change(
         (
             ended(partition, reassignment, f"{what} deleted"),
-            LegacyEntryRecord(partition, None),
+            *listed,
             RefusalRecord((refusal,)),
         ),
         partition=partition,

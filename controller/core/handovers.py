@@ -163,7 +163,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.incoming.clear()
     view.outgoing.clear()
     view.leader_moves.clear()
-    view.due.tenure = True
+    # A turn that found the claim gone carried nothing out: what it would have read is asked again.
+    view.due.tenure = view.due.listed_topics = True
 
 
 def forget_reads(view: ClusterView) -> None:
@@ -174,8 +175,10 @@ def forget_reads(view: ClusterView) -> None:
     view.submissions_listed = None
     view.submissions.clear()
     view.asked_submissions.clear()
+    view.left_submissions.clear()
     view.asked_accepted.clear()
     view.judged.clear()
+    view.found_good.clear()
     view.topics.clear()
     view.asked_topics.clear()
     view.unreadable_topics.clear()

@@ -8,6 +8,7 @@ read that was overtaken by a write of ours) is dropped.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from controller.core.events import (
     BrokersRead,
@@ -53,10 +54,13 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
+from controller.core.moves.delegated import ORDER_TIMER
+from controller.core.moves.resting import SEEN_TIMER
 from controller.core.nodes import PlanNode
+from controller.core.pace.budgets import LEADER_MOVES_TIMER
 from controller.core.pace.loads import begin, drop, hand_on
 from controller.core.pace.paces import note_answer
-from controller.core.pace.sizes import sizes_read
+from controller.core.pace.sizes import SIZES_TIMER, sizes_read
 from controller.core.phases import Ordered, Stopping
 from controller.core.requests.intakes import take_in
 from controller.core.role.answers import (
@@ -67,7 +71,9 @@ from controller.core.role.answers import (
     reassignments_probed,
     stop_replica_answered,
 )
+from controller.core.role.doubts import LEFT_TIMER
 from controller.core.role.engines import engine_of
+from controller.core.role.housekeeping import PREFERRED_TIMER
 from controller.core.throttling.lease_books import (
     entity_configs_read,
     leases_read,
@@ -82,6 +88,7 @@ from controller.core.topic_reads import (
     topics_read,
 )
 from controller.core.view import ClusterView
+from controller.core.waiting import SCAN_TIMER
 from controller.core.works import START, Reassignment
 
 
@@ -166,8 +173,8 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             reassignments_probed(view, event)
         case TopicConfigsRead():
             topic_configs_read(view, event, now)
-        case TimerFired():
-            _timer(view)
+        case TimerFired(name=name):
+            _timer(view, name)
         case _:
             take_in(view, event, now)
 
@@ -253,6 +260,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None
     view.legacy_confirmed = view.tenure is not None
     view.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.legacy_reassignments())
+    view.due.add(p for p in (known.entries if known is not None else ()) if p in view.reassignments)
     view.due.plan = view.due.queue = view.due.cancel = True
 
 
@@ -304,7 +312,27 @@ def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
     view.due.submissions = view.due.queue = view.due.plan = True
 
 
-def _timer(view: ClusterView) -> None:
+def _timer(view: ClusterView, name: str) -> None:
+    """Look at what a time was asked for; where that is not one thing, at all that may wait."""
+    if name == SCAN_TIMER:
+        view.due.line = True
+    elif name == LEADER_MOVES_TIMER:
+        by = (BlockedBy.LEADER_MOVES,)
+        view.due.add(p for p, r in view.reassignments.items() if _is_blocked(r, by))
+    elif name == PREFERRED_TIMER:
+        view.due.elections = True
+    elif name == SIZES_TIMER:
+        view.due.sizes = True
+    elif name in {ORDER_TIMER, SEEN_TIMER}:
+        view.due.timer = True
+        view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
+    else:
+        if name == LEFT_TIMER:
+            view.left_submissions.clear()
+        _look_at_all(view)
+
+
+def _look_at_all(view: ClusterView) -> None:
     """Look at everything that may wait for a time."""
     view.due.timer = True
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
@@ -316,7 +344,10 @@ def _timer(view: ClusterView) -> None:
 
 
 def _waits_for_time(reassignment: Reassignment) -> bool:
-    blocked = reassignment.blocked
-    return isinstance(reassignment.phase, Stopping | Ordered) or (
-        blocked is not None and blocked.by in {BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER}
+    return isinstance(reassignment.phase, Stopping | Ordered) or _is_blocked(
+        reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER)
     )
+
+
+def _is_blocked(reassignment: Reassignment, by: Collection[BlockedBy]) -> bool:
+    return reassignment.blocked is not None and reassignment.blocked.by in by

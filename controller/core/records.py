@@ -31,6 +31,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName
 from controller.core.phases import Phase
+from controller.core.verdicts import Grounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +300,8 @@ class PassedOverRecord:
     """Volatile: these cannot begin now; others are looked at before them next time."""
 
     partitions: tuple[TopicPartition, ...]
+    scans_left: int
+    """How many more scans it takes until everybody was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +340,14 @@ class JudgedRecord:
 
     name: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGoodRecord:
+    """Volatile: nothing speaks against any entry of a request that is all or nothing."""
+
+    request: RequestId
+    grounds: Grounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +396,7 @@ Record = (
     | LeaseRecord
     | LeaseEndedRecord
     | JudgedRecord
+    | FoundGoodRecord
     | LeaderMovedRecord
     | OrderedRecord
     | ThrottlesSettledRecord

@@ -342,14 +342,13 @@ def _note_watch(
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
     """Fold in settings of topics, or why they could not be had."""
+    unread: set[str] = set()
     for topic, read in event.configs.items():
         view.asked_configs[topic] = now
         if isinstance(read, str):
             if view.config_errors.get(topic) != read:
-                # What waits for these settings has to say why they are not known.
                 view.config_errors[topic] = read
-                view.due.capacity = True
-                view.due.add(p for p in view.reassignments if p.topic == topic)
+                unread.add(topic)
             judge_topic(view, topic)
             continue
         view.config_errors.pop(topic, None)
@@ -360,3 +359,7 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
             view.due.submissions = view.due.queue = True
             if topic in view.topics and view.tenure is not None:
                 view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
+    if unread:
+        # What waits for these settings has to say why they are not known.
+        view.due.capacity = True
+        view.due.add(p for p in view.reassignments if p.topic in unread)

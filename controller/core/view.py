@@ -42,6 +42,7 @@ from controller.core.options import EngineName, Options
 from controller.core.phases import Shrinking, Starting, Stopping
 from controller.core.stakes import Stakes
 from controller.core.submissions import Cancellation, Submission
+from controller.core.verdicts import Grounds
 from controller.core.waiting import WaitingList
 from controller.core.works import START, Reassignment, Request
 
@@ -143,10 +144,16 @@ class ClusterView:
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     topics_at_work: Counter[str] = field(default_factory=Counter)
     """How many reassignments each topic has; those without are not in it."""
+    led_back: Counter[RequestId] = field(default_factory=Counter)
+    """How many reassignments each cancellation leads back; those without are not in it."""
+    other_routes: int = 0
+    """How often a reassignment of another route than requests began, changed hands or went."""
     waiting: WaitingList = field(default_factory=WaitingList)
     """Pending reassignments in the order they will be looked at."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)
     """Pending ones with steps behind them: they go first when there is room."""
+    scans_left: int = 0
+    """How many more scans it takes until all of them were looked at since a slot became free."""
     requests: dict[RequestId, Request] = field(default_factory=dict)
     acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
     """The newest LeaderAndIsr each reassigning partition's leader acknowledged in this tenure."""
@@ -178,8 +185,12 @@ class ClusterView:
     """Requests that are not wholly accepted yet, in the order of their names."""
     submissions_listed: frozenset[str] | None = None
     asked_submissions: set[str] = field(default_factory=set)
+    left_submissions: set[str] = field(default_factory=set)
+    """Those that could not be taken away, left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """How many entries of a submission were accepted or refused, from the first on."""
+    found_good: dict[RequestId, Grounds] = field(default_factory=dict)
+    """By what requests that are all or nothing were last found good as a whole."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
     cancellation_stale: bool = False

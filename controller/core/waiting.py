@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from controller.core.model import RequestId, TopicPartition
+
+SCAN_TIMER: Final = "scan"
+"""When those in line are looked at who were not in the turns before."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,10 @@ class WaitingList:
     def line(self, request: RequestId) -> Iterator[TopicPartition]:
         """Return those of a request, in their order."""
         return iter(self._lines.get(request, {}))
+
+    def length(self, request: RequestId) -> int:
+        """Return how many of a request are in line."""
+        return len(self._lines.get(request, ()))
 
     def add(self, partition: TopicPartition, request: RequestId) -> None:
         """Put a partition at the end of its request's line; it leaves any other."""

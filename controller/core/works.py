@@ -114,6 +114,7 @@ class Request:
     """Entries that were accepted or refused, while submitted znodes of it are left."""
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, Ending] = field(default_factory=dict)
+    """What did not simply reach its target, until the summary is written."""
     fates: Counter[Fate] = field(default_factory=Counter)
     moved_bytes: int | None = None
     has_ended: bool = False

@@ -43,7 +43,6 @@ from controller.reactor.ports import Check, Operation, SetData
 from controller.reactor.shards import Rows
 from controller.znodes import legacy_plans, paths, topics
 
-MAX_OPERATIONS = 400
 MAX_BYTES = 700_000
 """ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
 
@@ -214,7 +213,7 @@ class Batcher:
             operations = [op for r in change.records for op in operations_of(r, self._view)]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
             shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
-            full = len(draft.own) + len(operations) + shared > MAX_OPERATIONS
+            full = len(draft.own) + len(operations) + shared > self._view.options.multi_operations
             if draft.changes and (full or draft.size + size > _bytes_max(draft)):
                 yield self._close(draft)
                 draft = _Draft()

@@ -3,6 +3,7 @@ The writes of a turn: many changes in few multis, and what becomes of each.
 
 A change that became durable is applied, and its effects are carried out; one that was refused is
 set aside, what it was decided on is distrusted and read again, and the others are tried once more.
+Where that is refused as well, all races that were lost are found out at once (``probes``).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from controller.core.records import Change
 from controller.core.role.doubts import invalidate, set_aside
 from controller.core.view import ClusterView
 from controller.reactor.batches import Batch, Batcher, changes_of, in_groups
-from controller.reactor.boundaries import Boundaries
-from controller.reactor.ports import Committed, Observer, Rejected, Store, WriteError
+from controller.reactor.boundary_names import Boundaries
+from controller.reactor.ports import Check, Committed, Observer, Rejected, Store, WriteError
+from controller.reactor.probes import PROBED_TOGETHER, probes
 from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
 from controller.znodes import paths
 
@@ -77,32 +79,61 @@ class Commits:
         self._write_all([c for c in entries if c.partition not in self._view.reassignments], now)
 
     def _write_all(self, changes: list[Change], now: Instant) -> None:
-        left = changes
+        left = self._write(changes, now, is_retry=False)
         while left:
-            left = self._write(left, now)
+            left = self._write(left, now, is_retry=True)
 
-    def _write(self, changes: Sequence[Change], now: Instant) -> list[Change]:
+    def _write(self, changes: Sequence[Change], now: Instant, *, is_retry: bool) -> list[Change]:
         """
         Write group after group until something is refused; return what is to be tried again.
 
         The versions of a group are those that the groups before it leave, which holds as long as
-        these were written.
+        these were written. A race is lost now and then; behind a second one there may be many.
         """
         left = {id(change): change for change in changes}
         for group in in_groups(Batcher(self._view).batches(changes)):
-            again: list[Change] = []
-            is_refused = False
+            refused: list[tuple[Batch, Rejected]] = []
+            moved: set[str] = set()
             for batch, result in zip(group, self._results(group), strict=True):
-                for change in batch.changes:
-                    del left[id(change)]
                 if isinstance(result, Rejected):
-                    is_refused = True
-                    again += self._rejected(batch, result, now)
+                    refused.append((batch, result))
+                    self._rejected(batch, result, left, now)
                 else:
+                    moved.update(op.path for op in batch.operations if not isinstance(op, Check))
                     self._committed(batch, now)
-            if is_refused:
-                return [*again, *(c for c in left.values() if not self._is_doubtful(c))]
+                    for change in batch.changes:
+                        del left[id(change)]
+            if refused:
+                if is_retry:
+                    self._set_aside_overtaken(refused, moved, left, now)
+                return [c for c in left.values() if not self._is_doubtful(c)]
         return []
+
+    def _set_aside_overtaken(
+        self,
+        refused: Sequence[tuple[Batch, Rejected]],
+        moved: set[str],
+        left: dict[int, Change],
+        now: Instant,
+    ) -> None:
+        """Set aside whatever else of refused multis somebody was faster with, all at once."""
+        asked = [
+            probe
+            for batch, result in refused
+            if result.error in RACES
+            for probe in probes(batch, result, moved)
+            if any(id(c) in left and not self._is_doubtful(c) for c in probe.owners)
+        ]
+        for together in PROBED_TOGETHER:
+            groups = [asked[n : n + together] for n in range(0, len(asked), together)]
+            checks = [[probe.check for probe in group] for group in groups]
+            answers = self._store.commit(checks) if checks else []
+            asked = []
+            for group, answer in zip(groups, answers, strict=True):
+                if isinstance(answer, Rejected):
+                    lost = group[answer.index]
+                    self._rejected(lost.batch, Rejected(lost.index, answer.error), left, now)
+                    asked += group[answer.index + 1 :]
 
     def _results(self, group: Sequence[Batch]) -> list[Committed | Rejected]:
         """Write what does not build on each other at once; return what became of each."""
@@ -130,15 +161,15 @@ class Commits:
             for effect in change.effects:
                 self._carry_out(effect, now)
 
-    def _rejected(self, batch: Batch, result: Rejected, now: Instant) -> list[Change]:
-        """Set aside the changes that were refused; return those that only shared their multi."""
+    def _rejected(
+        self, batch: Batch, result: Rejected, left: dict[int, Change], now: Instant
+    ) -> None:
+        """Set aside the changes that were refused; those that only shared their multi are left."""
         path = batch.operations[result.index].path
         if self._passes_over_shard(path, result.error):
-            return batch.changes
-        guilty = batch.owners[result.index]
-        if not guilty:
-            guilty = tuple(batch.changes)
-        refused = {id(c) for c in guilty}
+            return
+        owners = batch.owners[result.index] or batch.changes
+        guilty = [left.pop(id(change)) for change in owners if id(change) in left]
         is_race = result.error in RACES
         # Refused for another reason it is still as we know it: it will not be read again.
         if is_race:
@@ -148,15 +179,14 @@ class Commits:
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
             for change in guilty:
-                set_aside(self._view, change, result.error.value, now)
+                for effect in set_aside(self._view, change, result.error.value, now):
+                    self._carry_out(effect, now)
         for change in guilty:
             self._observer.on_rejected(change, result.error, self._view)
             for effect in invalidate(self._view, change) if is_race else ():
                 self._carry_out(effect, now)
         if is_race or result.error is WriteError.NOT_EMPTY:
             self._read_again(path, now)
-        # The others are decided anew as well when what they build on is distrusted now.
-        return [c for c in batch.changes if id(c) not in refused and not self._is_doubtful(c)]
 
     def _distrust(self, path: str) -> None:
         """Have nothing written that is made of a plan or cancellation before it is read again."""
@@ -184,7 +214,11 @@ class Commits:
         return True
 
     def _is_doubtful(self, change: Change) -> bool:
-        """Whether its topic is being read again; one that is gone is not, and nobody looks anew."""
+        """
+        Whether its topic is being read again: it is decided anew then.
+
+        One that is gone is not, and nobody looks anew.
+        """
         if change.partition is None:
             return False
         topic = self._view.topics.get(change.partition.topic)

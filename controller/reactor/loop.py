@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from typing import Final, assert_never
+from typing import assert_never
 
 from controller.core.apply import issued
 from controller.core.decide import decide
@@ -32,6 +32,7 @@ from controller.core.effects import (
     ProbeReassignments,
     ReadAccepted,
     ReadEntityConfigs,
+    ReadPurpose,
     ReadStates,
     ReadSubmissions,
     ReadTopics,
@@ -60,7 +61,7 @@ from controller.core.model import Instant
 from controller.core.observe import observe
 from controller.core.view import ClusterView
 from controller.errors import FencedError
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.orders import Orders
 from controller.reactor.outbox import Outbox
@@ -79,8 +80,6 @@ from controller.reactor.rereads import reread_own_records
 
 ROUNDS_MAX = 50
 """Decisions per turn before the inbox is looked at again."""
-
-CHANNEL_EFFECTS: Final = (OpenChannel, CloseChannel, SendLiveBrokers)
 
 
 class Reactor:
@@ -256,10 +255,10 @@ class Reactor:
         decision = decide(self.view, due, now)
         decided = self._clock.now()
         self.changes += len(decision.changes)
-        # Channels first: what a change sends to a broker that just joined needs its queue.
         for effect in decision.effects:
-            if isinstance(effect, CHANNEL_EFFECTS):
+            if _goes_first(effect):
                 self._carry_out(effect, now)
+        self._reads.send(self.view.doubts)
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
@@ -268,7 +267,7 @@ class Reactor:
             return
         committed = self._clock.now()
         for effect in decision.effects:
-            if not isinstance(effect, CHANNEL_EFFECTS):
+            if not _goes_first(effect):
                 self._carry_out(effect, now)
         self._observer.on_turn(
             decision,
@@ -349,7 +348,28 @@ class Reactor:
         for broker, request in self._outbox.take(self.view, now):
             if self._boundaries is not None:
                 self._boundaries.sending(request)
+            self._check_lease(self._clock.now())
+            if self.view.tenure is None:
+                break
             self._channels.send(broker, request)
             self._observer.on_request_sent(broker, request)
             if self._boundaries is not None:
                 self._boundaries.sent(broker, request)
+
+
+def _goes_first(effect: Effect) -> bool:
+    """
+    Whether an effect of a decision is carried out before its changes are written.
+
+    Channels are: what a change sends to a broker that just joined needs its queue. So are reads of
+    what is not known in this tenure, or in doubt: no change of the same turn writes that, and with
+    very many changes, as at a claim, nothing would be under way while they are written. What else
+    is read may be what is just written.
+    """
+    match effect:
+        case OpenChannel() | CloseChannel() | SendLiveBrokers() | ReadTopics():
+            return True
+        case ReadStates(purpose=purpose):
+            return purpose is ReadPurpose.SEED
+        case _:
+            return False

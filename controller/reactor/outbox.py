@@ -9,6 +9,9 @@ to be stopped) begins a new batch. An UpdateMetadata with the live brokers goes 
 broker silently ignores a leader it does not know. So does the one that tells a newcomer everything:
 until then it would deny its clients that their topics exist.
 
+What is too much for one LeaderAndIsr stays in its batch until the broker is free to hear it, in its
+newest state: nothing that waits is a request yet.
+
 Every broker hears of every partition, and most of what it hears is for its clients alone. So that
 each change of a partition is not a request to every broker of a large cluster, what is for clients
 alone waits while the broker has heard something of that kind a moment ago, and joins the last batch
@@ -22,6 +25,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 from controller.core.model import (
@@ -49,6 +53,8 @@ _State = TypeVar("_State")
 
 LEADER_AND_ISR_CHUNK = 1000
 """Brokers handle a LeaderAndIsr under one lock: a large one would hold up everything else."""
+NEW_REPLICAS_CHUNK = 250
+"""Of which replicas to create: a broker makes their logs under that lock, too, one by one."""
 UPDATE_METADATA_CHUNK = 2000
 METADATA_EVERY_S = 0.25
 """
@@ -68,6 +74,21 @@ class _Batch:
 
     def stops(self, partition: TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
+
+    def split(self) -> tuple[_Batch, _Batch | None]:
+        """
+        Return what goes before the broker hears of the rest, and that rest, if there is any.
+
+        Clients hear of a partition after its replica did.
+        """
+        told = _told_together(self.leader_and_isr)
+        if len(told) == len(self.leader_and_isr):
+            return self, None
+        waiting = {p: s for p, s in self.leader_and_isr.items() if p not in told}
+        seen = {p: s for p, s in self.update_metadata.items() if p not in waiting}
+        unseen = {p: s for p, s in self.update_metadata.items() if p in waiting}
+        first = _Batch(self.live_brokers, told, seen, self.stop, self.delete)
+        return first, _Batch(leader_and_isr=waiting, update_metadata=unseen)
 
     @property
     def is_for_clients(self) -> bool:
@@ -89,6 +110,13 @@ class _Queue:
         if self.ready or len(self.batches) != 1 or not self.batches[0].is_for_clients:
             return -math.inf
         return self.told_at + METADATA_EVERY_S
+
+    def next_part(self) -> _Batch:
+        """Take the first batch off the queue, or as much of it as goes at once."""
+        part, rest = self.batches.popleft().split()
+        if rest is not None:
+            self.batches.appendleft(rest)
+        return part
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -232,7 +260,7 @@ class Outbox:
                 due = min(due, until)
                 continue
             while not queue.ready and queue.batches:
-                queue.ready.extend(_requests(view, queue.batches.popleft()))
+                queue.ready.extend(_requests(view, queue.next_part()))
             if queue.ready:
                 queue.busy = True
                 request = queue.ready.popleft()
@@ -249,7 +277,8 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
     live = tuple(view.brokers.values())
     if batch.live_brokers and (batch.leader_and_isr or not batch.update_metadata):
         yield UpdateMetadata(epoch, (), live)
-    for states in _chunks(tuple(batch.leader_and_isr.values()), LEADER_AND_ISR_CHUNK):
+    if batch.leader_and_isr:
+        states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
         yield LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
     for seen in _chunks(tuple(batch.update_metadata.values()), UPDATE_METADATA_CHUNK):
@@ -257,6 +286,16 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
     for stops in (batch.stop, batch.delete):
         for stopped in _chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
             yield StopReplica(epoch, stopped)
+
+
+def _told_together(
+    states: dict[TopicPartition, LeaderAndIsrState],
+) -> dict[TopicPartition, LeaderAndIsrState]:
+    """Return what one LeaderAndIsr tells: those that create no replica first, as they are quick."""
+    known = [p for p, s in states.items() if not s.is_new][:LEADER_AND_ISR_CHUNK]
+    room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
+    created = [p for p, s in states.items() if s.is_new][:room]
+    return {p: states[p] for p in chain(known, created)}
 
 
 def _chunks(items: tuple[_State, ...], size: int) -> Iterator[tuple[_State, ...]]:

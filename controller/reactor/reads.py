@@ -1,6 +1,7 @@
 """
-What one round of the loop wants read of topics and partition states: asked for once, together.
+What one round of the loop wants read of topics and partition states: asked for together.
 
+What is new to it is asked for before the round writes, the rest after that (``loop``).
 Every partition asks for its own state when its step is sent. A job each would be a round trip each,
 one after the other, and whatever changed in the meantime would wait behind all of them.
 """

@@ -18,6 +18,7 @@ from controller.core.records import (
     Change,
     Decision,
     ForeignAdoptedRecord,
+    FoundGoodRecord,
     GoalEndedRecord,
     GoalRecord,
     IdleRecord,
@@ -51,6 +52,7 @@ from controller.telemetry.strain_notes import StrainNotes
 UNJOURNALED = (
     BlockedRecord,
     ForeignAdoptedRecord,
+    FoundGoodRecord,
     IdleRecord,
     JudgedRecord,
     LeaderMovedRecord,

@@ -8,18 +8,23 @@ also what was refused or ended otherwise than done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
 from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, TopicPartition
 from controller.core.submissions import RequestOptions
-from controller.zk.readers import Reader, warn_unreadable
+from controller.zk.readers import Reader, Znode, warn_unreadable
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.leases import decode_lease
+
+Ends = tuple[tuple[Refusal, ...], tuple[Ending, ...]]
+"""What a shard of endings holds."""
+GONE: Final = "it is gone"
 
 
 class Histories:
@@ -38,6 +43,9 @@ class Histories:
         unfinished: dict[RequestId, OpenHistory] = {}
         listed = self._reader.children_of_many(parents)
         for request, (_, children) in zip(requests, list(listed), strict=True):
+            if isinstance(children, str):
+                # Whoever takes its name finds that it exists.
+                continue
             if paths.SUMMARY in children:
                 ended.append((request, children))
             elif children:
@@ -47,16 +55,16 @@ class Histories:
     def _in_turn(
         self, ended: Sequence[tuple[RequestId, tuple[str, ...]]]
     ) -> dict[RequestId, EndedHistory]:
+        children_of = dict(ended)
         rows = [
-            (znode.czxid, request, children)
-            for (request, children), znode in self._reader.get_many(
-                ended, lambda row: paths.history_path(row[0])
+            (czxid, request)
+            for request, czxid in self._reader.decode_many(
+                children_of, paths.history_path, lambda _, znode: znode.czxid
             )
-            if znode is not None
+            if czxid is not None and not isinstance(czxid, str)
         ]
         return {
-            request: EndedHistory(children, czxid)
-            for czxid, request, children in sorted(rows, key=lambda row: row[0])
+            request: EndedHistory(children_of[request], czxid) for czxid, request in sorted(rows)
         }
 
     def _open(self, request: RequestId, children: Sequence[str]) -> OpenHistory:
@@ -70,16 +78,18 @@ class Histories:
         refused: list[Refusal] = []
         endings: list[Ending] = []
         parent = paths.history_path(request)
-        for name, znode in self._reader.get_many(wanted, lambda name: f"{parent}/{name}"):
-            if znode is None:
+
+        def decode(name: str, znode: Znode) -> Part | Ends | str:
+            if name in shards:
+                return decode_ended(request, znode.data)
+            return decode_part(name, znode.data)
+
+        found: Iterator[tuple[str, Part | Ends | str | None]]
+        found = self._reader.decode_many(wanted, lambda name: f"{parent}/{name}", decode)
+        for name, read in found:
+            if read is None:
                 continue
-            read = (
-                decode_ended(request, znode.data)
-                if name in shards
-                else decode_part(name, znode.data)
-            )
             if isinstance(read, str):
-                warn_unreadable(f"{parent}/{name}", read)
                 named = part_name(name)
                 if named is not None:
                     # It is there, so it is never to be created again; what it said is lost.
@@ -101,13 +111,14 @@ class Histories:
             key=lambda shard: (shard.epoch, shard.number),
         )
         entries: list[AcceptedEntry] = []
-        for shard, znode in self._reader.get_many(
-            wanted, lambda shard: paths.shard_path(request, shard)
+        for shard, read in self._reader.decode_many(
+            wanted,
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_accepted(znode.data),
         ):
-            read = "it is gone" if znode is None else decode_accepted(znode.data)
-            if isinstance(read, str):
-                warn_unreadable(paths.shard_path(request, shard), read)
-            else:
+            if read is None:
+                warn_unreadable(paths.shard_path(request, shard), GONE)
+            elif not isinstance(read, str):
                 entries += read
         elsewhere = self._elsewhere(request, [s for s in shards if s.kind == "ended"])
         if elsewhere is None:
@@ -120,12 +131,14 @@ class Histories:
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that did not simply reach their target; None: some are unknown."""
         found: set[TopicPartition] = set()
-        for shard, znode in self._reader.get_many(
-            shards, lambda shard: paths.shard_path(request, shard)
+        for shard, read in self._reader.decode_many(
+            shards,
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_ended(request, znode.data),
         ):
-            read = "it is gone" if znode is None else decode_ended(request, znode.data)
-            if isinstance(read, str):
-                warn_unreadable(paths.shard_path(request, shard), read)
+            if read is None:
+                warn_unreadable(paths.shard_path(request, shard), GONE)
+            if read is None or isinstance(read, str):
                 return None
             found.update(r.partition for r in read[0] if r.partition is not None)
             found.update(ending.partition for ending in read[1])
@@ -135,8 +148,11 @@ class Histories:
         """Read how a request was to be carried out: its parts say the same."""
         parent = paths.history_path(request)
         wanted = [name for name in names if name.startswith(paths.PART)]
-        for name, znode in self._reader.get_many(wanted, lambda name: f"{parent}/{name}"):
-            read = None if znode is None else decode_part(name, znode.data)
+        for _, read in self._reader.decode_many(
+            wanted,
+            lambda name: f"{parent}/{name}",
+            lambda name, znode: decode_part(name, znode.data),
+        ):
             if isinstance(read, Part):
                 return read.options
         return RequestOptions()
@@ -145,23 +161,23 @@ class Histories:
         """Read every throttle that was set and not lifted."""
         names = self._reader.children(paths.LEASES) or ()
         leases: dict[Entity, Lease] = {}
-        for name, znode in self._reader.get_many(names, lambda name: f"{paths.LEASES}/{name}"):
-            if znode is None:
-                continue
-            read = decode_lease(name, znode.data, znode.version)
-            if isinstance(read, str):
-                warn_unreadable(f"{paths.LEASES}/{name}", read)
-            else:
+        for _, read in self._reader.decode_many(
+            names,
+            lambda name: f"{paths.LEASES}/{name}",
+            lambda name, znode: decode_lease(name, znode.data, znode.version),
+        ):
+            if isinstance(read, Lease):
                 leases[read.entity] = read
         return LeasesRead(leases)
 
     def entity_configs(self, entities: Sequence[Entity]) -> EntityConfigsRead:
         """Read dynamic settings; an entity without any has no znode."""
         configs: dict[Entity, EntityConfig | str] = {}
-        for entity, znode in self._reader.get_many(entities, paths.entity_config_path):
-            configs[entity] = (
-                EntityConfig({}, None)
-                if znode is None
-                else decode_entity_config(znode.data, znode.version)
-            )
+        for entity, read in self._reader.decode_many(
+            entities,
+            paths.entity_config_path,
+            lambda _, znode: decode_entity_config(znode.data, znode.version),
+            log=False,
+        ):
+            configs[entity] = EntityConfig({}, None) if read is None else read
         return EntityConfigsRead(configs)

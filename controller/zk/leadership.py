@@ -88,7 +88,8 @@ class Leadership:
         Have others act at the turns of the role.
 
         Args:
-            before_gain: Called on our thread once the former leader is fenced, before we lead.
+            before_gain: Called on our thread once the former leader is fenced, before we lead;
+                must not wait.
             after_loss: Called on any thread when we lead no more; must not wait.
 
         """
@@ -197,7 +198,9 @@ class Leadership:
         """Delete every candidacy of ours: behind a forgotten one we would wait for ever."""
         self._contending = None
         names = self._reader.children(paths.LEADER) or ()
-        for path, znode in self._reader.get_many((f"{paths.LEADER}/{n}" for n in names), str):
+        for path, znode in self._reader.try_many((f"{paths.LEADER}/{n}" for n in names), str):
+            if isinstance(znode, KazooException):
+                raise znode
             if znode is not None and znode.owner == self._session.id:
                 try:
                     self._session.ask(self._session.client.delete_async(path))

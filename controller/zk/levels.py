@@ -10,7 +10,7 @@ allows. When to read is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from controller.core.events import (
@@ -36,16 +36,15 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Znode
 from controller.zk.histories import Histories
-from controller.zk.readers import Reader, Watch, warn_unreadable
+from controller.zk.readers import Hidden, Reader, Watch, warn_unreadable
 from controller.zk.readers import Znode as ZnodeRead
-from controller.zk.requests import Requests
+from controller.zk.requests import Requests, plan_of
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.controllers import NOT_KRAFT, decode_controller
 from controller.znodes.elections import decode_preferred_election
 from controller.znodes.features import decode_feature, decode_migration
 from controller.znodes.goals import decode_goal
-from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.paths import parse_number, valid_topic
@@ -87,13 +86,17 @@ class Levels:
     def _brokers(self, watcher: Watch) -> Event:
         names = self._reader.children_watched(paths.BROKER_IDS, watcher)
         ids = [BrokerId(n) for n in map(parse_number, names) if n is not None]
-        found = self._reader.get_many(ids, paths.broker_path, lambda _: watcher)
+        found = self._reader.show_many(ids, paths.broker_path, lambda _: watcher)
         brokers: dict[BrokerId, LiveBroker] = {}
-        for broker_id, znode in found:
-            if znode is None:
+        for broker_id, shown in found:
+            if shown is None:
                 continue
-            epoch = BrokerEpoch(znode.czxid)
-            read = decode_broker(broker_id, znode.data, epoch)
+            epoch = BrokerEpoch(shown.czxid)
+            read = (
+                shown.reason
+                if isinstance(shown, Hidden)
+                else decode_broker(broker_id, shown.data, epoch)
+            )
             if isinstance(read, str):
                 warn_unreadable(paths.broker_path(broker_id), read)
                 # It is alive, so it must not be taken for dead; and as it may speak any protocol,
@@ -107,26 +110,18 @@ class Levels:
         return TopicsListed(frozenset(name for name in names if valid_topic(name)))
 
     def _legacy_plan(self, watcher: Watch) -> Event:
-        znode = self._reader.get_watched(paths.LEGACY_PLAN, watcher)
-        if znode is None:
-            return LegacyPlanRead(None)
-        return LegacyPlanRead(decode_legacy_plan(znode.data, znode.version, znode.czxid))
+        znode = self._reader.show_watched(paths.LEGACY_PLAN, watcher)
+        return LegacyPlanRead(znode and plan_of(znode))
 
     def _goals(self, _: Watch) -> Event:
         goals: dict[TopicPartition, Goal] = {}
         unreadable: dict[str, str] = {}
-        for path, topic, name, znode in self._grandchildren(paths.GOALS):
-            partition = parse_number(name)
-            read = (
-                "not a partition"
-                if partition is None or not valid_topic(topic)
-                else decode_goal(znode.data, znode.version)
-            )
-            if isinstance(read, str) or partition is None:
-                unreadable[path] = str(read)
-                warn_unreadable(path, str(read))
+        for path, read in self._grandchildren(paths.GOALS, _goal):
+            if isinstance(read, str):
+                unreadable[path] = read
             else:
-                goals[TopicPartition(topic, partition)] = read
+                partition, goal = read
+                goals[partition] = goal
         return GoalsRead(goals, unreadable)
 
     def _deletions(self, watcher: Watch) -> Event:
@@ -151,14 +146,8 @@ class Levels:
         return PreferredElectionRead(read, znode.version)
 
     def _orphans(self, _: Watch) -> Event:
-        orphans: set[Orphan] = set()
-        for path, broker, name, znode in self._grandchildren(paths.ORPHANS):
-            read = decode_orphan(broker, name, znode.data)
-            if isinstance(read, str):
-                warn_unreadable(path, read)
-            else:
-                orphans.add(read)
-        return OrphansRead(frozenset(orphans))
+        read = self._grandchildren(paths.ORPHANS, _orphan)
+        return OrphansRead(frozenset(orphan for _, orphan in read if not isinstance(orphan, str)))
 
     def _guards(self, watcher: Watch) -> Event:
         controller = self._reader.get_watched(paths.CONTROLLER, watcher)
@@ -176,29 +165,49 @@ class Levels:
     ) -> tuple[tuple[str, ...], list[Value]]:
         """List a directory and decode its children; unreadable ones are listed all the same."""
         names = self._reader.children_watched(directory, watcher)
-        read: list[Value] = []
-        for name, znode in self._reader.get_many(names, lambda name: f"{directory}/{name}"):
-            value = "it is gone" if znode is None else decode(znode.data)
-            if isinstance(value, str):
-                warn_unreadable(f"{directory}/{name}", value)
-            else:
-                read.append(value)
-        return names, read
+        found = self._reader.decode_many(
+            names, lambda name: f"{directory}/{name}", lambda _, znode: decode(znode.data)
+        )
+        return names, [v for _, v in found if v is not None and not isinstance(v, str)]
 
-    def _grandchildren(self, root: str) -> list[tuple[str, str, str, ZnodeRead]]:
-        """Read a tree of two levels: (path, child, grandchild, content)."""
+    def _grandchildren(
+        self, root: str, decode: Callable[[str, str, ZnodeRead], Value | str]
+    ) -> Iterator[tuple[str, Value | str]]:
+        """
+        Read a tree of two levels: path and content; a text where that is not understood.
+
+        Args:
+            root: Above the tree.
+            decode: Makes a value of child, grandchild and its content.
+
+        """
         parents = [f"{root}/{name}" for name in self._reader.children(root) or ()]
-        found = [
-            f"{parent}/{name}"
-            for parent, names in self._reader.children_of_many(parents)
-            for name in names
-        ]
-        rows = []
-        for path, znode in self._reader.get_many(found, str):
-            if znode is not None:
-                _, child, grandchild = path.rsplit("/", 2)
-                rows.append((path, child, grandchild, znode))
-        return rows
+        paths_found: list[str] = []
+        for parent, names in self._reader.children_of_many(parents):
+            if isinstance(names, str):
+                yield parent, names
+            else:
+                paths_found += (f"{parent}/{name}" for name in names)
+
+        def decoded(path: str, znode: ZnodeRead) -> Value | str:
+            _, child, grandchild = path.rsplit("/", 2)
+            return decode(child, grandchild, znode)
+
+        for path, read in self._reader.decode_many(paths_found, str, decoded):
+            if read is not None:
+                yield path, read
+
+
+def _goal(topic: str, name: str, znode: ZnodeRead) -> tuple[TopicPartition, Goal] | str:
+    partition = parse_number(name)
+    if partition is None or not valid_topic(topic):
+        return "not a partition"
+    goal = decode_goal(znode.data, znode.version)
+    return goal if isinstance(goal, str) else (TopicPartition(topic, partition), goal)
+
+
+def _orphan(broker: str, name: str, znode: ZnodeRead) -> Orphan | str:
+    return decode_orphan(broker, name, znode.data)
 
 
 def guards_of(

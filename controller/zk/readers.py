@@ -1,9 +1,9 @@
 """
 Reading znodes: one, one's children, or a great many, pipelined.
 
-For threads of ours only: everything here waits for answers. Nothing is decoded; a znode that does
-not exist is None, not an error. A watch is given as a callback that fires at most once and carries
-nothing.
+For threads of ours only: everything here waits for answers. A znode that does not exist is None,
+not an error; one that ZooKeeper refuses to show is told as such where it would hold up others. A
+watch is given as a callback that fires at most once and carries nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from controller.core.model import ZkVersion, Zxid
@@ -22,10 +22,14 @@ from controller.zk.sessions import Session
 WINDOW: Final = 500
 """Requests under way at once: they hide the round trip and still let others in between."""
 
+ANY_VERSION: Final = ZkVersion(-1)
+"""To ZooKeeper it is every version."""
+
 _log = structlog.stdlib.get_logger(__name__)
 
 Watch = Callable[[WatchedEvent], None]
 Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class Znode(NamedTuple):
@@ -40,6 +44,32 @@ class Znode(NamedTuple):
     """Milliseconds since 1970, on ZooKeeper's clock."""
     mzxid: Zxid = Zxid(0)
     """Of the last write of its data; 0 where it was not asked for."""
+
+
+class Hidden(NamedTuple):
+    """
+    A znode that ZooKeeper refuses to show, and what it tells of it all the same.
+
+    Servers from 3.8.4 on tell nothing; those before told everything but the data.
+    """
+
+    reason: str
+    latest: Zxid
+    """Before or at which it was created: when it was refused."""
+    version: ZkVersion = ANY_VERSION
+    czxid: Zxid = Zxid(0)
+    """0 where that is not known."""
+    created_ms: int = 0
+
+    @property
+    def born(self) -> Zxid:
+        """When it was created, as far as that is known."""
+        return self.czxid or self.latest
+
+
+def refusal(error: KazooException) -> str:
+    """Say why there is no data of a znode that exists."""
+    return f"ZooKeeper does not show it: {type(error).__name__}"
 
 
 def warn_unreadable(path: str, reason: str) -> None:
@@ -81,6 +111,34 @@ class Reader:
             if znode is not None or not self.exists(path, watcher):
                 return znode
 
+    def show_watched(self, path: str, watcher: Watch) -> Znode | Hidden | None:
+        """Read a znode, be it hidden, and watch it, or its creation where it does not exist."""
+        try:
+            return self.get_watched(path, watcher)
+        except NoAuthError as error:
+            return self.hidden(path, error, watcher)
+
+    def hidden(
+        self, path: str, error: KazooException, watcher: Watch | None = None
+    ) -> Hidden | None:
+        """
+        Return what can be told of a znode that was refused; None where it is gone meanwhile.
+
+        Raises:
+            KazooException: the refusal is not a matter of permissions, so it says nothing.
+
+        """
+        if not isinstance(error, NoAuthError):
+            raise error
+        why, latest = refusal(error), Zxid(self._client.last_zxid)
+        try:
+            stat = self._session.ask(self._client.exists_async(path, watcher))
+        except NoAuthError:
+            return Hidden(why, latest)
+        if stat is None:
+            return None
+        return Hidden(why, latest, ZkVersion(stat.version), Zxid(stat.czxid), stat.ctime)
+
     def exists(self, path: str, watcher: Watch | None = None) -> bool:
         """Tell whether there is such a znode, and watch it or its creation."""
         return self._session.ask(self._client.exists_async(path, watcher)) is not None
@@ -102,17 +160,57 @@ class Reader:
             if not self.exists(path, watcher):
                 return ()
 
-    def get_many(
+    def decode_many(
+        self,
+        keys: Iterable[Key],
+        path_of: Callable[[Key], str],
+        decode: Callable[[Key, Znode], Value | str],
+        *,
+        log: bool = True,
+    ) -> Iterator[tuple[Key, Value | str | None]]:
+        """
+        Read and decode many znodes, in order; a text where one is not understood, or not shown.
+
+        Args:
+            keys: Of the znodes.
+            path_of: Where one is.
+            decode: Makes a value of one, or says why not.
+            log: Whether the texts are logged: not where somebody else tells of them.
+
+        Raises:
+            KazooException: one was refused for another reason than permissions.
+
+        """
+        for key, found in self.try_many(keys, path_of):
+            read: Value | str | None
+            if isinstance(found, NoAuthError):
+                read = refusal(found)
+            elif isinstance(found, KazooException):
+                raise found
+            else:
+                read = None if found is None else decode(key, found)
+            if log and isinstance(read, str):
+                warn_unreadable(path_of(key), read)
+            yield key, read
+
+    def show_many(
         self,
         keys: Iterable[Key],
         path_of: Callable[[Key], str],
         watch_of: Callable[[Key], Watch | None] = lambda _: None,
-    ) -> Iterator[tuple[Key, Znode | None]]:
-        """Read many znodes, in order; the first that ZooKeeper refuses to show is an error."""
+    ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
+        """
+        Read many znodes, in order, be they hidden.
+
+        Raises:
+            KazooException: one was refused for another reason than permissions.
+
+        """
         for key, found in self.try_many(keys, path_of, watch_of):
             if isinstance(found, KazooException):
-                raise found
-            yield key, found
+                yield key, self.hidden(path_of(key), found, watch_of(key))
+            else:
+                yield key, found
 
     def try_many(
         self,
@@ -130,14 +228,17 @@ class Reader:
                 found = error
             yield key, found
 
-    def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """List many directories, in order; one that does not exist is empty."""
+    def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...] | str]]:
+        """List many directories, in order; empty where there is none, a text where it is hidden."""
         asked = ((path, self._client.get_children_async(path)) for path in paths)
         for path, pending in _ahead(asked):
             try:
                 yield path, tuple(sorted(self._session.ask(pending)))
             except NoNodeError:
                 yield path, ()
+            except NoAuthError as error:
+                warn_unreadable(path, refusal(error))
+                yield path, refusal(error)
 
     def _answer(self, pending: Any) -> Znode | None:  # noqa: ANN401 - kazoo has no types
         try:

@@ -18,8 +18,9 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.submissions import Submission
-from controller.zk.readers import Reader, Watch, warn_unreadable
+from controller.core.model import LegacyPlan
+from controller.core.submissions import Cancellation, Submission
+from controller.zk.readers import Hidden, Reader, Watch, Znode, warn_unreadable
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
@@ -47,21 +48,19 @@ class Requests:
     def read(self, names: Sequence[str]) -> SubmissionsRead:
         """Read requests as submitted."""
         read: dict[str, Submission | None] = {}
-        for name, znode in self._reader.get_many(names, paths.submission_path):
-            read[name] = (
-                None
-                if znode is None
-                else decode_submission(
-                    name, znode.data, znode.version, znode.czxid, znode.created_ms
-                )
-            )
+        for name, shown in self._reader.show_many(names, paths.submission_path):
+            read[name] = shown and _submission(name, shown)
         return SubmissionsRead(read)
 
     def cancellation(self, watcher: Watch) -> CancellationRead:
         """Read what is to be cancelled."""
-        znode = self._reader.get_watched(paths.CANCEL, watcher)
+        znode = self._reader.show_watched(paths.CANCEL, watcher)
         if znode is None:
             return CancellationRead(None)
+        if isinstance(znode, Hidden):
+            return CancellationRead(
+                Cancellation(znode.version, znode.born, znode.created_ms, unreadable=znode.reason)
+            )
         return CancellationRead(
             decode_cancellation(
                 znode.data, znode.version, znode.czxid, znode.created_ms, znode.mzxid
@@ -74,18 +73,19 @@ class Requests:
 
     def queue(self, watcher: Watch) -> QueueRead:
         """Read the queue."""
-        znode = self._reader.get_watched(paths.QUEUE, watcher)
-        if znode is None:
-            return QueueRead(None)
-        return QueueRead(decode_legacy_plan(znode.data, znode.version, znode.czxid))
+        znode = self._reader.show_watched(paths.QUEUE, watcher)
+        return QueueRead(znode and plan_of(znode))
 
     def controls(self, watcher: Watch) -> ControlsRead:
         """Read what operators turned."""
         unreadable: dict[str, str] = {}
 
         def read(path: str, decode: Callable[[bytes], Value | str]) -> Value | None:
-            znode = self._reader.get_watched(path, watcher)
-            value = None if znode is None else decode(znode.data)
+            znode = self._reader.show_watched(path, watcher)
+            if isinstance(znode, Hidden):
+                value: Value | str | None = znode.reason
+            else:
+                value = None if znode is None else decode(znode.data)
             if isinstance(value, str):
                 unreadable[path] = value
                 warn_unreadable(path, value)
@@ -96,3 +96,19 @@ class Requests:
         limits = read(paths.LIMITS, decode_limits)
         throttle = read(paths.THROTTLE, decode_throttle)
         return ControlsRead(Controls(pauses or Pauses(), limits or Limits(), throttle, unreadable))
+
+
+def plan_of(shown: Znode | Hidden) -> LegacyPlan:
+    """Return a plan like the legacy one, be it hidden."""
+    if isinstance(shown, Hidden):
+        return LegacyPlan({}, shown.version, shown.born, unreadable=shown.reason)
+    return decode_legacy_plan(shown.data, shown.version, shown.czxid)
+
+
+def _submission(name: str, shown: Znode | Hidden) -> Submission:
+    if isinstance(shown, Hidden):
+        # Refused like one that cannot be understood: whoever wrote it shall hear of it.
+        return Submission(
+            name, {}, shown.version, shown.born, shown.created_ms, unreadable=shown.reason
+        )
+    return decode_submission(name, shown.data, shown.version, shown.czxid, shown.created_ms)

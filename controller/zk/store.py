@@ -70,8 +70,8 @@ class ZkStore:
         session.add_listener(self._watches)
         if leadership is not None:
             leadership.attach(
-                # A standby's idea of the records is as old as its start.
-                before_gain=self._watches.read_own_records,
+                # What a standby was just reading may be older than the last write of who led.
+                before_gain=self._watches.former_leader_fenced,
                 # Who does not lead must not stand in the way of a controller that works.
                 after_loss=self._claims.resign_if_held,
             )

@@ -24,24 +24,20 @@ from kazoo.exceptions import KazooException
 from controller.core.events import CancellationRead, Event, StateChanged, StatesRead, TopicsRead
 from controller.core.leases import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
-from controller.errors import SessionSuspendedError
 from controller.reactor.ports import Inbox, Znode
 from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
 from controller.zk.histories import Histories
 from controller.zk.levels import Levels
-from controller.zk.readers import Reader, Watch, watch
+from controller.zk.readers import Reader, Watch, refusal, watch
 from controller.zk.requests import Requests
 from controller.zk.sessions import Session
-from controller.zk.workers import Worker
+from controller.zk.workers import REFUSED_S, Worker
 from controller.znodes import paths
 from controller.znodes.states import decode_state
 from controller.znodes.topics import decode_topic
 
 CHUNK: Final = 2000
 """Topics or states per event: a turn of the loop should not become long for having read much."""
-
-OWN_RECORDS_S: Final = 60.0
-"""Tens of thousands of goals take some ten seconds."""
 
 Item = TypeVar("Item")
 
@@ -56,8 +52,8 @@ class Watches:
         self._levels = Levels(self._reader)
         self._requests = Requests(self._reader)
         self._histories = Histories(self._reader)
-        self._levels_worker = Worker("zk-levels", session)
-        self._bulk_worker = Worker("zk-bulk", session)
+        self._levels_worker = Worker("zk-levels", session, again_s=REFUSED_S)
+        self._bulk_worker = Worker("zk-bulk", session, again_s=REFUSED_S)
         self._lock = threading.Lock()
         self._wanted: dict[Znode, Watch] = {}
         self._marked: set[Znode] = set()
@@ -68,6 +64,8 @@ class Watches:
         """How many doubts the loop had when it asked last."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
+        self._fenced = 0
+        """How many former leaders were fenced."""
 
     def threads(self) -> tuple[Worker, Worker]:
         """Return the threads, which must never end by themselves."""
@@ -112,32 +110,21 @@ class Watches:
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
-        self._bulk_worker.put(lambda: self._inbox.put(self._histories.accepted(request)))
+        self._bulk_worker.put(
+            lambda: self._tell_of_records(lambda: self._histories.accepted(request))
+        )
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         wanted = tuple(entities)
-        self._bulk_worker.put(lambda: self._inbox.put(self._histories.entity_configs(wanted)))
+        self._bulk_worker.put(
+            lambda: self._tell_of_records(lambda: self._histories.entity_configs(wanted))
+        )
 
-    def read_own_records(self) -> None:
-        """
-        Read our own records, and wait until the inbox has them; not for the loop's thread.
-
-        Raises:
-            SessionSuspendedError: they could not be read in time.
-
-        """
-        done = threading.Event()
-
-        def job() -> None:
-            for znode in OWN_RECORDS:
-                self._read(znode)
-            done.set()
-
-        # On the thread that reads them always, so that no older answer can come after this one.
-        self._bulk_worker.put(job)
-        if not done.wait(OWN_RECORDS_S):
-            raise SessionSuspendedError(f"our own records were not read in {OWN_RECORDS_S:g} s")
+    def former_leader_fenced(self) -> None:
+        """Tell of our own records only what is read from now on; safe from any thread."""
+        with self._lock:
+            self._fenced += 1
 
     # --- told by the session -------------------------------------------------------------------
 
@@ -163,7 +150,21 @@ class Watches:
 
     # --- on our threads ------------------------------------------------------------------------
 
+    def _tell_of_records(self, read: Callable[[], Event]) -> None:
+        """Tell what only the leading daemon writes; read it anew if that was another meanwhile."""
+        while True:
+            with self._lock:
+                fenced = self._fenced
+            event = read()
+            with self._lock:
+                if fenced == self._fenced:
+                    self._inbox.put(event)
+                    return
+
     def _read(self, znode: Znode) -> None:
+        if znode in OWN_RECORDS:
+            self._tell_of_records(lambda: self._look(znode))
+            return
         event = self._look(znode)
         if isinstance(event, CancellationRead) and event.cancellation is not None:
             for other in CANCELLABLE:
@@ -212,7 +213,7 @@ class Watches:
                 with self._lock:
                     self._topics.pop(topic, None)
             elif isinstance(znode, KazooException):
-                read[topic] = _refusal(znode)
+                read[topic] = refusal(znode)
             else:
                 read[topic] = decode_topic(znode.data, znode.version, znode.czxid)
         self._inbox.put(TopicsRead(read, doubts))
@@ -224,7 +225,7 @@ class Watches:
             doubts = self._doubts
         for partition, znode in self._reader.try_many(partitions, paths.state_path, watch_of):
             if znode is None or isinstance(znode, KazooException):
-                read[partition] = None if znode is None else _refusal(znode)
+                read[partition] = None if znode is None else refusal(znode)
                 with self._lock:
                     self._states.pop(partition, None)
             else:
@@ -245,10 +246,6 @@ class Watches:
         watcher = watch(fired)
         with self._lock:
             return self._states.setdefault(partition, watcher)
-
-
-def _refusal(error: KazooException) -> str:
-    return f"ZooKeeper does not show it: {type(error).__name__}"
 
 
 def _unwatched(_: TopicPartition) -> Watch | None:

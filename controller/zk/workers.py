@@ -1,17 +1,20 @@
 """
 Threads of ours on which everything runs that waits for ZooKeeper.
 
-A job that fails because the connection is gone is run again when it is back; one that ZooKeeper
-refuses (permissions, for example) is logged and dropped. Any other error ends the thread, and the
-process with it: the host looks at ``is_alive``.
+A job that fails because the connection is gone is run again when it is back. One that ZooKeeper
+refuses (permissions, for example) is logged; it is dropped, or run again after a while where the
+thread only reads: somebody may put it right, and nobody else would ask anew. Any other error ends
+the thread, and the process with it: the host looks at ``is_alive``.
 
-Invariant: jobs run one at a time, in the order in which they were put.
+Invariant: jobs run one at a time, in the order in which they were put, but for those refused.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +26,9 @@ from controller.zk.sessions import Session
 
 Job = Callable[[], None]
 
+REFUSED_S: Final = 10.0
+"""After so long a read that ZooKeeper refused is tried again."""
+
 _PAUSE_S: Final = 0.05
 """Between two tries: kazoo may fail at once while it still says that it is connected."""
 
@@ -32,17 +38,21 @@ _JOIN_S: Final = 2.0
 class Worker:
     """One thread and its queue."""
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, session: Session, *, again_s: float | None = None) -> None:
         """
         Start the thread.
 
         Args:
             name: Of the thread.
             session: Whose connection the jobs need.
+            again_s: When to run a job again that ZooKeeper refused; None: it is dropped.
 
         """
         self.name = name
         self._session = session
+        self._again_s = again_s
+        self._refused: deque[tuple[float, Job]] = deque()
+        """When each is to be run again; the first is the next."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
@@ -70,9 +80,19 @@ class Worker:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            job = self._jobs.get()
+            job = self._next()
             if job is not None:
                 self._persist(job)
+
+    def _next(self) -> Job | None:
+        """Wait for a job, be it one that was refused; None: look again."""
+        left_s = self._refused[0][0] - time.monotonic() if self._refused else None
+        if left_s is not None and left_s <= 0:
+            return self._refused.popleft()[1]
+        try:
+            return self._jobs.get(timeout=left_s)
+        except queue.Empty:
+            return None
 
     def _persist(self, job: Job) -> None:
         while not self._stopping.is_set():
@@ -84,6 +104,8 @@ class Worker:
                     pass
             except KazooException as error:
                 self._log.error("zookeeper refuses", thread=self.name, error=repr(error))
+                if self._again_s is not None:
+                    self._refused.append((time.monotonic() + self._again_s, job))
                 return
             else:
                 return

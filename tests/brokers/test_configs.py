@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
 
-from controller.brokers.configs import DescribedTopicConfigs, topic_config_of
+from controller.brokers.configs import (
+    DESCRIBE_CONFIGS,
+    LIMITS,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION,
+    DescribedTopicConfigs,
+    topic_config_of,
+)
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.events import TopicConfigsRead
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker, TopicConfig
-from tests.brokers.fakes import CollectingInbox
+from tests.brokers.fakes import (
+    KAFKA_2_6,
+    WAIT_S,
+    Answer,
+    CollectingInbox,
+    FakeBroker,
+    Hold,
+    Received,
+)
 
 
 @pytest.fixture
@@ -103,3 +121,112 @@ def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: Collectin
     configs.stop()
     assert isinstance(event, TopicConfigsRead)
     assert isinstance(event.configs["orders"], str)
+
+
+@pytest.fixture
+def hung() -> Iterator[threading.Event]:
+    """Return what brokers that hang wait for; they are let go when the test ends."""
+    released = threading.Event()
+    yield released
+    released.set()
+
+
+def describing(broker_id: int, least: str, held_by: threading.Event | None = None) -> FakeBroker:
+    """Return a broker that knows this minimum of every topic, or hangs until the event is set."""
+
+    def script(received: Received) -> Answer | Hold:
+        rows = [
+            (0, None, r.resource_type, r.resource_name, [(name, value) for name, value in told])
+            for r in received.message.resources
+        ]
+        answer = Answer(_described(received.version, rows))
+        return answer if held_by is None else Hold(held_by, answer)
+
+    told = ((MIN_INSYNC_REPLICAS, least), (UNCLEAN_LEADER_ELECTION, "false"))
+    return FakeBroker(broker_id, script, {**KAFKA_2_6, DESCRIBE_CONFIGS: (0, 2)})
+
+
+def _described(version: int, rows: list[tuple[Any, ...]]) -> DescribeConfigsResponse:
+    results = DescribeConfigsResponse.DescribeConfigsResult
+    entry = results.DescribeConfigsResourceResult
+    return DescribeConfigsResponse(
+        version=version,
+        throttle_time_ms=0,
+        results=[
+            results(
+                error_code=error,
+                error_message=message,
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    entry(
+                        name=key,
+                        value=value,
+                        read_only=False,
+                        config_source=5,
+                        is_sensitive=False,
+                        synonyms=[],
+                    )
+                    for key, value in configs
+                ],
+            )
+            for error, message, kind, name, configs in rows
+        ],
+    )
+
+
+def least_told(inbox: CollectingInbox) -> int | str:
+    """Return the minimum that is told next, well before a question would time out."""
+    event = inbox.events.get(timeout=LIMITS.request_timeout_s / 2)
+    assert isinstance(event, TopicConfigsRead)
+    config = event.configs["orders"]
+    return config if isinstance(config, str) else config.min_insync_replicas
+
+
+def test_a_broker_that_hangs_delays_nothing_for_long(
+    inbox: CollectingInbox, hung: threading.Event
+) -> None:
+    """Another is asked beside it, and before it from then on."""
+    configs = DescribedTopicConfigs(inbox, Security(), ListenerChoice(), patience_s=0.05)
+    configs.start()
+    with describing(1, "1", hung) as first, describing(2, "2") as second:
+        configs.update_brokers([first.registration(), second.registration()])
+        for _ in range(3):
+            configs.describe(["orders"])
+            assert least_told(inbox) == 2
+        hung.set()
+        configs.stop()
+        assert first.received.qsize() == 1
+        assert second.received.qsize() == 3
+
+
+def test_a_broker_that_failed_goes_last(
+    configs: DescribedTopicConfigs, inbox: CollectingInbox
+) -> None:
+    """Until it registers anew."""
+    with describing(2, "2") as second, describing(1, "1") as first:
+        configs.update_brokers([unreachable(1), second.registration()])
+        for _ in range(2):
+            configs.describe(["orders"])
+            assert least_told(inbox) == 2
+        configs.update_brokers([first.registration(), second.registration()])
+        configs.describe(["orders"])
+        assert least_told(inbox) == 2, "the connection that is open is used"
+        second.disconnect()
+        configs.describe(["orders"])
+        assert least_told(inbox) == 1
+
+
+def test_a_broker_that_alone_is_slow_is_waited_for(
+    inbox: CollectingInbox, hung: threading.Event
+) -> None:
+    """There is nobody else to ask."""
+    configs = DescribedTopicConfigs(inbox, Security(), ListenerChoice(), patience_s=0.01)
+    configs.start()
+    with describing(1, "1", hung) as only:
+        configs.update_brokers([only.registration()])
+        configs.describe(["orders"])
+        only.received.get(timeout=WAIT_S)
+        hung.set()
+        assert least_told(inbox) == 1
+        configs.stop()

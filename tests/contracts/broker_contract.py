@@ -90,6 +90,14 @@ class BrokerRig(Protocol):
         """Tell whether the broker has a directory of the partition."""
         ...
 
+    def write(self) -> None:
+        """Have ``ONE`` append a record to the partition it leads, waiting for no follower."""
+        ...
+
+    def notified(self) -> bool:
+        """Tell whether an ISR change notification that stands names the partition."""
+        ...
+
     def wait_until(self, predicate: Callable[[], bool]) -> None:
         """Wait until something is so."""
         ...
@@ -227,6 +235,41 @@ class BrokerContract:
         assert replace(grown, isr=state.isr, version=state.version) == state
         assert grown.version == state.version + 1
 
+    def test_a_leader_takes_a_follower_that_lags_out_of_the_isr_by_itself(
+        self, controller: Controller
+    ) -> None:
+        """As it takes one in: the version rises, the epochs stay."""
+        rig = controller.rig
+        grown = _grow(controller)
+        assert controller.stop(TWO, grown.leader_epoch, delete=False) == NONE
+        rig.write()
+        rig.wait_until(lambda: rig.state().isr == (ONE,))
+        shrunk = rig.state()
+        assert replace(shrunk, isr=grown.isr, version=grown.version) == grown
+        assert shrunk.version == grown.version + 1
+
+    def test_a_leader_that_was_not_told_of_a_write_cannot_shrink_the_isr(
+        self, controller: Controller
+    ) -> None:
+        """The follower stays in until the leader knows the version again."""
+        rig = controller.rig
+        grown = _grow(controller)
+        untold = rig.change(ONE, (ONE, TWO))
+        assert controller.stop(TWO, grown.leader_epoch, delete=False) == NONE
+        rig.write()
+        assert rig.state() == untold
+        assert controller.tell(ONE, untold, (ONE, TWO)) == NONE
+        rig.wait_until(lambda: rig.state().isr == (ONE,))
+        assert rig.state().version == untold.version + 1
+
+    def test_a_leader_notifies_the_controller_of_its_isr_changes(
+        self, controller: Controller
+    ) -> None:
+        """By a znode that names the partition, not what became of it."""
+        assert not controller.rig.notified()
+        _grow(controller)
+        controller.rig.wait_until(controller.rig.notified)
+
     def test_a_leader_that_was_not_told_of_a_write_cannot_grow_the_isr(
         self, controller: Controller
     ) -> None:
@@ -297,3 +340,13 @@ class BrokerContract:
         rig.wait_until(lambda: not rig.has_log(TWO))
         assert controller.tell(TWO, state, (ONE, TWO)) == NONE
         rig.wait_until(lambda: rig.has_log(TWO))
+
+
+def _grow(controller: Controller) -> PartitionState:
+    """Have ``TWO`` follow ``ONE`` until it is in the ISR; return the state of then."""
+    rig = controller.rig
+    state = rig.change(ONE, (ONE,))
+    assert controller.tell(ONE, state, (ONE, TWO)) == NONE
+    assert controller.tell(TWO, state, (ONE, TWO)) == NONE
+    rig.wait_until(lambda: set(rig.state().isr) == {ONE, TWO})
+    return rig.state()

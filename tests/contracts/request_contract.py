@@ -15,10 +15,13 @@ from controller.core.events import (
     CancellationRead,
     ControlsRead,
     EntityConfigsRead,
+    GoalsRead,
     HistoryRead,
     KillSwitchRead,
     LeasesRead,
     LegacyPlanRead,
+    Orphan,
+    OrphansRead,
     QueueRead,
     SubmissionsListed,
     SubmissionsRead,
@@ -30,11 +33,14 @@ from controller.core.model import (
     BrokerId,
     Ending,
     Fate,
+    Goal,
     Refusal,
     RefusalReason,
     RequestId,
+    Route,
     TopicPartition,
     ZkVersion,
+    Zxid,
 )
 from controller.core.submissions import CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
@@ -53,9 +59,11 @@ from controller.reactor.ports import (
 from controller.znodes import paths
 from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.entity_configs import encode_announcement, encode_entity_config
+from controller.znodes.goals import encode_goal
 from controller.znodes.histories import encode_accepted, encode_ended, encode_part
 from controller.znodes.leases import encode_lease
 from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.orphans import encode_orphan
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.requests import encode_submission
 from tests.contracts.rigs import P0, P1, Rigs, StoreRig, data_of
@@ -291,6 +299,73 @@ class RequestContract(Rigs):
         assert (read.pauses, read.throttle) == (pauses, 5)
         rig.remove(paths.PAUSES)
         rig.wait_for(ControlsRead, lambda e: e.controls.pauses == Pauses())
+
+    def test_a_request_that_zookeeper_does_not_show_holds_up_no_other(self, rig: StoreRig) -> None:
+        """It is told as one that cannot be understood, and can be taken away as such."""
+        hidden, shown = (paths.submission_path(name) for name in (R1, R2))
+        for path in (hidden, shown):
+            rig.put(path, encode_submission({P0: ONE}, RequestOptions()))
+        rig.hide(hidden)
+        rig.store.read_submissions([R1, R2, R3])
+        read = rig.wait_for(SubmissionsRead).submissions
+        first, second = read[R1], read[R2]
+        assert first is not None
+        assert first.unreadable is not None
+        assert not first.entries
+        assert second is not None
+        assert (second.entries, second.unreadable) == ({P0: ONE}, None)
+        assert read[R3] is None
+        assert rig.store.commit([[Delete(hidden, first.version)]]) == [Committed()]
+
+    def test_what_else_zookeeper_does_not_show_is_told_too(self, rig: StoreRig) -> None:
+        """A cancellation, a queue, a plan, controls: as those that cannot be understood are."""
+        for path in (paths.CANCEL, paths.QUEUE, paths.LEGACY_PLAN, paths.PAUSES):
+            rig.put(path, b"{}")
+            rig.hide(path)
+        rig.put(paths.THROTTLE, encode_throttle(5))
+        for znode in (Znode.CANCELLATION, Znode.CONTROLS):
+            rig.store.read(znode)
+        plan, queue = rig.wait_for(LegacyPlanRead).plan, rig.wait_for(QueueRead).plan
+        cancellation = rig.wait_for(CancellationRead).cancellation
+        for told in (plan, queue, cancellation):
+            assert told is not None
+            assert told.unreadable is not None
+        controls = rig.wait_for(ControlsRead).controls
+        assert controls.unreadable.keys() == {paths.PAUSES}
+        assert controls.throttle == 5
+
+    def test_records_that_zookeeper_does_not_show_are_told_as_unreadable(
+        self, rig: StoreRig
+    ) -> None:
+        """Never as if they were not there, and beside all the others."""
+        goal = Goal(ONE, TWO, R1, Route.REQUEST)
+        entity = broker_entity(BrokerId(5))
+        lease = Lease(entity, {"a": "1"}, {"a": None})
+        part = Part(R1, 9, 1000)
+        orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
+        for partition in (P0, P1):
+            rig.put(paths.goal_path(partition), encode_goal(goal))
+            rig.put(paths.orphan_path(orphan.broker, partition), encode_orphan(orphan))
+        for throttled in (entity, topic_entity("t")):
+            rig.put(paths.lease_path(throttled), encode_lease(lease))
+        for name in (R1, R2):
+            rig.put(paths.part_path(R1, name), encode_part(part))
+        for hidden in (
+            paths.goal_path(P0),
+            paths.orphan_path(orphan.broker, P0),
+            paths.lease_path(topic_entity("t")),
+            paths.part_path(R1, R2),
+        ):
+            rig.hide(hidden)
+        for znode in (Znode.GOALS, Znode.ORPHANS, Znode.LEASES, Znode.HISTORY):
+            rig.store.read(znode)
+        goals = rig.wait_for(GoalsRead)
+        assert goals.goals.keys() == {P1}
+        assert goals.unreadable.keys() == {paths.goal_path(P0)}
+        assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
+        assert rig.wait_for(LeasesRead).leases.keys() == {entity}
+        parts = rig.wait_for(HistoryRead).open[R1].parts
+        assert parts == {R1: part, R2: Part(R2, 0, UNKNOWN_MS)}
 
     # --- what is kept of it --------------------------------------------------------------------
 

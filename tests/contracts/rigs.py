@@ -45,6 +45,10 @@ class StoreRig(Protocol):
         """Return a znode's data and version."""
         ...
 
+    def hide(self, path: str) -> None:
+        """Have ZooKeeper show a znode to the store no more; it changes in nothing else."""
+        ...
+
     def seize(self, broker: BrokerId) -> None:
         """Have a broker take ``/controller`` as its ephemeral, with the next epoch."""
         ...

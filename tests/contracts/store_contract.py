@@ -250,6 +250,14 @@ class StoreContract(Rigs):
         assert claimed.get("/three") is None
         assert claimed.get("/four") is not None
 
+    def test_very_many_multis_that_only_check_tell_each_its_own(self, claimed: StoreRig) -> None:
+        """More than ZooKeeper has under way at a time; what they look at is as it was."""
+        claimed.put("/a", b"before")
+        checks = [[Check("/a", ZkVersion(n % 2))] for n in range(1200)]
+        results = claimed.store.commit(checks)
+        assert results == [Committed(), Rejected(0, WriteError.BAD_VERSION)] * 600
+        assert claimed.get("/a") == (b"before", 0)
+
     def test_too_much_for_one_znode_is_rejected(self, claimed: StoreRig) -> None:
         """ZooKeeper would only hang up; the largest operation is named."""
         multi = [Create("/small", b""), Create("/large", b"x" * 1_200_000)]

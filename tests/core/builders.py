@@ -167,6 +167,8 @@ class Driver:
             self.fold(event)
         self.settle()
         assert self.view.topics_at_work == Counter(p.topic for p in self.view.reassignments)
+        by = (r.goal.cancelled_by for r in self.view.reassignments.values())
+        assert self.view.led_back == Counter(name for name in by if name is not None)
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""

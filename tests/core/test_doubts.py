@@ -48,6 +48,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.nodes import PlanNode
 from controller.core.options import LegacyMode, Options
 from controller.core.phases import Stopping, Syncing
 from controller.core.records import (
@@ -55,6 +56,7 @@ from controller.core.records import (
     Change,
     EndingRecord,
     GoalRecord,
+    LegacyEntryRecord,
     NotificationsDeletedRecord,
     StateRecord,
 )
@@ -312,6 +314,25 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
     driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
+    is_gone: bool,  # noqa: FBT001 - pytest passes parameters by name
+) -> None:
+    """The same for the end of what a request wants, and of a topic that was deleted meanwhile."""
+    driver = Driver({tp(): (1, 2)})
+    driver.adopt({tp(): replace(goal((1, 3), (1, 2)), route=Route.REQUEST)})
+    driver.view.legacy = PlanNode.of(plan({tp(): (4, 5)}))
+    driver.view.legacy.stale = True
+    if is_gone:
+        driver.observe(TopicsListed(frozenset()))
+    else:
+        driver.catch_up(tp())
+    assert tp() in driver.view.reassignments
+    assert not any(isinstance(r, LegacyEntryRecord) for c in driver.changes for r in c.records)
+    driver.observe(LegacyPlanRead(None))
+    assert driver.view.reassignments == {}
 
 
 def test_an_order_that_stands_ends_an_older_one_aloud() -> None:

@@ -30,6 +30,7 @@ from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
 from controller.core.role.doubts import set_aside
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.walks import Walked
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
@@ -125,6 +126,23 @@ def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> Non
     driver.view.due.orphans = True
     driver.settle()
     assert deletions(driver, 4) == 2
+
+
+def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every_step() -> None:
+    """Thousands may be left by a dead broker while everything else goes on."""
+    driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
+    driver.acknowledges = False
+    orphan = Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.submit({tp(0): (1, 3)})
+    orphans = driver.view.orphans = Walked(driver.view.orphans)
+    driver.acknowledge(tp(0), replicas(1))
+    driver.settle()
+    assert driver.view.is_acknowledged(tp(0))
+    assert orphans.walked == 0
+    driver.acknowledge(tp(1), replicas(1))
+    driver.settle()
+    assert deletions(driver, 4) == 1
 
 
 def deletions(driver: Driver, broker_id: int) -> int:

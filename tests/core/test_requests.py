@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.decide import decide
 from controller.core.events import (
     CancellationRead,
     ControllerClaimed,
+    ControlsRead,
     Deposed,
     GoalsRead,
     HistoryRead,
@@ -17,8 +19,12 @@ from controller.core.events import (
     LeasesRead,
     LegacyPlanRead,
     OrphansRead,
+    QueueRead,
     SubmissionsListed,
     SubmissionsRead,
+    TopicConfigsRead,
+    TopicsListed,
+    TopicsRead,
 )
 from controller.core.histories import EndedHistory, OpenHistory, Part, Summary
 from controller.core.model import (
@@ -28,6 +34,8 @@ from controller.core.model import (
     RefusalReason,
     RequestId,
     Route,
+    TopicAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -150,6 +158,21 @@ def test_an_unreadable_request_is_told_as_such_while_disabled() -> None:
     assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
 
 
+def test_a_request_takes_the_place_of_what_others_began_and_nobody_took_up_yet() -> None:
+    """Both become due in one turn; a cancellation has to find the request, not the move before."""
+    driver, request = Driver({}), RequestId("request_0000000000")
+    driver.observe(TopicsListed(frozenset({"t"})))
+    submit(driver, submission(request, {tp(0): (3, 2)}))
+    begun = PartitionAssignment(replicas(4, 1, 2), replicas(4), replicas(2))
+    driver.observe(
+        TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
+        TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
+    )
+    goal = driver.view.reassignments[tp(0)].goal
+    assert (goal.request, goal.original, goal.target) == (request, replicas(1, 2), replicas(3, 2))
+    assert goal.abandoned == frozenset(replicas(4))
+
+
 def test_what_is_done_already_is_the_last_word_on_what_another_request_would_move() -> None:
     """Both become due in one turn: the less urgent one is judged last, by what the other wants."""
     driver = Driver({tp(0): (1, 2)})
@@ -239,6 +262,17 @@ def test_the_originals_survive_a_change() -> None:
     goal = driver.view.reassignments[tp()].goal
     assert goal.original == replicas(1, 2)
     assert goal.version == 1
+
+
+def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn() -> None:
+    """Else a replica that nobody wants any more is added, and copied as the former one asked."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    submit(driver, submission("request_0000000013", {tp(): (3, 1, 2)}))
+    driver.observe(ControlsRead(Controls()), QueueRead(plan({tp(): (4, 1, 2)})))
+    driver.run(tp())
+    assert all(3 not in a.replicas for a in driver.history[tp()])
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
 
 
 def test_while_disabled_a_request_is_refused_and_what_began_goes_on() -> None:

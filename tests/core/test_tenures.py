@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ResignController, SetTimer
+from controller.core.decide import decide
+from controller.core.effects import ClaimController, ReadTopics, ResignController, SetTimer
 from controller.core.events import (
     BrokersRead,
     ControlsRead,
@@ -198,3 +199,12 @@ def test_the_role_is_claimed_when_the_last_is_known_whatever_that_is(last: Event
     assert not any(isinstance(e, ClaimController) for e in driver.sent)
     driver.observe(last)
     assert any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> None:
+    """What such a turn decides is not carried out, and the listing is not told again."""
+    driver = Driver({tp(): (1, 2)})
+    driver.fold(TopicsListed(frozenset({"t", "new"})))
+    decide(driver.view, driver.view.take_due(), driver.now)
+    driver.observe(Deposed("the claim was gone when it was to be written"))
+    assert ReadTopics(("new",)) in driver.sent

@@ -8,6 +8,7 @@ from controller.core.model import NO_LEADER, BrokerId, Instant, TopicConfig
 from controller.core.options import Options, TenurePolicy
 from controller.core.requests.topic_configs import UNWELL_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.walks import watch_reassignments
 
 
 def stranded() -> Driver:
@@ -66,3 +67,14 @@ def test_nothing_is_asked_while_every_replica_is_dead() -> None:
     driver.observe(BrokersRead({BrokerId(3): broker(3)}))
     assert driver.view.states[tp()].leader == NO_LEADER
     assert asked(driver) == 0
+
+
+def test_settings_that_cannot_be_read_are_told_in_one_walk_however_many_topics_lack_them() -> None:
+    """A broker that does not answer fails all at once, and the loop has its lease to keep."""
+    topics = [f"t{n}" for n in range(20)]
+    driver = Driver({tp(n, topic): (1, 2) for topic in topics for n in range(2)})
+    driver.submit({tp(n, topic): (1, 3) for topic in topics for n in range(2)})
+    reassignments = watch_reassignments(driver.view)
+    driver.fold(TopicConfigsRead(dict.fromkeys(topics, "broker 1 does not answer")))
+    assert reassignments.walked == len(driver.assignments)
+    assert driver.view.due.partitions.keys() == driver.assignments.keys()

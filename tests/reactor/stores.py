@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controller.core.leases import Entity
-from controller.core.model import RequestId, TopicPartition
-from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
+from controller.core.model import RequestId, TopicPartition, ZkVersion
+from controller.reactor.ports import (
+    Check,
+    Committed,
+    Operation,
+    Rejected,
+    SetData,
+    WriteError,
+    Znode,
+)
 
 
 class NotingStore:
@@ -66,3 +74,32 @@ class NotingStore:
     def resign_controller(self) -> None:
         """Nobody asks."""
         raise NotImplementedError
+
+
+class VersionedStore(NotingStore):
+    """Replaces znodes as ZooKeeper does: at the version expected, a multi as a whole."""
+
+    def __init__(self, versions: Mapping[str, ZkVersion]) -> None:
+        """Begin with znodes at these versions."""
+        super().__init__()
+        self.versions = dict(versions)
+        self.written: list[Sequence[Operation]] = []
+        """The multis that changed something."""
+        self.commits = 0
+        """Round trips."""
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Refuse a multi at its first operation that expects another version."""
+        self.commits += 1
+        return [self._written(multi) for multi in multis]
+
+    def _written(self, multi: Sequence[Operation]) -> Committed | Rejected:
+        for index, op in enumerate(multi):
+            if isinstance(op, Check | SetData) and self.versions[op.path] != op.version:
+                return Rejected(index, WriteError.BAD_VERSION)
+        written = [op for op in multi if isinstance(op, SetData)]
+        for operation in written:
+            self.versions[operation.path] = ZkVersion(operation.version + 1)
+        if written:
+            self.written.append(multi)
+        return Committed()

@@ -52,7 +52,7 @@ from controller.core.records import (
 )
 from controller.core.requests.conclusions import conclude
 from controller.core.view import ClusterView, Tenure
-from controller.reactor.batches import MAX_BYTES, MAX_OPERATIONS, Batch, Batcher, in_groups
+from controller.reactor.batches import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.reactor.shards import SHARD_BYTES
 from controller.zk.multis import too_large
@@ -60,6 +60,7 @@ from controller.znodes import paths
 from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
 
+MAX_OPERATIONS = Options().multi_operations
 R1, R2 = RequestId("request_0000000001"), RequestId("request_0000000002")
 
 

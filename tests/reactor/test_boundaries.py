@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
 
 import pytest
 
-from controller.core.model import BrokerId, Goal, Instant, LeaderEpoch, RequestId, Route
+from controller.core.histories import Part, Summary
+from controller.core.leases import Entity, Lease
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Goal,
+    Instant,
+    LeaderEpoch,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    ZkVersion,
+)
 from controller.core.phases import (
     Ended,
     Expanding,
@@ -17,8 +31,24 @@ from controller.core.phases import (
     Stopping,
     Syncing,
 )
-from controller.core.records import Change, GoalRecord, LegacyEntryRecord, PhaseRecord, Record
-from controller.reactor.boundaries import Boundaries, Boundary
+from controller.core.records import (
+    AssignmentRecord,
+    CancellationEndedRecord,
+    Change,
+    GoalRecord,
+    LeaseEndedRecord,
+    LeaseRecord,
+    LegacyEntryRecord,
+    OutcomeRecord,
+    PartRecord,
+    PhaseRecord,
+    PreferredTriedRecord,
+    Record,
+    StateRecord,
+    SubmissionEndedRecord,
+)
+from controller.reactor.boundaries import Boundary
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.ports import BrokerRequest
 from tests.core.builders import Driver, replicas, tp
 from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
@@ -48,6 +78,11 @@ class Told:
         self._boundaries.committing(self._view, [change])
         self._boundaries.committed(self._view, [change])
         return self._names.pop(-2), self._names.pop()
+
+    def has(self, assignment: PartitionAssignment) -> None:
+        """Have the topic znode say this."""
+        topic = self._view.topics[tp().topic]
+        self._view.topics[tp().topic] = replace(topic, partitions={0: assignment})
 
     def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
         """Return what is told before and after a request is handed over."""
@@ -151,6 +186,79 @@ def test_a_goal_is_accepted_once() -> None:
     told = Told(Pending())
     assert told.commit(GoalRecord(tp(), goal)) == ({Boundary.BEFORE_ACCEPTED}, {Boundary.ACCEPTED})
     assert told.commit(GoalRecord(tp(), foreign)) == (set(), set())
+
+
+def test_another_target_and_the_way_back_are_named_apart() -> None:
+    """A record that is replaced leads elsewhere, or back; the same target anew is no news."""
+    told = Told(Syncing())
+    recorded = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0))
+    other = replace(recorded, target=replicas(1, 4))
+    back = recorded.led_back(replicas(1, 2), RequestId("c"))
+    assert told.commit(GoalRecord(tp(), recorded)) == (set(), set())
+    named = told.commit(GoalRecord(tp(), other))
+    assert named == ({Boundary.BEFORE_RETARGETED}, {Boundary.RETARGETED})
+    named = told.commit(GoalRecord(tp(), back))
+    assert named == ({Boundary.BEFORE_CANCELLED}, {Boundary.CANCELLED})
+
+
+def test_a_step_that_turns_round_adds_nothing_new() -> None:
+    """The next step of an ordinary way does."""
+    told = Told(Syncing())
+    told.has(PartitionAssignment(replicas(1, 2, 3), replicas(3)))
+    turned = PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
+    following = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    _, named = told.commit(AssignmentRecord(tp(), turned), entering(STARTING))
+    assert named == {Boundary.STEP_TURNED}
+    _, named = told.commit(AssignmentRecord(tp(), following), entering(STARTING))
+    assert named == {Boundary.NEXT_STEP_WRITTEN}
+
+
+REQUEST: Final = RequestId("request_0000000001")
+
+
+@pytest.mark.parametrize(
+    ("record", "about_to", "done"),
+    [
+        (PartRecord(REQUEST, Part(REQUEST, 1, 0)), None, Boundary.REQUEST_OPENED),
+        (PartRecord(RequestId("cancel-1"), Part("0", 0, 0)), None, Boundary.CANCELLATION_CHOSEN),
+        (SubmissionEndedRecord(REQUEST, ZkVersion(0)), None, Boundary.REQUEST_DELETED),
+        (
+            LeaseRecord(Lease(Entity("topics/t"), {}, {}), (), None),
+            Boundary.BEFORE_THROTTLED,
+            Boundary.THROTTLED,
+        ),
+        (
+            LeaseEndedRecord(Entity("topics/t"), ZkVersion(0), None, None),
+            Boundary.BEFORE_UNTHROTTLED,
+            Boundary.UNTHROTTLED,
+        ),
+        (
+            OutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1)),
+            None,
+            Boundary.OUTCOME_WRITTEN,
+        ),
+        (CancellationEndedRecord(ZkVersion(0)), None, Boundary.CANCELLATION_ENDED),
+    ],
+)
+def test_what_becomes_of_what_was_asked_for_has_names(
+    record: Record, about_to: Boundary | None, done: Boundary
+) -> None:
+    """Requests, cancellations and throttles are written beside the steps."""
+    assert Told(Pending()).commit(record) == ({about_to} - {None}, {done})
+
+
+def test_a_preferred_election_is_known_by_the_note_that_it_was_held() -> None:
+    """Its write is like that of any other duty, and only its own leader hears of it first."""
+    told = Told(Pending())
+    write = StateRecord(
+        tp(), BrokerId(1), LeaderEpoch(1), replicas(1, 2), ControllerEpoch(1), ZkVersion(0)
+    )
+    assert told.commit(write) == (set(), set())
+    named = told.commit(write, PreferredTriedRecord((tp(),), NOW))
+    assert named == (set(), {Boundary.ELECTION_WRITTEN})
+    assigned = leader_and_isr(tp(), leader=1, replicas=(1, 2))
+    assert told.send(2, assigned) == (set(), set())
+    assert told.send(1, assigned) == (set(), {Boundary.ELECTION_LEADER_TOLD})
 
 
 def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:

@@ -24,7 +24,6 @@ from controller.core.records import (
 from controller.core.requests.cancelling import follow_cancellation
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
-from controller.reactor.batches import MAX_OPERATIONS
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
 from controller.reactor.rereads import LOST_MAX
@@ -33,6 +32,7 @@ from tests.core.builders import Driver, replicas, tp
 from tests.reactor.stores import NotingStore
 from tests.sim.histories import SilentObserver
 
+MAX_OPERATIONS = Options().multi_operations
 NOW = Instant(0.0)
 CZXID = Zxid(100)
 CANCEL = RequestId(f"cancel-{CZXID:016x}")

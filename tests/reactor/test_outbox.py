@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from controller.core.model import BrokerId, Instant, LeaderEpoch
-from controller.reactor.outbox import METADATA_EVERY_S, Outbox
-from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.reactor.outbox import (
+    LEADER_AND_ISR_CHUNK,
+    METADATA_EVERY_S,
+    NEW_REPLICAS_CHUNK,
+    Outbox,
+)
+from controller.reactor.ports import (
+    BrokerRequest,
+    LeaderAndIsr,
+    LeaderAndIsrState,
+    StopReplica,
+    UpdateMetadata,
+)
 from tests.core.builders import Driver, replicas, tp
 
 ONE = BrokerId(1)
@@ -172,3 +183,77 @@ def test_the_live_brokers_and_a_newcomers_metadata_are_never_held_back() -> None
     assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
     outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
     assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
+
+
+def crowded(replicas_: int) -> tuple[Driver, Outbox]:
+    """Return an open queue and a view in which the broker has so many replicas."""
+    driver = Driver({tp(n): (1, 2) for n in range(replicas_)}, brokers=(1, 2))
+    outbox = Outbox()
+    outbox.open(ONE)
+    return driver, outbox
+
+
+def told(requests: list[BrokerRequest]) -> list[tuple[LeaderAndIsrState, ...]]:
+    """Return the states of each LeaderAndIsr."""
+    return [r.states for r in requests if isinstance(r, LeaderAndIsr)]
+
+
+def test_replicas_to_create_are_told_fewer_at_a_time_than_others() -> None:
+    """A broker creates their logs under the lock that everything it is told waits for."""
+    driver, outbox = crowded(LEADER_AND_ISR_CHUNK + 1)
+    everything = list(driver.assignments)
+    for partition in everything:
+        outbox.add_leader_and_isr(driver.view, partition, [ONE], ())
+    assert [len(s) for s in told(drain(driver, outbox))] == [LEADER_AND_ISR_CHUNK, 1]
+    for partition in everything:
+        outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
+    chunks = [len(s) for s in told(drain(driver, outbox))]
+    assert chunks == [*[NEW_REPLICAS_CHUNK] * 4, 1]
+
+
+def test_what_creates_no_replica_does_not_wait_behind_all_that_do() -> None:
+    """A leader elected meanwhile goes with the very next request, and every partition goes once."""
+    driver, outbox = crowded(LEADER_AND_ISR_CHUNK + NEW_REPLICAS_CHUNK)
+    *created, elected = driver.assignments
+    for partition in created:
+        outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
+    ((_, first),) = outbox.take(driver.view, NOW)
+    outbox.add_leader_and_isr(driver.view, elected, [ONE], ())
+    outbox.answered(ONE)
+    requests = told([first, *drain(driver, outbox)])
+    assert [elected in {s.partition for s in states} for states in requests[:2]] == [False, True]
+    assert sorted(s.partition for states in requests for s in states) == sorted([*created, elected])
+
+
+def test_what_waits_for_the_next_request_is_told_in_its_newest_state() -> None:
+    """It was not sent yet, so nothing of it is out of date when it is."""
+    driver, outbox = crowded(NEW_REPLICAS_CHUNK + 1)
+    last = tp(NEW_REPLICAS_CHUNK)
+    for partition in driver.assignments:
+        outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
+    assert len(list(outbox.take(driver.view, NOW))) == 1
+    driver.change_isr(last, replicas(1))
+    outbox.add_leader_and_isr(driver.view, last, [ONE], ())
+    outbox.answered(ONE)
+    ((state,),) = told(drain(driver, outbox))
+    assert (state.partition, state.isr, state.is_new) == (last, replicas(1), True)
+
+
+def test_only_clients_of_what_waits_wait_with_it() -> None:
+    """They would be sent to a broker that does not lead yet; stops wait for no other partition."""
+    gone, late = tp(0, "u"), tp(NEW_REPLICAS_CHUNK)
+    created = [tp(n) for n in range(NEW_REPLICAS_CHUNK + 1)]
+    driver = Driver({**dict.fromkeys(created, (1, 2)), gone: (2,)}, brokers=(1, 2))
+    outbox = Outbox()
+    outbox.open(ONE)
+    for partition in created:
+        outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
+    outbox.add_update_metadata(driver.view, [gone, late], None)
+    outbox.add_stop_replica(driver.view, gone, ONE, LeaderEpoch(0), delete=True)
+    assert [(type(r), r.states[0].partition) for r in drain(driver, outbox)] == [
+        (LeaderAndIsr, created[0]),
+        (UpdateMetadata, gone),
+        (StopReplica, gone),
+        (LeaderAndIsr, late),
+        (UpdateMetadata, late),
+    ]

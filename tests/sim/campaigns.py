@@ -3,7 +3,9 @@ Many seeded histories at once, on every processor of the machine.
 
 ``python -m tests.sim.campaigns [--seed N] [--count N]`` plays ``count`` histories from ``seed`` on.
 A failure prints the seed, its plot, what was done to the cluster, and the rule that was broken with
-what happened just before; ``make sim SEED=n`` plays it again.
+what happened just before; ``make sim SEED=n`` plays it again. In the end it is told how often each
+rule was applied, each fault took effect and each action was done; with ``ENOUGH`` histories none of
+them may be missing.
 """
 
 from __future__ import annotations
@@ -12,19 +14,37 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
+from tests.sim.faults import Weights
 from tests.sim.histories import play
+from tests.sim.operators import Actions
 from tests.sim.plots import plot_of
+from tests.sim.rules import Rule
 from tests.sim.world import World
 
 FAILURES_MAX: Final = 20
 """After so many a campaign is over: there is enough to look at."""
+ENOUGH: Final = 300
+"""So many histories have to meet with everything."""
+EVERYTHING: Final = (
+    *Rule,
+    *Weights.__slots__,
+    "commit_broken_inside",
+    "commit_interrupted_inside",
+    *Actions.__slots__,
+)
+"""Rules to apply, and what has to befall the cluster."""
+RARE: Final = frozenset({Rule.ONLY_ATOMIC_TAKEN_BACK})
+"""What one in hundreds of histories meets with: ten times as many have to."""
 CHUNK: Final = 10
 """Seeds a process takes at once."""
+
+History = TypeVar("History")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +56,8 @@ class Played:
     events: int
     checks: int
     failure: str | None = None
+    met: Counter[str] = field(default_factory=Counter)
+    """How often each rule was applied, each fault took effect and each action was done."""
 
 
 def attempt(seed: int) -> Played:
@@ -46,37 +68,57 @@ def attempt(seed: int) -> Played:
     try:
         play(seed, plot, world)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
-        done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
-        failure = f"{type(error).__name__}: {error}\nwhat was done:\n{done}"
-    checks = world.invariants.judge.checks
-    return Played(seed, plot.name, world.schedule.events, checks, failure)
+        failure = told(error, world)
+    judge = world.invariants.judge
+    met = world.fabric.struck + Counter({r: n for r, n in judge.applied.items() if r is not None})
+    return Played(seed, plot.name, world.schedule.events, judge.checks, failure, met)
 
 
-def campaign(seeds: range) -> Iterator[Played]:
+def told(error: Exception, world: World) -> str:
+    """Say what went wrong in a history, and what was done to the cluster before."""
+    done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
+    return f"{type(error).__name__}: {error}\nwhat was done:\n{done}"
+
+
+def campaign(attempted: Callable[[int], History], seeds: range) -> Iterator[History]:
     """Play all of them, as many at a time as there are processors; in the order of the seeds."""
     processes = min(os.cpu_count() or 1, len(seeds))
     if processes <= 1:
-        yield from map(attempt, seeds)
+        yield from map(attempted, seeds)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(attempt, seeds, chunksize=min(CHUNK, 1 + len(seeds) // processes))
+        yield from pool.map(attempted, seeds, chunksize=min(CHUNK, 1 + len(seeds) // processes))
 
 
-def main(arguments: list[str]) -> int:
-    """Play histories, tell of the failed ones and, in the end, of all; return how many failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.campaigns")
+def seeds_of(program: str, arguments: list[str]) -> range:
+    """Return the seeds that a campaign's command names; end the program where it is misused."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds")
     chosen = parser.parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != "0":
         parser.error("PYTHONHASHSEED=0 is needed: a seed would not be the same history again")
+    return range(chosen.seed, chosen.seed + chosen.count)
+
+
+def missing(met: Counter[str], played: int) -> list[str]:
+    """Return what a campaign should have met with and did not."""
+    demanded = [n for n in EVERYTHING if played >= (10 * ENOUGH if n in RARE else ENOUGH)]
+    return [name for name in demanded if not met[name]]
+
+
+def main(arguments: list[str]) -> int:
+    """Play histories, tell of the failed ones and, in the end, of all; return how many failed."""
+    seeds = seeds_of("tests.sim.campaigns", arguments)
     began = time.monotonic()
     played = events = checks = failed = 0
-    for history in campaign(range(chosen.seed, chosen.seed + chosen.count)):
+    met: Counter[str] = Counter()
+    for history in campaign(attempt, seeds):
         played += 1
         events += history.events
         checks += history.checks
-        if chosen.count == 1 or history.failure is not None:
+        met += history.met
+        if len(seeds) == 1 or history.failure is not None:
             sys.stdout.write(f"seed {history.seed}: {history.plot}\n")
         if history.failure is not None:
             failed += 1
@@ -84,11 +126,15 @@ def main(arguments: list[str]) -> int:
             sys.stdout.flush()
         if failed >= FAILURES_MAX:
             break
+    lacking = missing(met, played)
+    if played >= ENOUGH:
+        sys.stdout.writelines(f"{met[name]:10} {name}\n" for name in EVERYTHING)
+        sys.stdout.writelines(f"not one of {played} histories met with: {n}\n" for n in lacking)
     sys.stdout.write(
         f"{played} histories, {failed} failed, {events} events, {checks} checks, "
         f"{time.monotonic() - began:.0f} s\n"
     )
-    return min(failed, 100)
+    return min(failed + len(lacking), 100)
 
 
 if __name__ == "__main__":

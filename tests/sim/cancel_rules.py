@@ -16,6 +16,7 @@ from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.requests import decode_submission
+from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from controller.core.model import Ending
@@ -51,6 +52,7 @@ class CancelRules:
                 for s in cancel.selections.values()
             ),
             f"{ending.partition}: {goal} was ended {ending.detail}, which does not mean it",
+            Rule.ENDED_BEFORE_IT_BEGAN,
         )
 
     def turned_round(self, partition: TopicPartition, before: Standing | None, goal: Goal) -> None:
@@ -58,11 +60,13 @@ class CancelRules:
         self._judge.ensure(
             goal.target == goal.original,
             f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
+            Rule.TURNED_TO_ORIGINAL,
         )
         if before is not None and goal.cancelled_by == before.goal.request:
             self._judge.ensure(
                 self._is_atomic(before.goal.request),
                 f"{partition}: only what wants all or nothing takes itself back, not {before.goal}",
+                Rule.ONLY_ATOMIC_TAKEN_BACK,
             )
             return
         cancel = self._asked.get(goal.cancelled_by or RequestId(""))
@@ -73,16 +77,19 @@ class CancelRules:
             self._judge.ensure(
                 any(names(s, partition) for s in cancel.selections.values()),
                 f"{partition}: {goal.cancelled_by} does not name it",
+                Rule.NAMED_BY_CANCELLATION,
             )
             return
         self._judge.ensure(
             any(selects(s, partition, before.goal) for s in cancel.selections.values()),
             f"{partition}: {goal.cancelled_by} does not mean {before.goal}",
+            Rule.MEANT_BY_CANCELLATION,
         )
         asked = self._asked.get(before.goal.request)
         self._judge.ensure(
             asked is None or asked.first < cancel.last,
             f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
+            Rule.OLDER_THAN_CANCELLATION,
         )
 
     def _is_atomic(self, request: RequestId) -> bool:
@@ -104,6 +111,7 @@ class CancelRules:
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in cancel.selections.values()),
                 f"{name} undoes what was finished, and nobody asked for that",
+                Rule.UNDONE_IF_ASKED,
             )
             return
         selection = cancel.selections.get(version)
@@ -118,6 +126,7 @@ class CancelRules:
                 self._judge.ensure(
                     goal.rolls_back or partition in cancel.endings or goal.route is Route.LEGACY,
                     f"{partition}: {name} left {goal} alone and does not say why",
+                    Rule.NOTHING_SELECTED_LEFT,
                 )
         for child in self._world.zookeeper.children(paths.REQUESTS) or ():
             znode = self._world.zookeeper.get(paths.submission_path(child))
@@ -128,6 +137,7 @@ class CancelRules:
             self._judge.ensure(
                 not meant or read.unreadable is not None,
                 f"{name} left {child} alone",
+                Rule.NO_SUBMISSION_LEFT,
             )
 
 

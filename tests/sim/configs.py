@@ -33,15 +33,13 @@ class SimConfigs:
         """Answer later with ``TopicConfigsRead``."""
 
         def answer() -> None:
-            chance = self._fabric.schedule.random
-            configs: dict[str, TopicConfig | str] = {
-                topic: (
-                    "no broker answered"
-                    if chance.random() < self.failure_rate
-                    else self._fabric.config(topic)
-                )
-                for topic in topics
-            }
+            configs = {topic: self._described(topic) for topic in topics}
             self._inbox.put(TopicConfigsRead(configs))
 
         self._fabric.schedule.call_between(*DESCRIBE_S, answer)
+
+    def _described(self, topic: str) -> TopicConfig | str:
+        if self._fabric.schedule.random.random() >= self.failure_rate:
+            return self._fabric.config(topic)
+        self._fabric.strike("configs_unknown")
+        return "no broker answered"

@@ -27,6 +27,7 @@ from controller.znodes import paths
 from controller.znodes.controls import decode_limits, decode_pauses
 from controller.znodes.histories import decode_part
 from controller.znodes.requests import decode_submission
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction, Written
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from tests.sim.settings import Settings
     from tests.sim.world import World
 
-KNOWN_S: Final = 20.0
-"""So long a daemon may not have heard of a change."""
 EVERY_REPLICA: Final = "*"
 
 
@@ -123,9 +122,9 @@ class ControlRules:
         since = self._paused_since
         self._paused_since = {key: since.get(key, self._world.now) for key in keys}
 
-    def _is_paused(self, key: object) -> bool:
+    def _is_paused(self, session: int, key: object) -> bool:
         since = self._paused_since.get(key)
-        return since is not None and self._world.now - since > KNOWN_S
+        return since is not None and self._world.invariants.had_to_hear(session, since)
 
     def _topic_written(self, transaction: Transaction, topic: str, written: Written) -> None:
         if written.after is None:
@@ -141,11 +140,13 @@ class ControlRules:
                 continue
             goal = self._ledger.goal(partition)
             if is_daemon and goal is not None and goal.route is not Route.FOREIGN:
-                self._step_written(partition, goal, old, new)
+                self._step_written(transaction.session, partition, goal, old, new)
+                self._not_given_up(transaction, partition, old, new)
             self._begun.add(partition)
 
     def _step_written(
         self,
+        session: int,
         partition: TopicPartition,
         goal: Goal,
         old: PartitionAssignment,
@@ -154,20 +155,43 @@ class ControlRules:
         judge = self._world.invariants.judge
         begins = not old.is_reassigning and new.is_reassigning and partition not in self._begun
         since = self._disabled_since
-        judge.ensure(
-            not begins or goal.rolls_back or since is None or self._world.now - since < KNOWN_S,
-            f"{partition}: {goal} begins though reassignments are disabled since {since} s",
-        )
+        if since is not None and self._world.invariants.had_to_hear(session, since):
+            judge.ensure(
+                not begins or goal.rolls_back,
+                f"{partition}: {goal} begins though reassignments are disabled since {since} s",
+                Rule.DISABLED_BEGINS_NOTHING,
+            )
         added = [r for r in new.adding_replicas if r not in old.replicas]
         if not added:
             return
         held = [None, *added] if goal.rolls_back else [None, goal.request, *added]
-        paused = [key for key in held if self._is_paused(key)]
-        judge.ensure(
-            not paused, f"{partition}: {added} are added though {paused} are paused: {new}"
-        )
+        if any(self._is_paused(session, key) for key in self._paused_since):
+            paused = [key for key in held if self._is_paused(session, key)]
+            judge.ensure(
+                not paused,
+                f"{partition}: {added} are added though {paused} are paused: {new}",
+                Rule.PAUSED_ADDS_NOTHING,
+            )
         for broker in added:
             self._is_throttled(partition, goal, broker)
+
+    def _not_given_up(
+        self,
+        transaction: Transaction,
+        partition: TopicPartition,
+        old: PartitionAssignment,
+        new: PartitionAssignment,
+    ) -> None:
+        """No step is taken towards a goal in the write in which another takes its place."""
+        if set(new.replicas) <= set(old.replicas):
+            return
+        path = paths.goal_path(partition)
+        replaced = any(w.path == path and w.after is not None for w in transaction.written)
+        self._world.invariants.judge.ensure(
+            not replaced,
+            f"{partition}: {new} begins in the write that changes where it is to go",
+            Rule.NO_STEP_GIVEN_UP,
+        )
 
     def _is_throttled(self, partition: TopicPartition, goal: Goal, broker: BrokerId) -> None:
         """What copies for a request with a throttle of its own is throttled before it begins."""
@@ -184,4 +208,5 @@ class ControlRules:
             and (not is_live or FOLLOWER_RATE in self._settings.values(receiver)),
             f"{partition}: broker {broker} copies for {goal.request}, which is to be throttled; "
             f"listed are {listed}, the broker's settings are {self._settings.values(receiver)}",
+            Rule.THROTTLED_FIRST,
         )

@@ -6,20 +6,22 @@ A daemon that ended is replaced some time later; how many there are is decided b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.broker_faults import AWAY_S, PASSING_S
-from tests.sim.store import Refusal
+from tests.sim.store_faults import Refusal
 
 if TYPE_CHECKING:
     from tests.sim.daemons import Build, SimDaemon
     from tests.sim.world import World
 
 BOUNDARIES_MAX: Final = 60
+SPLITS_MAX: Final = 12
+"""How many multis may follow another one of their commit before a daemon dies between two."""
 LAG_S: Final = 3.0
 REFUSED: Final = (
     paths.TOPICS,
@@ -32,6 +34,16 @@ REFUSED: Final = (
     paths.ISR_NOTIFICATIONS,
 )
 """Where ZooKeeper may refuse writes: permissions and sizes are a matter of single znodes."""
+RECORDS_REFUSED: Final = (
+    paths.OUTCOMES,
+    paths.LEASES,
+    paths.TOPIC_CONFIGS,
+    paths.BROKER_CONFIGS,
+    paths.REQUESTS,
+    paths.CANCEL,
+    paths.QUEUE,
+)
+"""The same of what is kept of requests, and of what operators ask by."""
 
 
 class DaemonFaults:
@@ -51,9 +63,13 @@ class DaemonFaults:
             "daemon_stopped": self._stop_daemon,
             "daemons_paused": self._pause_all,
             "reads_late": self._delay_reads,
-            "writes_refused": self._refuse_writes,
-            "write_refused": self._refuse_write,
+            "writes_refused": lambda: self._refuse_for_a_while(REFUSED, "writes_refused"),
+            "write_refused": lambda: self._refuse(REFUSED, "write_refused"),
             "role_taken_in_commit": self._take_role,
+            "daemon_crashed_in_commit": self._crash_daemon_in_commit,
+            "record_refused": lambda: self._refuse(RECORDS_REFUSED, "record_refused"),
+            "records_refused": lambda: self._refuse_for_a_while(RECORDS_REFUSED, "records_refused"),
+            "claim_refused": lambda: self._refuse((paths.CONTROLLER,), "claim_refused"),
         }
 
     def heal(self) -> None:
@@ -61,7 +77,7 @@ class DaemonFaults:
         for daemon in self._daemons():
             daemon.configs.failure_rate = 0.0
             daemon.store.lanes.lag(0.0)
-            daemon.store.refuse(None)
+            daemon.store.faults.refuse(None)
             if daemon.is_running:
                 daemon.store.session.resume()
             daemon.spare()
@@ -103,6 +119,14 @@ class DaemonFaults:
         daemon.crash_after(self._chance.randrange(BOUNDARIES_MAX))
         return True
 
+    def _crash_daemon_in_commit(self) -> bool:
+        """Let it die when a part of what it commits is durable, a little later."""
+        daemon = self._a_daemon()
+        if daemon is None:
+            return False
+        daemon.crash_in_commit(after=self._chance.randrange(SPLITS_MAX))
+        return True
+
     def _expire_daemon(self) -> bool:
         daemon = self._a_daemon()
         if daemon is None:
@@ -122,7 +146,7 @@ class DaemonFaults:
         daemon = self._a_daemon()
         if daemon is None:
             return False
-        daemon.store.break_commit(after=self._chance.randrange(3))
+        daemon.store.faults.break_commit(after=self._chance.randrange(3))
         return True
 
     def _hide_configs(self) -> bool:
@@ -175,24 +199,24 @@ class DaemonFaults:
         self._world.schedule.call_between(*AWAY_S, lambda: lanes.lag(0.0))
         return True
 
-    def _refuse_writes(self) -> bool:
+    def _refuse_for_a_while(self, where: Sequence[str], name: str) -> bool:
         """Let ZooKeeper refuse some writes for a while."""
-        daemon = self._refused(is_once=False)
+        daemon = self._refused(where, name, is_once=False)
         if daemon is None:
             return False
-        self._world.schedule.call_between(*PASSING_S, lambda: daemon.store.refuse(None))
+        self._world.schedule.call_between(*PASSING_S, lambda: daemon.store.faults.refuse(None))
         return True
 
-    def _refuse_write(self) -> bool:
+    def _refuse(self, where: Sequence[str], name: str) -> bool:
         """Let ZooKeeper refuse one multi."""
-        return self._refused(is_once=True) is not None
+        return self._refused(where, name, is_once=True) is not None
 
-    def _refused(self, *, is_once: bool) -> SimDaemon | None:
+    def _refused(self, where: Sequence[str], name: str, *, is_once: bool) -> SimDaemon | None:
         daemon = self._a_daemon()
         if daemon is not None:
-            below = self._chance.choice(REFUSED)
+            below = self._chance.choice(where)
             error = self._chance.choice((WriteError.OTHER, WriteError.TOO_LARGE))
-            daemon.store.refuse(Refusal(below, error, is_once))
+            daemon.store.faults.refuse(Refusal(below, error, is_once, name))
         return daemon
 
     def _take_role(self) -> bool:
@@ -200,7 +224,12 @@ class DaemonFaults:
         daemon = self._a_daemon()
         if daemon is None or not self._world.kafka_controllers:
             return False
-        daemon.store.interrupt_commit(self._world.seize_role, after=self._chance.randrange(1, 3))
+
+        def seize() -> None:
+            self._world.fabric.strike("role_taken_in_commit")
+            self._world.seize_role()
+
+        daemon.store.faults.interrupt_commit(seize, after=self._chance.randrange(1, 3))
         return True
 
 

@@ -93,6 +93,8 @@ class SimDaemon:
         self._boundaries_left: int | None = None
         self._fatal: Boundary | None = None
         self._passes_left = 0
+        self._is_to_die_in_commit = False
+        self._resumed_at = 0.0
         self.is_alive = True
         self.boundaries = 0
         """Boundaries passed so far."""
@@ -106,6 +108,7 @@ class SimDaemon:
             controller_id=CONTROLLER_ID,
             session_timeout_s=session_timeout_s,
             competes=competes,
+            struck=fabric.strike,
         )
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
@@ -128,6 +131,13 @@ class SimDaemon:
     def is_running(self) -> bool:
         """Whether it lives and does not stand still."""
         return self.is_alive and not self._paused
+
+    @property
+    def hears_since(self) -> float:
+        """Since when nothing has delayed what it hears; now, where something does."""
+        if self._paused:
+            return self._fabric.schedule.now()
+        return max(self._resumed_at, self.store.session.hears_since, self.store.lanes.on_time_since)
 
     # --- running -------------------------------------------------------------------------------
 
@@ -187,8 +197,20 @@ class SimDaemon:
         """Die at a named boundary, when it is reached for the nth time from now."""
         self._fatal, self._passes_left = boundary, nth
 
+    def crash_in_commit(self, *, after: int) -> None:
+        """Die between two multis of one commit: 0 is the next time there are two."""
+
+        def die() -> None:
+            if self._is_to_die_in_commit:
+                self._fabric.strike("daemon_crashed_in_commit")
+                raise SimulatedCrash
+
+        self._is_to_die_in_commit = True
+        self.store.faults.interrupt_commit(die, after=after, is_inside=True)
+
     def spare(self) -> None:
         """Take back a crash that has not happened yet."""
+        self._is_to_die_in_commit = False
         self._boundaries_left = None
         self._fatal = None
 
@@ -205,6 +227,7 @@ class SimDaemon:
 
         def go_on() -> None:
             self._paused = False
+            self._resumed_at = self._fabric.schedule.now()
             if self.is_alive:
                 self.store.session.resume()
                 self._turn_soon()
@@ -221,5 +244,6 @@ class SimDaemon:
         if self._boundaries_left is None:
             return
         if self._boundaries_left == 0:
+            self._fabric.strike("daemon_crashed_between")
             raise SimulatedCrash
         self._boundaries_left -= 1

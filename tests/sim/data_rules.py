@@ -13,6 +13,7 @@ from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.reactor.ports import StopReplica, StopReplicaState
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.logs import Log, Record
+from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
@@ -48,10 +49,10 @@ class DataRules:
 
     def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
         """Remember what a producer was told to be safe, and judge that it is."""
-        if partition.topic in self._doomed:
+        if partition.topic in self._doomed or self._is_unclean(partition):
             return
         committed = self._committed.setdefault(partition, [])
-        self._judge.checks += 1
+        self._judge.applies(Rule.ACKNOWLEDGED_ONCE)
         if offset < len(committed):
             # A former leader may be late to say what its successor has committed already.
             if log.records[offset] != committed[offset]:
@@ -72,18 +73,19 @@ class DataRules:
         state, committed = self._znodes.states.get(partition), self._committed.get(partition)
         if state is None or not committed:
             return
-        if self._fabric.config(partition.topic).unclean_leader_election:
-            return
         if partition.topic in self._doomed:
             return
         for member in state.isr:
             log = self._fabric.brokers[member].logs.get(partition)
-            self._judge.checks += 1
+            self._judge.applies(Rule.NOTHING_LOST)
             if log is None or not log.holds(committed):
                 self._judge.fail(
                     f"{partition}: ISR member {member} lacks some of {len(committed)} "
                     "acknowledged records"
                 )
+
+    def _is_unclean(self, partition: TopicPartition) -> bool:
+        return self._fabric.config(partition.topic).unclean_leader_election
 
     # --- nothing is deleted that anybody counts on ---------------------------------------------
 
@@ -106,6 +108,7 @@ class DataRules:
         self._judge.ensure(
             broker not in state.isr,
             f"{partition}: the log of ISR member {broker} was deleted",
+            Rule.ISR_MEMBER_KEPT,
         )
 
     def daemon_stops(self, broker: BrokerId, request: StopReplica) -> None:
@@ -124,6 +127,7 @@ class DataRules:
         self._judge.ensure(
             broker not in state.isr,
             f"{partition}: the daemon deletes replica {broker}, which is in ISR {state.isr}",
+            Rule.DELETES_NONE_IN_ISR,
         )
         hosted = self._fabric.brokers[broker].hosted.get(partition)
         # One request is out at a time: a stop from before a replica is added anew goes first.
@@ -135,10 +139,12 @@ class DataRules:
         self._judge.ensure(
             broker not in assignment.target_replicas,
             f"{partition}: the daemon deletes replica {broker}, which is to stay: {assignment}",
+            Rule.DELETES_NONE_TO_STAY,
         )
         epoch, replicas = self._serving.get(partition, (-1, ()))
         self._judge.ensure(
             epoch >= 0 and broker not in replicas,
             f"{partition}: the daemon deletes replica {broker}, but the leader of epoch {epoch} "
             f"counts it among {replicas}",
+            Rule.DELETES_ONLY_EXCLUDED,
         )

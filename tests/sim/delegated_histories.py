@@ -1,19 +1,15 @@
 """
 Seeded histories of the delegated engine: the real loop and core beside Kafka's own controllers.
 
-``python -m tests.sim.delegated_histories [--seed N] [--count N]`` plays many. Operators submit
-requests for everything, change their mind and cancel; others move partitions by the API; brokers,
-controllers, daemons and connections fail. In the end all is healed, and everything asked for last
-is so, or was refused aloud.
+``delegated_campaigns`` plays many. Operators submit requests for everything, change their mind and
+cancel; others move partitions by the API; brokers, disks, controllers, daemons and connections
+fail. In the end all is healed, everything asked for last is so, or was refused aloud, and what was
+dropped while its broker was dead is recorded.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -32,7 +28,7 @@ from controller.core.phases import Ended
 from controller.core.records import Decision
 from controller.core.requests.acceptance import entry_text
 from controller.core.view import ClusterView
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
 from controller.znodes.topics import decode_topic
@@ -40,6 +36,7 @@ from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
 from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
+from tests.sim.lost_logs import LostLogs
 from tests.sim.order_rules import OrderRules
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
@@ -86,7 +83,7 @@ def plot_of(seed: int) -> DelegatedPlot:
     )
     fortune = chance.choice(("nothing", "anything", "anything", *list(FORTUNES)[2:]))
     # Who claims no role is not disturbed in a claim.
-    weights = replace(FORTUNES[fortune], role_taken_in_commit=0, directory_failed=0)
+    weights = replace(FORTUNES[fortune], role_taken_in_commit=0)
     cancels, rivals = chance.random() < 0.5, chance.random() < 0.3
     plot = DelegatedPlot(
         "",
@@ -144,14 +141,17 @@ def _refused(world: World) -> Iterator[str]:
 class Observer(SilentObserver):
     """Judges that whatever stands still says why."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, lost: LostLogs | None) -> None:
         """Observe every daemon of a history."""
         self._world = world
+        self._lost = lost
 
     def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
         """Judge what stands still."""
         if view.tenure is None:
             return
+        if self._lost is not None:
+            self._lost.look(view)
         for partition, reassignment in view.reassignments.items():
             begin = max(view.tenure.since, reassignment.since, reassignment.phase_since)
             self._world.invariants.judge.ensure(
@@ -162,9 +162,9 @@ class Observer(SilentObserver):
             )
 
 
-def daemons_of(world: World, plot: DelegatedPlot) -> Build:
-    """Return what builds a daemon of the delegated engine."""
-    observer, rules = Observer(world), OrderRules(world)
+def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) -> Build:
+    """Return what builds a daemon of the delegated engine; ``lost`` is shown what it knows."""
+    observer, rules = Observer(world, lost), OrderRules(world)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -261,9 +261,14 @@ class Operators:
             world.fabric.tell(f"request {world.submit_request(entries)}: {entries}")
 
 
-def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = None) -> World:
+def play(
+    seed: int,
+    plot: DelegatedPlot | None = None,
+    world: World | None = None,
+    lost: LostLogs | None = None,
+) -> World:
     """
-    Run one history to its good end.
+    Run one history to its good end; ``lost`` watches its world, if it is given.
 
     Raises:
         InvariantViolationError: A rule was broken on the way.
@@ -272,7 +277,9 @@ def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = Non
     """
     plot = plot or plot_of(seed)
     world = world or World(seed)
+    lost = lost or LostLogs(world)
     world.invariants.records.fence = paths.EPOCH
+    # Of what nobody saw go there is no record: ``LostLogs`` knows what was seen.
     world.invariants.records.owes_logs = False
     world.create_topic(
         "three",
@@ -284,7 +291,7 @@ def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = Non
     operators = Operators(world, plot)
     if plot.is_strict:
         Bound(world, plot.options.step_size)
-    build = daemons_of(world, plot)
+    build = daemons_of(world, plot, lost)
     faults = Faults(
         world,
         every_s=plot.fault_every_s,
@@ -313,35 +320,5 @@ def play(seed: int, plot: DelegatedPlot | None = None, world: World | None = Non
     world.run_for(5.0)
     unmet = operators.wishes.unmet(world) if plot.is_strict else {}
     world.invariants.judge_end(unmet)
+    lost.judge_end()
     return world
-
-
-def main(arguments: list[str]) -> int:
-    """Play histories, tell of the failed ones, return how many failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.delegated_histories")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds")
-    chosen = parser.parse_args(arguments)
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        parser.error("PYTHONHASHSEED=0 is needed: a seed would not be the same history again")
-    began, failed = time.monotonic(), 0
-    for seed in range(chosen.seed, chosen.seed + chosen.count):
-        world = World(seed)
-        try:
-            play(seed, world=world)
-        except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
-            failed += 1
-            done = "\n".join(f"  {at:9.3f} {what}" for at, what in world.fabric.chronicle)
-            sys.stdout.write(
-                f"seed {seed}: {plot_of(seed).name}\n{type(error).__name__}: {error}\n"
-                f"what was done:\n{done}\n\n"
-            )
-            sys.stdout.flush()
-    sys.stdout.write(
-        f"{chosen.count} histories, {failed} failed, {time.monotonic() - began:.0f} s\n"
-    )
-    return min(failed, 100)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -7,6 +7,7 @@ acknowledged or deleted); ``invariants`` is the one that judges.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -79,6 +80,13 @@ class Fabric:
     """How likely a broker dies after a write of its active controller."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""
+
+    struck: Counter[str] = field(default_factory=Counter)
+    """How often each misfortune took effect, and each operator acted."""
+
+    def strike(self, what: str) -> None:
+        """Count what took effect: what is drawn may never do."""
+        self.struck[what] += 1
 
     def tell(self, what: str) -> None:
         """Write down what was done to the cluster."""

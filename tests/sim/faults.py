@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tests.sim.broker_faults import BrokerFaults
 from tests.sim.daemon_faults import DaemonFaults
@@ -53,6 +53,32 @@ class Weights:
     writes_refused: int = 0
     write_refused: int = 0
     role_taken_in_commit: int = 0
+    daemon_crashed_in_commit: int = 0
+    record_refused: int = 0
+    records_refused: int = 0
+    claim_refused: int = 0
+
+
+LATENT: Final = frozenset(
+    {
+        "fetches_slow",
+        "network_lossy",
+        "kafka_controller_dies",
+        "daemon_crashed_between",
+        "daemon_crashed_in_commit",
+        "commit_broken",
+        "configs_unknown",
+        "answers_late",
+        "reads_late",
+        "writes_refused",
+        "write_refused",
+        "records_refused",
+        "record_refused",
+        "claim_refused",
+        "role_taken_in_commit",
+    }
+)
+"""What takes effect later, if at all: whoever is hit by it says so."""
 
 
 class Faults:
@@ -117,5 +143,7 @@ class Faults:
         name = self._world.schedule.random.choices(self._names, self._weights)[0]
         if self._kinds[name]():
             self.drawn[name] += 1
+            if name not in LATENT:
+                self._world.fabric.strike(name)
             self._world.fabric.tell(name)
         self._later()

@@ -16,7 +16,7 @@ from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
@@ -92,10 +92,15 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     """
     plot = plot or plot_of(seed)
     world = world or World(seed, has_kafka_controllers=plot.has_kafka_controllers)
+    world.fabric.fences_stop_replica = plot.fences_stop_replica
     three = {n: [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(6)}
     two = {n: [1 + n % 5, 1 + (n + 1) % 5] for n in range(4)}
     world.create_topic("three", three, min_insync_replicas=2)
     world.create_topic("two", two)
+    if plot.has_unclean_topic:
+        # Few replicas: where the only one in sync dies, another may still be copying from it.
+        few = {0: [1, 2, 3], 1: [2, 3], 2: [4], 3: [5]}
+        world.create_topic("unclean", few, unclean_leader_election=True)
     world.producer.start()
     actions = plot.actions or Actions()
     operators = Operators(world, every_s=plot.action_every_s, actions=actions)

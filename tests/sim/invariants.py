@@ -9,7 +9,7 @@ our own records ``record_rules``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
@@ -28,6 +28,7 @@ from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
 from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
+from tests.sim.rules import Rule
 from tests.sim.state_rules import StateRules
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
@@ -72,12 +73,21 @@ class Invariants:
         """Whether a session took the role in the name of a daemon."""
         return session in self._daemons
 
+    def follow(self, hears_since: Callable[[int], float]) -> None:
+        """Judge by what a daemon has to know: since when the one with a session hears all."""
+        self._states.hears_since = hears_since
+
+    def had_to_hear(self, session: int, since: float) -> bool:
+        """Whether the daemon with a session had to hear of what happened at a time."""
+        return self._states.had_to_hear(session, since)
+
     def may_seem_dead(self, broker: BrokerId) -> bool:
         """Whether a controller may take a broker for dead, its news being late."""
         return self._states.may_seem_dead(broker)
 
     def judge_end(self, unmet: Mapping[TopicPartition, Replicas]) -> None:
         """Judge the end of a healed history: no order lost, no record lost, no log left behind."""
+        self.judge.applies(Rule.NO_ORDER_LOST)
         for partition, target in unmet.items():
             self.judge.fail(f"{partition}: {target} was asked for, and nobody refused it")
         for partition in self._znodes.states:
@@ -95,6 +105,7 @@ class Invariants:
                 sent.leader_epoch <= state.leader_epoch
                 and (not is_same or (sent.leader, sent.isr) == (state.leader, state.isr)),
                 f"{sent.partition}: the daemon sends {sent}, ZooKeeper says {state}",
+                Rule.SENT_IS_DURABLE,
             )
 
     # --- ZooKeeper -----------------------------------------------------------------------------
@@ -149,6 +160,7 @@ class Invariants:
                 self.judge.ensure(
                     writer == transaction.session,
                     f"two writers with version {op.version} of {paths.CONTROLLER_EPOCH}",
+                    Rule.ONE_WRITER_PER_CLAIM,
                 )
 
     def _other_written(self, transaction: Transaction, parts: list[str], written: Written) -> None:
@@ -177,6 +189,7 @@ class Invariants:
         self.judge.ensure(
             written.before is None or after == before + 1,
             f"/controller_epoch went from {before} to {after}",
+            Rule.EPOCH_BY_ONE,
         )
         self._znodes.epoch = after
 
@@ -194,6 +207,7 @@ class Invariants:
         self.judge.ensure(
             plan.unreadable is None and not plan.refused,
             "the daemon wrote a plan that Kafka would reject",
+            Rule.PLAN_READABLE_FOR_KAFKA,
         )
 
     # --- topics --------------------------------------------------------------------------------
@@ -220,8 +234,12 @@ class Invariants:
         if before is None:
             return
         missing = before.partitions.keys() - after.partitions.keys()
-        self.judge.ensure(not missing, f"{topic} lost partitions {sorted(missing)}")
-        self.judge.ensure(before.topic_id == after.topic_id, f"{topic} got another topic id")
+        self.judge.ensure(
+            not missing, f"{topic} lost partitions {sorted(missing)}", Rule.NO_PARTITION_LOST
+        )
+        self.judge.ensure(
+            before.topic_id == after.topic_id, f"{topic} got another topic id", Rule.SAME_TOPIC_ID
+        )
         for number, assignment in after.partitions.items():
             old = before.partitions.get(number)
             if old == assignment:
@@ -237,10 +255,20 @@ class Invariants:
     def _well_formed(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
         replicas = set(assignment.replicas)
         marked = set(assignment.adding_replicas) | set(assignment.removing_replicas)
-        self.judge.ensure(bool(replicas), f"{partition} has no replicas")
-        self.judge.ensure(len(replicas) == len(assignment.replicas), f"{partition} has one twice")
-        self.judge.ensure(marked <= replicas, f"{partition}: AR or RR name others than RS")
-        self.judge.ensure(bool(assignment.target_replicas), f"{partition} would remove everything")
+        self.judge.ensure(bool(replicas), f"{partition} has no replicas", Rule.REPLICAS_THERE)
+        self.judge.ensure(
+            len(replicas) == len(assignment.replicas),
+            f"{partition} has one twice",
+            Rule.NO_REPLICA_TWICE,
+        )
+        self.judge.ensure(
+            marked <= replicas, f"{partition}: AR or RR name others than RS", Rule.MARKED_WITHIN_RS
+        )
+        self.judge.ensure(
+            bool(assignment.target_replicas),
+            f"{partition} would remove everything",
+            Rule.TARGET_NOT_EMPTY,
+        )
 
     def _dropped_are_gone(
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
@@ -254,6 +282,7 @@ class Invariants:
             self.judge.ensure(
                 broker is None or partition not in broker.logs or is_recorded is not None,
                 f"{partition}: the topic znode forgot replica {broker_id}, which still has its log",
+                Rule.FORGOTTEN_IS_GONE,
             )
 
     def _isr_within_replicas(
@@ -263,4 +292,5 @@ class Invariants:
         self.judge.ensure(
             state is None or set(state.isr) <= set(assignment.replicas),
             f"{partition}: ISR {state and state.isr} is not within {assignment.replicas}",
+            Rule.ASSIGNMENT_COVERS_ISR,
         )

@@ -6,7 +6,7 @@ A rule that is broken raises at once, in the event that broke it, with what happ
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -17,6 +17,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction
 
 if TYPE_CHECKING:
@@ -55,16 +56,30 @@ class Judge:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._trace: deque[tuple[float, Transaction | str]] = deque(maxlen=TRACE_MAX)
-        self.checks = 0
+        self.applied: Counter[Rule | None] = Counter()
+        """How often each rule was applied so far; None: one that has no name."""
+
+    @property
+    def checks(self) -> int:
         """Rules applied so far: a history that checks nothing proves nothing."""
+        return self.applied.total()
 
     def note(self, what: Transaction | str) -> None:
         """Remember what happened."""
         self._trace.append((self._schedule.now(), what))
 
-    def ensure(self, condition: bool, why: str) -> None:  # noqa: FBT001 - reads as a sentence
-        """Apply a rule."""
-        self.checks += 1
+    def applies(self, rule: Rule | None) -> None:
+        """Count a rule that is applied."""
+        self.applied[rule] += 1
+
+    def ensure(
+        self,
+        condition: bool,  # noqa: FBT001 - reads as a sentence
+        why: str,
+        rule: Rule | None = None,
+    ) -> None:
+        """Apply a rule: if the condition does not hold, it is broken."""
+        self.applies(rule)
         if not condition:
             self.fail(why)
 

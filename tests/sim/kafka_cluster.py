@@ -164,6 +164,7 @@ class KafkaCluster:
         except (TransactionFailedError, SessionExpiredError) as error:
             raise ControllerMoved from error
         if self._fabric.schedule.random.random() < self._fabric.kafka_crash_rate:
+            self._fabric.strike("kafka_controller_dies")
             self._fabric.schedule.call_in(0.0, self._broker.kill)
             raise ControllerMoved
 

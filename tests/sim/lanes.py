@@ -8,6 +8,7 @@ order of one of them and may lag behind the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,18 +18,26 @@ if TYPE_CHECKING:
 class Lane:
     """Runs what it is given in order, at once or, while it lags, some time later."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, lagged: Callable[[], None]) -> None:
         self._schedule = schedule
+        self._lagged = lagged
         self._free_at = 0.0
         self._waiting = 0
         self.lag_s = 0.0
         """A fault: everything takes up to so much longer."""
+
+    @property
+    def on_time_since(self) -> float:
+        """Since when nothing has come late; now, where something may."""
+        is_late = self.lag_s > 0.0 or self._waiting
+        return self._schedule.now() if is_late else self._free_at
 
     def put(self, action: Action) -> None:
         """Run an action after all that were put before it."""
         if self.lag_s <= 0.0 and not self._waiting:
             action()
             return
+        self._lagged()
         at = self._schedule.now() + self._schedule.random.uniform(0.0, self.lag_s)
         self._free_at = max(self._free_at, at)
         self._waiting += 1
@@ -43,13 +52,19 @@ class Lane:
 class Lanes:
     """The lanes of one store."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.levels = Lane(schedule)
+    def __init__(self, schedule: Schedule, lagged: Callable[[], None]) -> None:
+        """Begin without a lag; ``lagged`` is told of everything that comes late."""
+        self.levels = Lane(schedule, lagged)
         """Everything that is read whole, but for our own records."""
-        self.bulk = Lane(schedule)
+        self.bulk = Lane(schedule, lagged)
         """Topics, states and our own records."""
-        self.claims = Lane(schedule)
+        self.claims = Lane(schedule, lagged)
         """What becomes of a claim."""
+
+    @property
+    def on_time_since(self) -> float:
+        """Since when nothing has come late; now, where something may."""
+        return max(lane.on_time_since for lane in (self.levels, self.bulk, self.claims))
 
     def lag(self, seconds: float) -> None:
         """Let every lane lag by up to so much, each for itself; 0 ends it."""

@@ -36,6 +36,7 @@ from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcomes import decode_outcome
 from controller.znodes.requests import decode_submission
 from tests.sim.cancel_rules import CancelRules, cancellation_of
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written, Znode
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ class Ledger:
             self._judge.ensure(
                 known is None or goal.original == known,
                 f"{partition}: the original was {known} and is {goal.original} now",
+                Rule.ORIGINAL_KEPT,
             )
             return
         topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
@@ -262,6 +264,7 @@ class Ledger:
             set(goal.original) == was
             and (assignment.is_reassigning or goal.original == assignment.replicas),
             f"{partition}: the original is said to be {goal.original}, it is {assignment}",
+            Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )
 
     def _is_asked_for(self, partition: TopicPartition, goal: Goal) -> None:
@@ -273,11 +276,13 @@ class Ledger:
                 any(s.scope is CancelScope.ALL for s in asked.selections.values())
                 and goal.target in self._originals.get(partition, ()),
                 f"{partition}: {goal.target} is no original that {goal.request} leads back to",
+                Rule.UNDOES_TO_AN_ORIGINAL,
             )
             return
         self._judge.ensure(
             goal.target in asked.targets.get(partition, ()),
             f"{partition}: {goal.request} did not ask for {goal.target}",
+            Rule.TARGET_ASKED_FOR,
         )
 
     def _ended(self, partition: TopicPartition, goal: Goal) -> None:
@@ -298,10 +303,12 @@ class Ledger:
         self._judge.ensure(
             assignment.replicas == wanted and not assignment.is_reassigning,
             f"{partition}: {goal} ended ({fate or 'done'}) while the topic znode says {assignment}",
+            Rule.ENDED_WHERE_IT_LED,
         )
         self._judge.ensure(
             goal.rolls_back == (fate is Fate.ROLLED_BACK) or asked is None,
             f"{partition}: {goal} ended, the outcome says {fate or 'done'}",
+            Rule.ROLLBACK_TOLD,
         )
 
     # --- the end -------------------------------------------------------------------------------
@@ -327,6 +334,7 @@ class Ledger:
         self._judge.ensure(
             summary.total == summary.done + refused + sum(fates.values()),
             f"{request} does not add up: {summary}",
+            Rule.OUTCOME_ADDS_UP,
         )
         if asked.selections:
             return
@@ -335,6 +343,7 @@ class Ledger:
             summary.total == asked.total
             and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in Fate),
             f"{request}: {asked.total} were asked for, ended as {rows}: {summary}",
+            Rule.OUTCOME_BY_ROWS,
         )
 
     def _is_true(self, request: RequestId, asked: Asked) -> None:
@@ -351,7 +360,9 @@ class Ledger:
             and entry_text(partition, target) not in refused
         ]
         self._judge.ensure(
-            len(missing) <= whole, f"{request}: {missing} are neither done nor told of"
+            len(missing) <= whole,
+            f"{request}: {missing} are neither done nor told of",
+            Rule.DONE_OR_TOLD,
         )
 
     def unmet(self) -> Iterator[tuple[TopicPartition, Replicas]]:

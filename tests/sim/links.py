@@ -49,6 +49,8 @@ class Link:
         request, answered = self._queue[0]
         breaks_before = chance.random() < network.loss
         breaks_after = chance.random() < network.loss
+        if breaks_before or breaks_after:
+            self._fabric.strike("network_lossy")
 
         def arrive() -> None:
             broker = self._fabric.brokers.get(self.broker)
@@ -69,6 +71,8 @@ class Link:
 
             low, high = network.delay_s
             late_s = network.late_s.get(self.broker, 0.0)
+            if late_s:
+                self._fabric.strike("answers_late")
             self._fabric.schedule.call_between(low, high + late_s, return_)
 
         self._fabric.schedule.call_between(*network.delay_s, arrive)

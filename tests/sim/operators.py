@@ -144,6 +144,7 @@ class Operators:
         done = self._kinds[name]()
         if done is not None:
             self.done[name] += 1
+            self._world.fabric.strike(name)
             self._world.fabric.tell(f"{name}: {done}")
 
     @property

@@ -16,6 +16,14 @@ from tests.sim.faults import Weights
 from tests.sim.operators import Actions
 
 OPTIONS: Final = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
+SMALL_MULTIS_SHARE: Final = 0.3
+"""The share of the histories whose commits are split into multis of a few operations."""
+UNCLEAN_SHARE: Final = 0.3
+"""The share of those with a topic that allows unclean elections."""
+UNFENCED_SHARE: Final = 0.2
+"""The share of those whose brokers know no leader epoch in StopReplica."""
+REFUSALS_SHARE: Final = 0.5
+"""Of those in which writes are refused, the share where records and claims are as well."""
 CLASSIC: Final = Weights()
 ANYTHING: Final = Weights(
     answers_late=2,
@@ -126,9 +134,66 @@ class Plot:
     actions: Actions | None = None
     """What operators do besides."""
     action_every_s: float = 5.0
+    has_unclean_topic: bool = False
+    """Whether one topic more allows unclean elections."""
+    fences_stop_replica: bool = True
+    """Whether StopReplica carries leader epochs: protocol 2.6 and later."""
 
 
 def plot_of(seed: int) -> Plot:
+    """Return the plot of a seed, with all that a history may be made of."""
+    plot = _with_small_multis(seed, asked_plot_of(seed))
+    plot = _with_unclean_topic(seed, plot)
+    plot = _without_fences(seed, plot)
+    return _with_refusals(seed, plot)
+
+
+def _with_small_multis(seed: int, plot: Plot) -> Plot:
+    """Let commits be split into several multis in some, and daemons die between two of them."""
+    # Each draw has its own generator: what was drawn of a seed before stays what it was.
+    chance = Random(f"small multis {seed}")
+    if chance.random() >= SMALL_MULTIS_SHARE:
+        return plot
+    operations = chance.randint(2, 8)
+    weights = plot.weights
+    if weights.daemon_crashed_between:
+        weights = replace(weights, daemon_crashed_in_commit=weights.daemon_crashed_between)
+    return replace(
+        plot,
+        name=f"{plot.name}, multis of {operations}",
+        options=replace(plot.options, multi_operations=operations),
+        weights=weights,
+    )
+
+
+def _with_unclean_topic(seed: int, plot: Plot) -> Plot:
+    """Let there be a topic in some in which a replica that is not in sync may lead."""
+    if Random(f"unclean topic {seed}").random() >= UNCLEAN_SHARE:
+        return plot
+    return replace(plot, name=f"{plot.name}, an unclean topic", has_unclean_topic=True)
+
+
+def _without_fences(seed: int, plot: Plot) -> Plot:
+    """Let brokers in some believe every StopReplica, however late, as below protocol 2.6."""
+    if Random(f"fences {seed}").random() >= UNFENCED_SHARE:
+        return plot
+    return replace(plot, name=f"{plot.name}, StopReplica unfenced", fences_stop_replica=False)
+
+
+def _with_refusals(seed: int, plot: Plot) -> Plot:
+    """Let ZooKeeper refuse claims in some, and writes wherever the daemon writes."""
+    if not plot.weights.write_refused or Random(f"refusals {seed}").random() >= REFUSALS_SHARE:
+        return plot
+    weights = replace(
+        plot.weights,
+        record_refused=plot.weights.write_refused,
+        records_refused=plot.weights.writes_refused,
+        claim_refused=plot.weights.write_refused,
+    )
+    return replace(plot, name=f"{plot.name}, records and claims refused", weights=weights)
+
+
+def asked_plot_of(seed: int) -> Plot:
     """Return the plot of a seed: most of them have operators that ask the daemon itself."""
     plot = plan_plot_of(seed)
     # Its own generator again: the plots of plans alone stay what they were.

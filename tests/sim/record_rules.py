@@ -22,6 +22,7 @@ from controller.core.model import (
 from controller.reactor.ports import Check
 from controller.znodes import paths
 from controller.znodes.goals import decode_goal
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
 if TYPE_CHECKING:
@@ -68,13 +69,16 @@ class RecordRules:
         self._judge.ensure(
             fenced or transaction.session == NOBODY,
             f"{written.path} was written without a check of the claim",
+            Rule.WRITTEN_UNDER_CLAIM,
         )
 
     def goal_written(self, partition: TopicPartition, written: Written) -> None:
         """Take note of a goal; judge that one that ends leaves nothing under way."""
         if written.after is not None:
             read = decode_goal(written.after.data, ZkVersion(written.after.version))
-            self._judge.ensure(isinstance(read, Goal), f"{written.path} cannot be read: {read}")
+            self._judge.ensure(
+                isinstance(read, Goal), f"{written.path} cannot be read: {read}", Rule.GOAL_READABLE
+            )
             if isinstance(read, Goal):
                 self._goals[partition] = read
             return
@@ -83,6 +87,7 @@ class RecordRules:
         self._judge.ensure(
             assignment is None or not assignment.is_reassigning,
             f"{partition}: our record ended while the topic znode says {assignment}",
+            Rule.GOAL_ENDS_AT_REST,
         )
 
     # --- the bound -----------------------------------------------------------------------------
@@ -106,12 +111,16 @@ class RecordRules:
         self._judge.ensure(
             len(new.target_replicas) <= limit,
             f"{partition}: {len(new.target_replicas)} replicas, at most {limit} are allowed: {new}",
+            Rule.WITHIN_BOUND,
         )
         state = self._znodes.states.get(partition)
         synced = set() if state is None else set(new.removing_replicas) & set(state.isr)
+        if len(new.replicas) <= limit:
+            return
         self._judge.ensure(
-            len(new.replicas) <= limit or not synced,
+            not synced,
             f"{partition}: {new} exceeds {limit} replicas, and {sorted(synced)} are still in ISR",
+            Rule.DROPPED_OUT_OF_ISR,
         )
 
     # --- what is left behind -------------------------------------------------------------------
@@ -148,4 +157,5 @@ class RecordRules:
                     broker.id in assignment.replicas or record is not None,
                     f"{partition}: broker {broker.id} has a log, the replicas are "
                     f"{assignment.replicas}, and no record tells of it",
+                    Rule.NO_LOG_LEFT,
                 )

@@ -17,12 +17,15 @@ from controller.znodes.legacy_plans import decode_legacy_plan
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.histories import is_finished, reactors
+from tests.sim.ledgers import Ledger
+from tests.sim.settings import Settings
 from tests.sim.shapes import (
     DIES_WITHIN_S,
     DOOMED,
     ENDS_WITHIN_S,
     Hand,
     Shape,
+    asked,
     goals,
     orphans,
     start_dead,
@@ -48,17 +51,18 @@ class Cell:
         world.create_topic(DOOMED, {0: [1, 2]}, produce=False)
         world.producer.start()
         world.settle()
+        self._ledger = Ledger(world)
         self.daemon = world.add_daemon(self.build)
         world.run_for(3.0)
         self._hold_kafka_back()
         shape.before(world)
         if shape.prelude is not None:
             self.daemon.crash_at(shape.prelude)
-        else:
+        elif shape.change is None:
             self.daemon.crash_at(boundary, nth=nth)
         self.standby = world.add_daemon(self.build) if hand is Hand.STANDBY else None
         listed = [p for p in self.partitions if p.partition not in shape.foreign]
-        world.submit_plan({p: shape.targets[p.partition] for p in listed})
+        shape.ask(world, {p: shape.targets[p.partition] for p in listed})
         self._die(nth)
 
     def _hold_kafka_back(self) -> None:
@@ -81,9 +85,14 @@ class Cell:
             else:
                 self.daemon = world.add_daemon(self.build)
             self.daemon.crash_at(self.boundary, nth=nth)
+        if shape.change is not None:
+            change = shape.change
+            world.run_until(lambda: change.is_due(world), within_s=DIES_WITHIN_S)
+            self.daemon.crash_at(self.boundary, nth=nth)
+            change.ask(world)
         shape.during(world, self.daemon)
         world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
-        self.goals, self.orphans = goals(world), orphans(world)
+        self.goals, self.orphans, self.asked = goals(world), orphans(world), asked(world)
         self.left = self.replicas()
         self.promised = self._promised()
         self.acknowledged = {p: world.invariants.committed(p) for p in self.partitions}
@@ -135,8 +144,8 @@ class Cell:
         return {p.partition: self.world.assignment(p).replicas for p in self.partitions}
 
     def targets(self) -> dict[int, Replicas]:
-        """Return what the plan says."""
-        return {n: ids(of) for n, of in self.shape.targets.items()}
+        """Return what was asked for last."""
+        return {n: ids(of) for n, of in self.shape.ends.items()}
 
     def original(self) -> Replicas:
         """Return the replicas that every partition had before the plan."""
@@ -176,6 +185,11 @@ class Cell:
             if str(partition) not in goals(world)
             for broker in world.holders(partition) - set(world.assignment(partition).replicas)
         } - orphans(world)
+
+    def judge_books(self) -> None:
+        """Judge that every request has an outcome that adds up, and no throttle of ours stands."""
+        self._ledger.judge_end()
+        Settings(self.world.zookeeper, self.world.invariants.judge).judge_end()
 
     def is_writable(self) -> bool:
         """Whether every partition acknowledged records after the death."""

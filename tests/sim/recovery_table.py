@@ -11,20 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from controller.reactor.boundaries import MEANING, Boundary
-from tests.sim.shapes import SHAPES, KafkasEnd, kafkas_end
+from tests.sim.asked_shapes import EVERY
+from tests.sim.shapes import KafkasEnd, kafkas_end
 
 HEAD: Final = """\
 # Recovery
 
 Written from the boundaries in `controller/reactor/boundaries.py` and the shapes in
-`tests/sim/shapes.py` (`make recovery`); a test keeps this page equal to them.
+`tests/sim/shapes.py` and `tests/sim/asked_shapes.py` (`make recovery`); a test keeps this page
+equal to them.
 
 Whoever dies, dies between two writes or sends. Each such instant of a reassignment has a name,
 and at each a daemon is killed, in the simulation and on real brokers, under a producer that
 counts what was acknowledged. Then one of four hands takes over:
 
 * **the daemon restarted**: a new process, nothing in memory, brokers held back so that it is
-  first;
+  first (on real brokers by another session, which holds `/controller` meanwhile; where a topic
+  waits for its deletion, which is a broker's, none is held back there);
 * **a standby daemon**: it was running and waiting, brokers held back as well;
 * **Kafka's controller alone**: no daemon ever again;
 * **Kafka's controller first, a daemon later**: when the brokers have nothing left to do, a daemon
@@ -32,14 +35,17 @@ counts what was acknowledged. Then one of four hands takes over:
 
 ## What is true at the end of every cell
 
-With a daemon in the end (three of the hands): every partition has exactly the target's replicas,
-in order, all in sync; the disks hold exactly these; `/admin/reassign_partitions`,
-`/admin/reassignments` and `/reassigner/orphans` are empty; every partition takes records.
+With a daemon in the end (three of the hands): every partition has exactly the replicas that were
+asked for last, in order, all in sync (its originals where it was cancelled); the disks hold exactly
+these; `/admin/reassign_partitions`, `/admin/reassignments`, `/admin/reassignment_requests`,
+`/admin/cancel_reassignment_in_progress`, `/reassigner/throttles` and `/reassigner/orphans` are
+empty; no throttle stands; every request has an outcome that adds up; every partition takes records.
 
 With Kafka's controller alone: every partition has exactly the replicas that the znodes named when
 the daemon died (the target where the legacy znode lists it, else the step in the topic znode,
 else what it had), in sync; no directory is on a disk that neither an assignment nor a record of
-ours accounts for; our records are untouched, so that a later daemon finishes.
+ours accounts for; requests, cancellations and our records are untouched, so that a later daemon
+finishes.
 
 Always: no acknowledged record is lost, and none of the simulation's invariants is broken on the
 way (`tests/sim/invariants.py`, `tests/sim/data_rules.py`).
@@ -53,13 +59,19 @@ _EXCLUDES: Final = (
     "excludes the dropped replicas anew, with a new leader epoch, and deletes them (again) once "
     "the leader acknowledged that"
 )
+_TURNS: Final = "finds the step in the topic znode and the record of another target: turns it round"
+_DEALT_WITH: Final = "has nothing to do for it any more"
 _FINAL: Final = "tells the final state as a claim does with every state, and goes on with the rest"
 
 NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
     Boundary.CLAIMED: _BEGINS,
     Boundary.LIVE_BROKERS_TOLD: _BEGINS,
+    Boundary.REQUEST_OPENED: "reads the request and accepts it",
     Boundary.BEFORE_ACCEPTED: _BEGINS,
-    Boundary.ACCEPTED: _RECORDED,
+    Boundary.ACCEPTED: _RECORDED + ", accepts what was not accepted yet",
+    Boundary.REQUEST_DELETED: _RECORDED,
+    Boundary.BEFORE_THROTTLED: "sets the throttles, then begins the first steps",
+    Boundary.THROTTLED: "finds the leases and begins the first steps under their throttles",
     Boundary.BEFORE_A1: _RECORDED,
     Boundary.A1_WRITTEN: _REPEATS,
     Boundary.A1_REPEATED: _REPEATS,
@@ -78,10 +90,24 @@ NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
     Boundary.B5_ACKNOWLEDGED: _EXCLUDES,
     Boundary.DROPPED: "tells the added replicas anew and waits for their copies",
     Boundary.STEP_ENDED: "begins the next step when nothing forbids it any more",
+    Boundary.BEFORE_RETARGETED: "finds the step in the topic znode, judges the request and turns "
+    "the step round",
+    Boundary.RETARGETED: _TURNS,
+    Boundary.BEFORE_CANCELLED: "finds the step in the topic znode, records the way back and turns "
+    "the step round",
+    Boundary.CANCELLED: _TURNS,
+    Boundary.CANCELLATION_CHOSEN: _TURNS,
+    Boundary.STEP_TURNED: _EXCLUDES,
     Boundary.B6_WRITTEN: _FINAL,
     Boundary.ORPHAN_RECORDED: "goes on with the plan; deletes the orphan when its broker is back",
     Boundary.B8_LEADER_TOLD: _FINAL,
     Boundary.B8_UPDATE_METADATA_SENT: _FINAL,
+    Boundary.ELECTION_WRITTEN: _FINAL,
+    Boundary.ELECTION_LEADER_TOLD: _FINAL,
+    Boundary.BEFORE_UNTHROTTLED: "finds leases that nothing needs: lifts their throttles",
+    Boundary.UNTHROTTLED: "lifts the other throttles",
+    Boundary.OUTCOME_WRITTEN: _DEALT_WITH,
+    Boundary.CANCELLATION_ENDED: _DEALT_WITH,
     Boundary.PLAN_ENDED: "has nothing to do; a broker takes the role",
     Boundary.ORPHAN_DELETE_SENT: "has the orphan deleted again and ends its record",
     Boundary.ORPHAN_ENDED: "sees to the other orphans",
@@ -99,8 +125,12 @@ def _shapes() -> Iterator[str]:
     yield ""
     yield "| shape | what is special |"
     yield "|---|---|"
-    for shape in SHAPES:
+    for shape in EVERY:
         yield f"| {shape.name} | {shape.meaning} |"
+    changed = ", ".join(f"`{shape.name}`" for shape in EVERY if shape.change is not None)
+    yield ""
+    yield f"In the shapes {changed} the daemon dies after what is asked second: the boundaries of a"
+    yield "step are there those of the step that turns round, and of the ones that follow it."
 
 
 def _table() -> Iterator[str]:
@@ -112,11 +142,12 @@ def _table() -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|"
     for boundary in Boundary:
-        tried = ", ".join(shape.name for shape in SHAPES if boundary in shape.boundaries)
-        end = kafkas_end(boundary)
+        shapes = [shape for shape in EVERY if boundary in shape.boundaries]
+        tried = ", ".join(shape.name for shape in shapes)
+        ends = list(dict.fromkeys(kafkas_end(shape, boundary) for shape in shapes))
         yield (
             f"| `{boundary}` | {MEANING[boundary]} | {tried} | {NEXT_DAEMON[boundary]} | "
-            f"{_kafkas(end)} | {_laters_end(end)} |"
+            f"{'; '.join(map(_kafkas, ends))} | {'; '.join(map(_laters_end, ends))} |"
         )
 
 
@@ -130,8 +161,10 @@ def _laters_end(end: KafkasEnd) -> str:
             return "finds the plan done and ends its records, if there are any"
         case KafkasEnd.IN_FLIGHT:
             return "carries out what waited; has deleted again what its records say was dropped"
+        case KafkasEnd.UNSEEN:
+            return "carries out the request"
         case KafkasEnd.NOTHING:
-            return "sees to what is left of orphans"
+            return "sees to what is left of orphans and throttles"
 
 
 def _tests() -> Iterator[str]:
@@ -140,6 +173,7 @@ def _tests() -> Iterator[str]:
     yield "| cells | test |"
     yield "|---|---|"
     module, real = "tests/sim/test_recoveries.py", "integration/test_boundaries.py"
+    asked = "integration/test_boundaries_asked.py"
     cells = [
         (
             "every shape and boundary; restarted, standby, Kafka first",
@@ -154,8 +188,12 @@ def _tests() -> Iterator[str]:
             f"{module}::test_the_end_is_the_same_in_later_steps",
         ),
         (
-            "every boundary and hand on real brokers",
+            "every boundary of a plan's way and every hand, on real brokers",
             f"{real}::test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost",
+        ),
+        (
+            "some of cancellations, other targets, requests and throttles, on real brokers",
+            f"{asked}::test_whoever_takes_over_what_was_asked_for_last_is_so",
         ),
         (
             "one daemon after the other dies at the next boundary, on real brokers",

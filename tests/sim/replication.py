@@ -62,6 +62,8 @@ class Replication:
 
         low, high = FETCH_S
         extra = self.extra_fetch_s
+        if extra:
+            self._fabric.strike("fetches_slow")
         self._fabric.schedule.call_between(low + extra, high + extra, fetch)
 
     def _fetch(self, partition: TopicPartition, replica: HostedReplica) -> None:
@@ -148,8 +150,12 @@ class Replication:
         for partition, replica in list(self._broker.hosted.items()):
             if replica.leads(self._broker.id) and replica.log.is_online:
                 self._maybe_shrink(partition, replica)
-                for follower in replica.ends:
-                    if follower not in replica.joining and self._may_join(replica, follower):
+                for follower, end in replica.ends.items():
+                    if (
+                        follower not in replica.joining
+                        and self._may_join(replica, follower)
+                        and self._fetches_at(partition, follower, end)
+                    ):
                         self._schedule_join(partition, replica, follower)
         self._notify_controller()
 
@@ -179,6 +185,11 @@ class Replication:
             and end >= replica.log.high_watermark
             and end >= replica.epoch_start
         )
+
+    def _fetches_at(self, partition: TopicPartition, follower: BrokerId, end: int) -> bool:
+        """Whether the next fetch tells what the last one did: only a fetch makes an ISR grow."""
+        hosted = self._fabric.brokers[follower].hosted.get(partition)
+        return hosted is not None and hosted.is_fetching and hosted.log.end == end
 
     def _schedule_join(
         self, partition: TopicPartition, replica: HostedReplica, follower: BrokerId

@@ -51,6 +51,7 @@ class SimSession:
         self._expired = expired
         self.id: SessionId = zookeeper.open_session()
         self.is_connected = True
+        self._connected_at = schedule.now()
         self._connection = 0
         self._to_server_at = 0.0
         self._to_client_at = 0.0
@@ -63,6 +64,11 @@ class SimSession:
     def is_open(self) -> bool:
         """Whether the server still knows the session."""
         return self._zookeeper.is_open(self.id)
+
+    @property
+    def hears_since(self) -> float:
+        """Since when it has been connected; now, where it is not."""
+        return self._connected_at if self.is_connected else self._schedule.now()
 
     # --- talking -------------------------------------------------------------------------------
 
@@ -145,6 +151,7 @@ class SimSession:
         if self.is_connected or self._abandoned:
             return
         self.is_connected = True
+        self._connected_at = self._schedule.now()
         self._connection += 1
         if not self.is_open:
             self._tell_expired()

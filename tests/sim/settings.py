@@ -17,6 +17,7 @@ from controller.znodes.entity_configs import (
     encode_announcement,
     encode_entity_config,
 )
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Make, Put
 
 if TYPE_CHECKING:
@@ -70,5 +71,7 @@ class Settings:
                 have = {k: v for k, v in self.values(entity).items() if v}
                 wanted = self._chosen.get(entity, {})
                 self._judge.ensure(
-                    have == wanted, f"the settings of {entity} are {have}, operators want {wanted}"
+                    have == wanted,
+                    f"the settings of {entity} are {have}, operators want {wanted}",
+                    Rule.SETTINGS_RESTORED,
                 )

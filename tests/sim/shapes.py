@@ -7,7 +7,7 @@ history is made of and what has to be true at its end is ``recoveries``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -46,6 +46,28 @@ class Hand(StrEnum):
 
 
 Targets = Mapping[int, tuple[int, ...]]
+Entries = Mapping[TopicPartition, Sequence[int]]
+
+
+class Route(StrEnum):
+    """How the plan is asked for."""
+
+    LEGACY = "Kafka's znode, of which its controllers know"
+    REQUEST = "a request, of which they know nothing"
+
+
+def submit_plan(world: World, entries: Entries) -> None:
+    """Ask by the legacy znode."""
+    world.submit_plan(entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Another word on what is under way."""
+
+    is_due: Callable[[World], bool]
+    ask: Callable[[World], None]
+    ends: Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +88,15 @@ class Shape:
     """What happens once the plan is submitted."""
     prelude: Boundary | None = None
     """Where an earlier daemon died, whose work the one of the cell took up."""
+    route: Route = Route.LEGACY
+    ask: Callable[[World, Entries], None] = submit_plan
+    change: Change | None = None
+    """What is asked of what is under way: the daemon dies after that."""
+
+    @property
+    def ends(self) -> Targets:
+        """Where the partitions are in the end."""
+        return self.targets if self.change is None else self.change.ends
 
 
 _UNTIL_SENT: Final = (
@@ -262,6 +293,7 @@ class KafkasEnd(StrEnum):
 
     PLAN = "the whole plan, all replicas at once"
     IN_FLIGHT = "what is in flight; what waits stays recorded"
+    UNSEEN = "nothing of a request, which stays as it is"
     NOTHING = "nothing is left for it"
 
 
@@ -269,20 +301,34 @@ _NOTHING_YET: Final = frozenset(
     {
         Boundary.CLAIMED,
         Boundary.LIVE_BROKERS_TOLD,
+        Boundary.REQUEST_OPENED,
         Boundary.BEFORE_ACCEPTED,
         Boundary.ACCEPTED,
+        Boundary.REQUEST_DELETED,
+        Boundary.BEFORE_THROTTLED,
+        Boundary.THROTTLED,
         Boundary.BEFORE_A1,
     }
 )
 _ALL_DONE: Final = frozenset(
-    {Boundary.PLAN_ENDED, Boundary.ORPHAN_DELETE_SENT, Boundary.ORPHAN_ENDED}
+    {
+        Boundary.ELECTION_WRITTEN,
+        Boundary.ELECTION_LEADER_TOLD,
+        Boundary.BEFORE_UNTHROTTLED,
+        Boundary.UNTHROTTLED,
+        Boundary.OUTCOME_WRITTEN,
+        Boundary.CANCELLATION_ENDED,
+        Boundary.PLAN_ENDED,
+        Boundary.ORPHAN_DELETE_SENT,
+        Boundary.ORPHAN_ENDED,
+    }
 )
 
 
-def kafkas_end(boundary: Boundary) -> KafkasEnd:
+def kafkas_end(shape: Shape, boundary: Boundary) -> KafkasEnd:
     """Return what Kafka's controller does with what a daemon leaves that dies there."""
-    if boundary in _NOTHING_YET:
-        return KafkasEnd.PLAN
+    if boundary in _NOTHING_YET and shape.change is None:
+        return KafkasEnd.PLAN if shape.route is Route.LEGACY else KafkasEnd.UNSEEN
     return KafkasEnd.NOTHING if boundary in _ALL_DONE else KafkasEnd.IN_FLIGHT
 
 
@@ -303,4 +349,14 @@ def orphans(world: World) -> set[str]:
         f"{broker}/{replica}"
         for broker in zookeeper.children(paths.ORPHANS) or ()
         for replica in zookeeper.children(f"{paths.ORPHANS}/{broker}") or ()
+    }
+
+
+def asked(world: World) -> set[str]:
+    """Return what is asked of us and not dealt with, and what we lent: requests, leases, orders."""
+    zookeeper = world.zookeeper
+    return {
+        *(zookeeper.children(paths.REQUESTS) or ()),
+        *(zookeeper.children(paths.LEASES) or ()),
+        *(path for path in (paths.CANCEL, paths.QUEUE) if zookeeper.get(path) is not None),
     }

@@ -6,6 +6,7 @@ Those that Kafka's own controller breaks by design apply to the daemons only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import (
@@ -17,6 +18,7 @@ from controller.core.model import (
 from controller.reactor.ports import Check
 from controller.znodes import paths
 from tests.sim.decoded import read_state
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
 if TYPE_CHECKING:
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from tests.sim.judges import Judge, Znodes
     from tests.sim.record_rules import RecordRules
 
+NEWS_S: Final = 2.0
+"""So long after something happened a daemon that hears well may not know of it."""
 KNOWN_S: Final = 20.0
-"""A broker that came or went so recently may be taken for dead by a daemon that was paused."""
+"""A broker that came or went so recently may be taken for dead by whoever was paused."""
 
 
 class StateRules:
@@ -48,6 +52,8 @@ class StateRules:
         """Which session wrote states with a controller epoch."""
         self._moved_at: dict[BrokerId, float] = {}
         """When a broker's registration last came or went."""
+        self.hears_since: Callable[[int], float] = lambda _: 0.0
+        """Since when the daemon with a session hears without delay what happens."""
 
     def broker_moved(self, broker: BrokerId) -> None:
         """Take note that a registration came or went."""
@@ -66,10 +72,11 @@ class StateRules:
             self._judge.ensure(vandalized, f"{written.path} cannot be read: {after}")
             return
         self._znodes.states[partition] = after
-        self._judge.ensure(bool(after.isr), f"{partition}: empty ISR")
+        self._judge.ensure(bool(after.isr), f"{partition}: empty ISR", Rule.ISR_NOT_EMPTY)
         self._judge.ensure(
             after.leader == NO_LEADER or after.leader in after.isr,
             f"{partition}: leader {after.leader} is not in ISR {after.isr}",
+            Rule.LEADER_IN_ISR,
         )
         fenced = any(
             isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH
@@ -91,27 +98,50 @@ class StateRules:
         self._judge.ensure(
             writer == transaction.session,
             f"{partition}: two writers with controller epoch {after.controller_epoch}",
+            Rule.ONE_WRITER_PER_EPOCH,
         )
         self._judge.ensure(
             after.controller_epoch == self._znodes.epoch,
             f"{partition}: written with controller epoch {after.controller_epoch}, "
             f"the present one is {self._znodes.epoch}",
+            Rule.PRESENT_EPOCH,
         )
         expected = 0 if before is None else before.leader_epoch + 1
         self._judge.ensure(
             after.leader_epoch == expected,
             f"{partition}: leader epoch {after.leader_epoch} instead of {expected}",
+            Rule.LEADER_EPOCH_BY_ONE,
         )
         if before is None:
             return
-        unclean = self._fabric.config(partition.topic).unclean_leader_election
-        self._judge.ensure(
-            unclean or set(after.isr) <= set(before.isr),
-            f"{partition}: a controller grew the ISR from {before.isr} to {after.isr}",
-        )
+        if not set(after.isr) <= set(before.isr):
+            self._elected_uncleanly(transaction, partition, before, after)
         if transaction.session in self._daemons:
             self._within_replicas(partition, after)
-            self._above_floor(partition, before, after)
+            self._above_floor(transaction.session, partition, before, after)
+
+    def _elected_uncleanly(
+        self,
+        transaction: Transaction,
+        partition: TopicPartition,
+        before: PartitionState,
+        after: PartitionState,
+    ) -> None:
+        """Who was not in sync leads alone, only where the topic allows it and nobody else can."""
+        is_alone = after.isr == (after.leader,) and after.leader in self._znodes.replicas(partition)
+        self._judge.ensure(
+            self._fabric.config(partition.topic).unclean_leader_election and is_alone,
+            f"{partition}: a controller grew the ISR from {before.isr} to {after.isr}",
+            Rule.UNCLEAN_ALLOWED,
+        )
+        if transaction.session in self._daemons:
+            session = transaction.session
+            live = [r for r in before.isr if self._was_live(session, r, partition)]
+            self._judge.ensure(
+                not live,
+                f"{partition}: {after} was elected uncleanly, {live} were live and in ISR",
+                Rule.UNCLEAN_LAST_RESORT,
+            )
 
     def _written_by_leader(
         self,
@@ -124,16 +154,22 @@ class StateRules:
         self._judge.ensure(
             kept == (before.leader, before.leader_epoch, before.controller_epoch),
             f"{partition}: a broker wrote {after} over {before}",
+            Rule.BROKER_WRITES_ISR_ONLY,
         )
         writer = self._fabric.brokers[after.leader].session_id
         self._judge.ensure(
-            writer == transaction.session, f"{partition}: ISR written by another than its leader"
+            writer == transaction.session,
+            f"{partition}: ISR written by another than its leader",
+            Rule.LEADER_WRITES_ISR,
         )
         added = set(after.isr) - set(before.isr)
+        if not added:
+            return
         self._judge.ensure(
             added <= set(self._znodes.replicas(partition)),
             f"{partition}: {sorted(added)} entered the ISR, replicas are "
             f"{self._znodes.replicas(partition)}",
+            Rule.REPLICAS_ENTER_ISR,
         )
 
     def _within_replicas(self, partition: TopicPartition, after: PartitionState) -> None:
@@ -141,10 +177,15 @@ class StateRules:
             set(after.isr) <= set(self._znodes.replicas(partition)),
             f"{partition}: the daemon wrote ISR {after.isr}, "
             f"replicas are {self._znodes.replicas(partition)}",
+            Rule.ISR_WITHIN_REPLICAS,
         )
 
     def _above_floor(
-        self, partition: TopicPartition, before: PartitionState, after: PartitionState
+        self,
+        session: int,
+        partition: TopicPartition,
+        before: PartitionState,
+        after: PartitionState,
     ) -> None:
         """The daemon never takes a live replica out of an ISR that is too small without it."""
         assignment = self._znodes.assignment(partition)
@@ -153,22 +194,35 @@ class StateRules:
         wanted = self._fabric.config(partition.topic).min_insync_replicas
         final = self._records.target_of(partition) or assignment.target_replicas
         floor = min(wanted, len(final))
-        dropped = [r for r in before.isr if r not in after.isr and self._was_live(r, partition)]
+        left = [r for r in before.isr if r not in after.isr]
+        dropped = [r for r in left if self._was_live(session, r, partition)]
+        if not dropped:
+            return
         self._judge.ensure(
-            not dropped or len(after.isr) >= floor,
+            len(after.isr) >= floor,
             f"{partition}: live replicas {dropped} left the ISR {before.isr}, which is below "
             f"{floor} now: {after.isr}",
+            Rule.ABOVE_FLOOR,
         )
 
-    def _was_live(self, broker_id: BrokerId, partition: TopicPartition) -> bool:
-        """Whether no controller could take the replica for dead, however late its news."""
+    def _was_live(self, session: int, broker_id: BrokerId, partition: TopicPartition) -> bool:
+        """Whether a daemon had to know that the replica lives."""
         broker = self._fabric.brokers.get(broker_id)
-        if broker is None or self.may_seem_dead(broker_id):
+        if broker is None or self._zookeeper_lacks(broker_id):
             return False
         log = broker.logs.get(partition)
-        return log is not None and log.is_online
+        is_online = log is not None and log.is_online
+        return is_online and self.had_to_hear(session, self._moved_at.get(broker_id, 0.0))
+
+    def had_to_hear(self, session: int, since: float) -> bool:
+        """Whether the daemon with a session had to hear of what happened at a time."""
+        heard = max(since, self.hears_since(session))
+        return self._fabric.schedule.now() - heard >= NEWS_S
 
     def may_seem_dead(self, broker: BrokerId) -> bool:
         """Whether a controller may take a broker for dead, its news being late."""
         since = self._fabric.schedule.now() - self._moved_at.get(broker, -KNOWN_S)
-        return since < KNOWN_S or self._fabric.zookeeper.get(paths.broker_path(broker)) is None
+        return since < KNOWN_S or self._zookeeper_lacks(broker)
+
+    def _zookeeper_lacks(self, broker: BrokerId) -> bool:
+        return self._fabric.zookeeper.get(paths.broker_path(broker)) is None

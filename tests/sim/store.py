@@ -33,7 +33,6 @@ from controller.reactor.ports import (
     Operation,
     Rejected,
     SetData,
-    WriteError,
     Znode,
 )
 from controller.reactor.rereads import OWN_RECORDS
@@ -49,6 +48,7 @@ from tests.sim.lanes import Lanes
 from tests.sim.leaderships import stand_for_leadership
 from tests.sim.reads import SimReads
 from tests.sim.sessions import SimSession
+from tests.sim.store_faults import CommitFaults
 from tests.sim.zookeeper import (
     NOBODY,
     AnyOperation,
@@ -73,14 +73,6 @@ class Claim(NamedTuple):
     version: ZkVersion
 
 
-class Refusal(NamedTuple):
-    """A fault: ZooKeeper refuses multis with an operation below a path."""
-
-    below: str
-    error: WriteError
-    is_once: bool
-
-
 class SimStore:
     """One daemon's ZooKeeper: a session, renewed when it expires, a claim, and a leadership."""
 
@@ -93,6 +85,7 @@ class SimStore:
         controller_id: BrokerId,
         session_timeout_s: float = 10.0,
         competes: bool = True,
+        struck: Callable[[str], None] = lambda _: None,
     ) -> None:
         """
         Connect.
@@ -104,6 +97,7 @@ class SimStore:
             controller_id: What ``/controller`` will name.
             session_timeout_s: When the server gives up a silent session.
             competes: Whether several daemons may run, so that ``/reassigner/epoch`` fences too.
+            struck: Told of each fault that takes effect.
 
         """
         self._zookeeper = zookeeper
@@ -115,10 +109,8 @@ class SimStore:
         self._claim: Claim | None = None
         self._tried: Claim | None = None
         self._leadership: ZkVersion | None = None
-        self._breaks_after: int | None = None
-        self._refusal: Refusal | None = None
-        self._interruption: tuple[str | None, int, Callable[[], None]] | None = None
-        self.lanes = Lanes(schedule)
+        self.faults = CommitFaults(struck)
+        self.lanes = Lanes(schedule, lambda: struck("reads_late"))
         self.session = self._open()
         self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
 
@@ -139,61 +131,23 @@ class SimStore:
         fences = self._fences(multis)
         results: list[Committed | Rejected] = []
         for number, multi in enumerate(multis):
-            if self._breaks_after == number:
+            if self.faults.breaks_before(number):
                 self._break()
-            self._interrupt(multi)
+            self.faults.interrupt(multi, number)
             if not self.session.is_connected:
                 raise CommitUnknownError("the connection to ZooKeeper is lost")
             results.append(self._write(fences, multi))
-        if self._breaks_after is not None:
+        if self.faults.breaks_at_the_end():
             self._break()
         return results
 
-    def break_commit(self, *, after: int) -> None:
-        """Let the connection break in the next commit, once ``after`` of its multis are durable."""
-        self._breaks_after = after
-
     def _break(self) -> None:
-        self._breaks_after = None
         self.session.suspend()
         self._schedule.call_between(*RECONNECT_S, self.session.resume)
         raise CommitUnknownError("the connection broke while waiting for an answer")
 
-    def interrupt_commit(
-        self, action: Callable[[], None], *, after: int, writing: str | None = None
-    ) -> None:
-        """Let something happen before a multi, ``after`` more later; of those that write a path."""
-        self._interruption = (writing, after, action)
-
-    def _interrupt(self, multi: Sequence[Operation]) -> None:
-        if self._interruption is None:
-            return
-        writing, left, action = self._interruption
-        written = {o.path for o in multi if isinstance(o, SetData)}
-        if writing is not None and writing not in written:
-            return
-        self._interruption = None if left == 0 else (writing, left - 1, action)
-        if left == 0:
-            action()
-
-    def refuse(self, refusal: Refusal | None) -> None:
-        """Let ZooKeeper refuse writes from now on, or none any more."""
-        self._refusal = refusal
-
-    def _refused(self, multi: Sequence[Operation]) -> Rejected | None:
-        """Return the answer to a multi that hits what ZooKeeper refuses."""
-        refusal = self._refusal
-        if refusal is None:
-            return None
-        hit = next((n for n, o in enumerate(multi) if o.path.startswith(refusal.below)), None)
-        if hit is None:
-            return None
-        if refusal.is_once:
-            self._refusal = None
-        return Rejected(hit, refusal.error)
-
     def _write(self, fences: Sequence[Check], multi: Sequence[Operation]) -> Committed | Rejected:
-        refused = too_large(multi) or self._refused(multi)
+        refused = too_large(multi) or self.faults.refused(multi)
         try:
             for operation in multi:
                 if isinstance(operation, Create | CreateSequential):
@@ -298,6 +252,8 @@ class SimStore:
             operations.append(Check(paths.CONTROLLER, ZkVersion(controller.version)))
         else:
             operations += self._taking(controller)
+        if self.faults.refused(operations):
+            return self._claim_failed("ZooKeeper refuses the claim")
         self._tried = claim
         try:
             self._zookeeper.transact(self.session.id, operations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -96,6 +97,19 @@ class _SimRig:
 
     def has_log(self, broker: BrokerId) -> bool:
         return self.partition in self._fabric.brokers[broker].logs
+
+    def write(self) -> None:
+        leader = self._fabric.brokers[ONE]
+        leader.replication.append(self.partition, 1, lambda _error: None)
+
+    def notified(self) -> bool:
+        names = self._zookeeper.children(paths.ISR_NOTIFICATIONS) or ()
+        found = (self._zookeeper.get(f"{paths.ISR_NOTIFICATIONS}/{name}") for name in names)
+        return any(
+            self.partition._asdict() in json.loads(znode.data)["partitions"]
+            for znode in found
+            if znode is not None
+        )
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
         end = self._schedule.now() + SOON_S

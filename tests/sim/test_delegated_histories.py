@@ -19,7 +19,7 @@ from controller.core.model import BrokerId, OrderFate, TopicPartition
 from controller.core.phases import Ordered
 from controller.core.records import Change, PhaseRecord
 from controller.core.view import ClusterView
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Order
 from controller.znodes import paths
@@ -36,6 +36,7 @@ from tests.sim.daemons import Ports
 from tests.sim.delegated_histories import daemons_of, play, plot_of
 from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.judges import InvariantViolationError
+from tests.sim.lost_logs import KNOWN_S, LostLogs
 from tests.sim.order_rules import OrderRules, Way
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -72,6 +73,39 @@ def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
     assert plot.is_strict
     world = play(seed, plot)
     assert world.zookeeper.get(paths.LEGACY_PLAN) is None
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_dead_brokers_drop_that_a_daemon_saw_has_to_be_recorded(is_recorded: bool) -> None:  # noqa: FBT001
+    """The log of the broker that comes back is told of, or the rule is broken."""
+    world, plot = World(1), plot_of(4)
+    lost = LostLogs(world)
+    world.invariants.records.fence = paths.EPOCH
+    world.create_topic("t", {0: [1, 2, 3]})
+    world.settle()
+    options = replace(plot.options, step_size=1)
+    world.add_daemon(daemons_of(world, replace(plot, options=options, loss=0.0), lost))
+    world.run_for(2 * KNOWN_S)
+    dead = world.brokers[BrokerId(3)]
+    dead.kill()
+    world.run_until(lambda: isr_of(world) == {1, 2}, within_s=60.0)
+    world.submit_request({PARTITION: [1, 2]})
+    world.run_until(lambda: is_finished_but_for(world, 3), within_s=60.0)
+    dead.start()
+    world.run_for(10.0)
+    record = paths.orphan_path(BrokerId(3), PARTITION)
+    assert lost.seen == 1
+    assert world.zookeeper.get(record) is not None
+    if not is_recorded:
+        world.zookeeper.remove_tree(record)
+    with nullcontext() if is_recorded else pytest.raises(InvariantViolationError):
+        lost.judge_end()
+
+
+def is_finished_but_for(world: World, broker: int) -> bool:
+    """Whether a broker is no replica any more and our record of the move is gone."""
+    gone = world.zookeeper.get(paths.goal_path(PARTITION)) is None
+    return gone and broker not in world.assignment(PARTITION).replicas
 
 
 def dies_with_a_cancellation_out() -> World:

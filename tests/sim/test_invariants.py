@@ -19,6 +19,7 @@ from controller.core.model import (
     RequestId,
     Route,
     TopicAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -38,6 +39,7 @@ from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica
 from tests.sim.judges import InvariantViolationError
 from tests.sim.ledgers import Ledger
 from tests.sim.logs import Log
+from tests.sim.state_rules import KNOWN_S
 from tests.sim.store import SimStore
 from tests.sim.wishes import Wishes
 from tests.sim.witnesses import SILENT_S, VAIN_MAX, HistoryObserver
@@ -131,6 +133,53 @@ def test_a_healthy_history_breaks_no_rule(bench: _Bench) -> None:
     bench.write_state([1, 2])
     bench.world.run_for(5.0)
     assert bench.world.invariants.checks > 100
+
+
+@pytest.mark.parametrize(
+    ("after_s", "is_late", "is_broken"),
+    [(0.5, False, False), (2.5, False, True), (2.5, True, False)],
+)
+def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
+    bench: _Bench, *, after_s: float, is_late: bool, is_broken: bool
+) -> None:
+    """A daemon that stood still, or hears late, may still take it for dead."""
+    bench.write_state([1, 3])
+    bench.broker(3).stop()
+    bench.broker(3).start()
+    bench.world.run_for(after_s)
+    if is_late:
+        bench.world.invariants.follow(lambda _: bench.world.now)
+    with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
+        bench.write_state([1])
+
+
+@pytest.mark.parametrize(
+    ("unclean", "down", "isr", "leader", "is_broken"),
+    [
+        pytest.param(True, 2, [3], 3, False, id="the last resort"),
+        pytest.param(False, 2, [3], 3, True, id="not allowed"),
+        pytest.param(True, 2, [4], 4, True, id="no replica"),
+        pytest.param(True, 2, [3, 1], 3, True, id="not alone"),
+        pytest.param(True, 1, [3], 3, True, id="a member of the ISR lives"),
+    ],
+)
+def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
+    bench: _Bench,
+    *,
+    unclean: bool,
+    down: int,
+    isr: Sequence[int],
+    leader: int,
+    is_broken: bool,
+) -> None:
+    """And only where the topic allows it."""
+    bench.world.fabric.configs["t"] = TopicConfig(1, unclean)
+    bench.write_state([1, 2])
+    for number in range(1, down + 1):
+        bench.broker(number).stop()
+    bench.world.run_for(KNOWN_S)
+    with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
+        bench.write_state(isr, leader=leader)
 
 
 @pytest.mark.parametrize(

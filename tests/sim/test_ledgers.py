@@ -35,10 +35,11 @@ from controller.znodes.histories import encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.topics import encode_topic
 from tests.sim.builders import Recorder, ids
-from tests.sim.control_rules import KNOWN_S, ControlRules
+from tests.sim.control_rules import ControlRules
 from tests.sim.judges import InvariantViolationError
 from tests.sim.ledgers import Ledger
 from tests.sim.settings import Settings
+from tests.sim.state_rules import NEWS_S
 from tests.sim.store import SimStore
 from tests.sim.wishes import Wishes
 from tests.sim.world import World
@@ -241,7 +242,7 @@ def test_nothing_begins_while_disabled(desk: _Desk) -> None:
     """Once the daemon has had time to hear of it."""
     desk.accept()
     desk.world.disable()
-    desk.world.run_for(KNOWN_S + 1.0)
+    desk.world.run_for(NEWS_S + 1.0)
     with BROKEN:
         desk.write(desk.topic(STEP))
 
@@ -257,9 +258,24 @@ def test_nothing_is_added_while_paused(desk: _Desk, what: str) -> None:
         "another broker": Pauses(brokers={BrokerId(4): pause}),
     }
     desk.world.pause(pauses[what])
-    desk.world.run_for(KNOWN_S + 1.0)
+    desk.world.run_for(NEWS_S + 1.0)
     with nullcontext() if what == "another broker" else BROKEN:
         desk.write(desk.topic(STEP))
+
+
+@pytest.mark.parametrize("in_one_write", [False, True])
+def test_no_step_begins_in_the_write_that_changes_where_it_goes(
+    desk: _Desk, *, in_one_write: bool
+) -> None:
+    """It was decided by what is not wanted any more."""
+    desk.accept()
+    other = replace(desk.accept(target=ids([1, 4])), version=ZkVersion(1))
+    towards = PartitionAssignment(ids([1, 2, 4]), ids([4]))
+    if not in_one_write:
+        desk.write(desk.topic(towards))
+        return
+    with BROKEN:
+        desk.write(desk.goal(other), desk.topic(STEP))
 
 
 @pytest.mark.parametrize("is_set", [False, True])

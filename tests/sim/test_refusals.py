@@ -8,16 +8,17 @@ from typing import Final
 import pytest
 
 from controller.core.histories import Summary
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, RefusalReason, RequestId, TopicPartition
 from controller.core.options import Options
 from controller.core.records import Change
-from controller.core.submissions import RequestOptions
+from controller.core.submissions import CancelScope, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from controller.znodes.outcomes import decode_outcome
 from controller.znodes.requests import encode_submission
-from tests.sim.histories import SilentObserver, reactors
+from tests.sim.histories import SilentObserver, is_finished, reactors
+from tests.sim.store_faults import Refusal
 from tests.sim.world import World
 from tests.sim.zookeeper import NOBODY, Make, Put
 
@@ -114,3 +115,86 @@ def test_a_plan_with_very_many_malformed_entries_ends(world: World, path: str) -
     world.run_for(120.0)
     assert world.zookeeper.get(made) is None
     assert not holds_role(world)
+
+
+def outcome_of(world: World, request: RequestId) -> Summary | None:
+    """Return how a request ended, None if it has not."""
+    kept = world.zookeeper.get(paths.outcome_path(request))
+    outcome = None if kept is None else decode_outcome(kept.data)
+    assert not isinstance(outcome, str)
+    return outcome
+
+
+def test_a_request_that_zookeeper_does_not_show_is_refused(world: World) -> None:
+    """Its client hears of it, and nobody else waits."""
+    hidden = world.submit_request({P: [1, 4]})
+    world.zookeeper.hide(paths.submission_path(hidden))
+    other = world.submit_request({P: [1, 3]})
+    world.run_for(60.0)
+    refused, done = outcome_of(world, hidden), outcome_of(world, other)
+    assert refused is not None
+    assert [r.reason for r in refused.refused] == [RefusalReason.UNREADABLE]
+    assert done is not None
+    assert done.done == 1
+    assert world.assignment(P).replicas == (1, 3)
+    assert not world.zookeeper.children(paths.REQUESTS)
+
+
+def test_a_request_that_cannot_be_taken_away_holds_up_nobody(
+    world: World, refusals: Refusals
+) -> None:
+    """Other requests and cancellations end, the role is given back; later it is tried again."""
+    daemon = world.daemons[0]
+    stuck = world.submit_request({P: [1, 4]})
+    path = paths.submission_path(stuck)
+    world.zookeeper.hide(path)
+    daemon.store.faults.refuse(Refusal(path, WriteError.NO_AUTH, is_once=False))
+    other = world.submit_request({P: [1, 3]})
+    world.run_for(60.0)
+    done = outcome_of(world, other)
+    assert done is not None
+    assert done.done == 1
+    world.cancel()
+    world.run_for(60.0)
+    assert world.zookeeper.get(paths.CANCEL) is None
+    assert not holds_role(world)
+    world.run_for(600.0)
+    assert world.zookeeper.get(path) is not None
+    assert len(refusals.refused) < 20
+    daemon.store.faults.refuse(None)
+    world.run_for(90.0)
+    assert world.zookeeper.get(path) is None
+    assert outcome_of(world, stuck) is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "below"),
+    [
+        ("request", paths.REQUESTS),
+        ("request", paths.OUTCOMES),
+        ("request", paths.LEASES),
+        ("request", paths.TOPIC_CONFIGS),
+        ("request", paths.BROKER_CONFIGS),
+        ("queue", paths.QUEUE),
+        ("cancellation", paths.CANCEL),
+        ("cancellation", paths.OUTCOMES),
+        ("cancellation", paths.LEASES),
+        ("request", paths.CONTROLLER),
+    ],
+)
+def test_what_zookeeper_refuses_once_is_tried_again(world: World, asked: str, below: str) -> None:
+    """Nothing else happens that would have anybody look again."""
+    refusal = Refusal(below, WriteError.OTHER, is_once=True, name="refused")
+    store, entries = world.daemons[0].store, {TopicPartition("t", n): [3, 4] for n in range(3)}
+    if asked != "cancellation":
+        store.faults.refuse(refusal)
+    if asked == "queue":
+        world.submit_queue(entries)
+    else:
+        world.submit_request(entries, RequestOptions(throttle=5_000_000))
+    if asked == "cancellation":
+        world.run_for(0.6)
+        store.faults.refuse(refusal)
+        world.cancel(scope=CancelScope.ALL)
+    world.run_until(lambda: is_finished(world), within_s=60.0)
+    assert world.fabric.struck["refused"] == 1

@@ -127,6 +127,23 @@ def test_a_follower_that_caught_up_enters_the_isr() -> None:
     assert (state.leader_epoch, state.controller_epoch, state.version) == (0, 1, 2)
 
 
+def test_what_a_follower_held_before_it_lost_its_log_does_not_count() -> None:
+    """An ISR grows by a fetch: what was held when the leader could not write it may be gone."""
+    bench = _Bench(isr=[1, 2], min_isr=1)
+    leader, follower = bench.broker(1), bench.broker(3)
+    assert leader.session is not None
+    leader.session.suspend()
+    bench.produce()
+    bench.world.run_for(1.0)
+    assert follower.logs[P].end == 1
+    follower.stop()
+    del follower.logs[P]
+    follower.start()
+    leader.session.resume()
+    bench.world.run_for(1.0)
+    assert bench.isr() == {1, 2}
+
+
 def test_only_a_replica_the_leader_was_told_of_enters_the_isr() -> None:
     """A broker outside ``replicas`` is not even served."""
     bench = _Bench(isr=[1], min_isr=1)

@@ -191,7 +191,7 @@ def test_missing_parents_are_made(bench: _Bench) -> None:
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_commit_may_break_with_any_part_of_it_durable(bench: _Bench, after: int) -> None:
     """What became durable has to be read anew."""
-    bench.store.break_commit(after=after)
+    bench.store.faults.break_commit(after=after)
     with pytest.raises(CommitUnknownError):
         bench.store.commit([[Create("/x", b"")], [Create("/y", b"")]])
     durable = [bench.data(path) is not None for path in ("/x", "/y")]

@@ -11,6 +11,7 @@ from controller.core.model import BrokerId, ZkVersion
 from controller.reactor.ports import Check, Delete
 from controller.znodes import paths
 from controller.znodes.controllers import encode_controller
+from tests.contracts.leadership_contract import LeadershipContract
 from tests.contracts.request_contract import RequestContract
 from tests.contracts.rigs import CONTROLLER_ID, AnyEvent, StoreRig
 from tests.contracts.store_contract import StoreContract
@@ -33,17 +34,21 @@ SOON_S = 10.0
 class _SimRig:
     """A store on a simulated ZooKeeper; time passes only while something is waited for."""
 
-    def __init__(self, seed: int) -> None:
-        self._schedule = Schedule(seed)
-        self._zookeeper = SimZooKeeper()
+    def __init__(
+        self, zookeeper: SimZooKeeper, schedule: Schedule, *, competes: bool = False
+    ) -> None:
+        self._schedule = schedule
+        self._zookeeper = zookeeper
         self._inbox = Recorder()
         self.store = SimStore(
             self._zookeeper,
             self._schedule,
             self._inbox,
             controller_id=CONTROLLER_ID,
-            competes=False,
+            competes=competes,
         )
+        if competes:
+            self.store.compete()
 
     def put(self, path: str, data: bytes = b"") -> None:
         if self._zookeeper.get(path) is None:
@@ -57,6 +62,9 @@ class _SimRig:
     def get(self, path: str) -> tuple[bytes, ZkVersion] | None:
         znode = self._zookeeper.get(path)
         return None if znode is None else (znode.data, ZkVersion(znode.version))
+
+    def hide(self, path: str) -> None:
+        self._zookeeper.hide(path)
 
     def seize(self, broker: BrokerId) -> None:
         session = SimSession(self._zookeeper, self._schedule)
@@ -108,4 +116,15 @@ class TestSimStore(StoreContract, RequestContract):
     @pytest.fixture(params=[1, 2, 3])
     def store_factory(self, request: pytest.FixtureRequest) -> Callable[[], StoreRig]:
         """Return what builds a rig."""
-        return lambda: _SimRig(request.param)
+        zookeeper, schedule = SimZooKeeper(), Schedule(request.param)
+        return lambda: _SimRig(zookeeper, schedule)
+
+
+class TestSimLeadership(LeadershipContract):
+    """The contract of several daemons, with delays of three seeds."""
+
+    @pytest.fixture(params=[1, 2, 3])
+    def daemon_factory(self, request: pytest.FixtureRequest) -> Callable[[], StoreRig]:
+        """Return what builds a rig of a daemon that competes."""
+        zookeeper, schedule = SimZooKeeper(), Schedule(request.param)
+        return lambda: _SimRig(zookeeper, schedule, competes=True)

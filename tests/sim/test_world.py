@@ -105,7 +105,7 @@ def test_partitions_that_are_added_while_very_many_begin_are_kept(after: int) ->
         begun.append(sum(a.is_reassigning for a in world.topic("t").partitions.values()))
         world.add_partitions("t", {450: [1, 2]})
 
-    daemon.store.interrupt_commit(add, after=after, writing=paths.topic_path("t"))
+    daemon.store.faults.interrupt_commit(add, after=after, writing=paths.topic_path("t"))
     world.run_for(1.0)  # the daemon has looked: it takes the plan before a broker begins it
     world.submit_plan({TopicPartition("t", n): [1, 3] for n in range(450)})
     world.run_until(lambda: bool(begun), within_s=60.0)

@@ -88,6 +88,9 @@ class Wishes:
             is_so = partition in known and world.assignment(partition).target_replicas == target
             if is_recorded or (partition not in after and not is_so):
                 self.take_back((partition,))
+            elif partition not in after:
+                # It was written while a request moved the partition, and begun when that was done.
+                self._ledger.take_back(partition)
 
     def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
         """Return what was asked for and is not so."""

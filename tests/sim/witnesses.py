@@ -19,12 +19,13 @@ from controller.core.records import Change, Decision, RefusalRecord
 from controller.core.view import ClusterView
 from controller.reactor.commits import RACES
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError
+from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from tests.sim.wishes import Wishes
     from tests.sim.world import World
 
-SILENT_S: Final = 35.0
+SILENT_S: Final = 5.0
 """How long a reassignment may stand still in a tenure without a reason."""
 VAIN_MAX: Final = 40
 """In how many turns of one second, of all daemons together, writes may be refused."""
@@ -67,20 +68,17 @@ class HistoryObserver:
         if view.tenure is None:
             return
         judge = self._world.invariants.judge
-        judge.checks += len(view.reassignments)
         since = self._world.now - SILENT_S
         if view.tenure.since > since:
             return
         for partition, reassignment in view.reassignments.items():
             begin = max(reassignment.since, reassignment.phase_since)
-            if (
-                reassignment.blocked is None
-                and begin <= since
-                and not isinstance(reassignment.phase, Ended)
-            ):
-                judge.fail(
+            if begin <= since and not isinstance(reassignment.phase, Ended):
+                judge.ensure(
+                    reassignment.blocked is not None,
                     f"{partition}: stands still in {reassignment.phase} since {begin:.1f} s and "
                     "does not say why",
+                    Rule.BLOCKED_IS_VISIBLE,
                 )
 
     def _tried_in_vain(self, decision: Decision) -> None:
@@ -92,4 +90,5 @@ class HistoryObserver:
         self._world.invariants.judge.ensure(
             len(self._in_vain) <= VAIN_MAX,
             f"daemons try in vain, {len(self._in_vain)} times within a second: {decision.changes}",
+            Rule.RARELY_IN_VAIN,
         )

@@ -85,6 +85,7 @@ class World:
         self.zookeeper = SimZooKeeper(lambda: int(1000 * self.schedule.unix_s()))
         self.fabric = Fabric(self.schedule, self.zookeeper)
         self.invariants = Invariants(self.fabric)
+        self.invariants.follow(self._hears_since)
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)
         self.kafka_controllers: dict[BrokerId, KafkaController] = {}
         self.daemons: list[SimDaemon] = []
@@ -342,6 +343,11 @@ class World:
         )
         self.daemons = [d for d in self.daemons if d.is_alive] + [daemon]
         return daemon
+
+    def _hears_since(self, session: int) -> float:
+        """Return since when the daemon with a session hears everything without delay."""
+        known = (d.hears_since for d in self.daemons if d.store.session.id == session)
+        return next(known, 0.0)
 
 
 def _ids(replicas: Sequence[int]) -> Replicas:

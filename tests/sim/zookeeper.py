@@ -86,6 +86,10 @@ class SessionExpiredError(Exception):
     """The session is no more: it can neither read nor write."""
 
 
+HIDDEN: Final = b"permissions do not suffice"
+"""In place of data: that is no value of any znode, and told as such by who decodes it."""
+
+
 class WatchKind(Enum):
     """What a watch waits for."""
 
@@ -249,6 +253,10 @@ class SimZooKeeper:
             return
         self.ensure(parent_of(path))
         self.transact(NOBODY, [Make(path, data)])
+
+    def hide(self, path: str) -> None:
+        """Show what it holds to nobody from now on: all that is read of it is its stat."""
+        self._nodes[path].data = HIDDEN
 
     def remove_tree(self, path: str, session: SessionId = NOBODY) -> None:
         """Remove a znode and everything below it, if it exists."""

@@ -1,18 +1,16 @@
-"""
-KIP-236, "On controller failover": what a new controller has to cope with, one test for each case.
-
-Case 2, children of ``/admin/reassignment_requests`` that were made while nobody led, belongs
-between the two tests of this file; nothing reads requests yet.
-"""
+"""KIP-236, "On controller failover": what a new controller has to cope with, case by case."""
 
 from __future__ import annotations
 
 import pytest
 
+from controller.core.model import TopicPartition
 from controller.reactor.boundaries import Boundary
 from controller.znodes import paths
+from tests.sim.asked_shapes import REQUESTING
+from tests.sim.builders import ids
 from tests.sim.recoveries import Cell
-from tests.sim.shapes import AT_ONCE, STEPWISE, Hand, Shape
+from tests.sim.shapes import AT_ONCE, DOOMED, STEPWISE, Hand, Shape, asked
 
 ROUTES_GONE = (Boundary.A1_WRITTEN, Boundary.NEXT_STEP_WRITTEN, Boundary.DROPPED)
 
@@ -26,6 +24,23 @@ def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shap
     cell.take_over()
     assert cell.replicas() == cell.targets()
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
+
+
+@pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
+def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Hand) -> None:
+    """Asked between the death and the take-over: another target of what moves, and a new move."""
+    cell = Cell(REQUESTING, Boundary.A1_WRITTEN, hand)
+    world = cell.world
+    moving, other = cell.partitions[0], TopicPartition(DOOMED, 0)
+    assert world.assignment(moving).is_reassigning
+    assert world.zookeeper.get(paths.CONTROLLER) is not None
+    requests = [world.submit_request({moving: (2, 5, 1)}), world.submit_request({other: (4, 5)})]
+    assert {*requests} <= asked(world)
+    cell.take_over()
+    assert cell.replicas() == {**cell.targets(), 0: ids((2, 5, 1))}
+    assert world.assignment(other).replicas == ids((4, 5))
+    assert asked(world) == set()
+    cell.judge_books()
 
 
 @pytest.mark.parametrize("boundary", ROUTES_GONE)

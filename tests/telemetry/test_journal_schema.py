@@ -23,7 +23,7 @@ from controller.core.model import TopicPartition
 from controller.core.records import Record
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
-from controller.reactor.boundaries import Boundaries
+from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.journal import Journal, kind_of, line_of

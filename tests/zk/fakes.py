@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import ACL
 
@@ -80,6 +80,10 @@ class FakeClient:
         self.created: list[str] = []
         self.failures: deque[Exception] = deque()
         """Errors of the next reads."""
+        self.hidden: set[str] = set()
+        """What we may not read."""
+        self.mute: set[str] = set()
+        """Of which we may not even ask whether it exists, as newer servers have it."""
         self.after_read: dict[str, Callable[[], None]] = {}
         """What happens right after a znode was read."""
         self.acls: dict[str, list[ACL]] = {}
@@ -89,6 +93,7 @@ class FakeClient:
         self.client_state = KeeperState.CONNECTED
         self.client_id: tuple[int, bytes] | None = (SESSION, b"")
         self.state = KazooState.CONNECTED
+        self.last_zxid = 0
         self.listener: Callable[[str], None] = lambda _: None
 
     # --- kazoo's face --------------------------------------------------------------------------
@@ -126,6 +131,8 @@ class FakeClient:
         self.reads.append(path)
         if self.failures:
             return Answered(self.failures.popleft())
+        if path in self.hidden:
+            return Answered(NoAuthError())
         found = self.nodes.get(path)
         answered = Answered(NoNodeError()) if found is None else self._watched(path, watch, found)
         self.after_read.pop(path, lambda: None)()
@@ -135,6 +142,8 @@ class FakeClient:
         self, path: str, watch: Callable[[WatchedEvent], None] | None = None
     ) -> Answered:
         """Look whether a znode exists; it is watched either way."""
+        if path in self.mute:
+            return Answered(NoAuthError())
         found = self.nodes.get(path)
         return self._watched(path, watch, None if found is None else found[1])
 
@@ -142,6 +151,8 @@ class FakeClient:
         self, path: str, watch: Callable[[WatchedEvent], None] | None = None
     ) -> Answered:
         """List a directory that is there, or in which something is."""
+        if path in self.hidden:
+            return Answered(NoAuthError())
         prefix = f"{path}/"
         names = {p[len(prefix) :].split("/")[0] for p in self.nodes if p.startswith(prefix)}
         if not names and path not in self.nodes:

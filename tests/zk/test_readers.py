@@ -60,6 +60,6 @@ def test_more_than_a_window_is_read_in_order() -> None:
     client = FakeClient()
     client.put("/5", b"five")
     keys = list(range(2 * WINDOW + 3))
-    read = dict(_reader(client).get_many(keys, lambda n: f"/{n}"))
+    read = dict(_reader(client).decode_many(keys, lambda n: f"/{n}", lambda _, znode: znode.data))
     assert list(read) == keys
-    assert [n for n, znode in read.items() if znode is not None] == [5]
+    assert {n: data for n, data in read.items() if data is not None} == {5: b"five"}

@@ -12,10 +12,7 @@ from controller.core.events import (
     BrokersRead,
     EntityConfigsRead,
     GoalsRead,
-    HistoryRead,
-    LeasesRead,
     LegacyPlanRead,
-    OrphansRead,
     StateChanged,
     StatesRead,
     SubmissionsRead,
@@ -214,11 +211,19 @@ def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None
     bench.inbox.wait_for(GoalsRead, count=2)
 
 
-def test_own_records_can_be_waited_for(bench: _Bench) -> None:
-    """A new leader begins with the records as they are."""
-    bench.watches.read_own_records()
-    for kind in (GoalsRead, OrphansRead, HistoryRead, LeasesRead):
-        assert len(bench.inbox.of(kind)) == 1
+def test_records_read_before_the_former_leader_was_fenced_are_not_told(bench: _Bench) -> None:
+    """It may have written once more after we read; a new leader begins with what it left."""
+    path = paths.goal_path(P)
+
+    def written_and_fenced() -> None:
+        del bench.client.nodes[path]
+        bench.watches.former_leader_fenced()
+
+    bench.client.put(path, b"written before")
+    bench.client.after_read[path] = written_and_fenced
+    bench.watches.read(Znode.GOALS)
+    bench.inbox.wait_for(GoalsRead)
+    assert bench.inbox.of(GoalsRead) == [GoalsRead({}, {})]
 
 
 def test_what_is_asked_once_is_read_again_where_it_failed(bench: _Bench) -> None:

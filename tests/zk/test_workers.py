@@ -58,3 +58,34 @@ def test_what_zookeeper_refuses_is_dropped(worker: Worker) -> None:
 
     _run(worker, job)
     assert worker.is_alive
+
+
+def test_a_read_that_zookeeper_refused_is_tried_again() -> None:
+    """Whoever asked waits for it, and somebody may have put the permissions right meanwhile."""
+    worker = Worker("test", connected_session(FakeClient()), again_s=0.0)
+    refusals = [NoAuthError(), NoAuthError()]
+    told = threading.Event()
+
+    def job() -> None:
+        if refusals:
+            raise refusals.pop()
+        told.set()
+
+    worker.put(job)
+    assert told.wait(WITHIN_S)
+    worker.stop()
+
+
+def test_what_was_refused_waits_while_others_run() -> None:
+    """It holds up nothing, however often it is refused."""
+    worker = Worker("test", connected_session(FakeClient()), again_s=WITHIN_S)
+    ran: list[str] = []
+
+    def job() -> None:
+        ran.append("refused")
+        raise NoAuthError
+
+    _run(worker, job, lambda: ran.append("next"))
+    assert ran == ["refused", "next"]
+    worker.stop()
+    assert not worker.is_alive

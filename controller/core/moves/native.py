@@ -312,13 +312,16 @@ def _edited(
     Return what an edit of the legacy znode keeps waiting.
 
     An entry with another target is a newer order: it is judged first, or our next write to the
-    znode would put the old one in its place.
+    znode would put the old one in its place. Whatever has an entry takes it out at its end, which
+    would be refused, again and again, until the znode is read.
     """
     legacy, goal = view.legacy, reassignment.goal
-    if legacy is None or goal.route is Route.REQUEST:
+    if legacy is None:
         return None
-    if legacy.stale and goal.route is Route.LEGACY:
+    if legacy.stale and (goal.route is Route.LEGACY or partition in legacy.entries):
         return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if goal.route is Route.REQUEST:
+        return None
     if legacy.entries.get(partition, goal.target) != goal.target:
         return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
     return None

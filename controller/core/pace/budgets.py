@@ -7,6 +7,8 @@ out of the leader, and the bytes of those copies where the size is known.
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -27,6 +29,9 @@ from controller.core.pace.limits import (
 )
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
+
+LEADER_MOVES_TIMER: Final = "leader_moves"
+"""When leaderships may move again that were refused: a second later."""
 
 
 class Budget:

@@ -6,6 +6,9 @@ The one place where the counts behind the limits change; each is what a recount 
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TypeVar
+
 from controller.core.bookkeeping import request_of
 from controller.core.foreign import policy_of
 from controller.core.model import BrokerId, Goal, Instant, Route, TopicPartition
@@ -14,6 +17,8 @@ from controller.core.pace.consequences import goal_held, goal_let_go
 from controller.core.phases import Expanding, Ordered, Pending
 from controller.core.view import ClusterView
 from controller.core.works import Load, Reassignment
+
+Key = TypeVar("Key")
 
 
 def begin(
@@ -28,7 +33,9 @@ def begin(
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
     view.reassignments[partition] = reassignment
-    view.topics_at_work[partition.topic] += 1
+    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    _count(view.topics_at_work, partition.topic, 1)
+    _count_led_back(view, reassignment.goal, 1)
     goal_held(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
@@ -55,7 +62,10 @@ def hand_on(
         later.open += 1
         later.settled.add(partition)
         view.due.endings = True
+    view.other_routes += {goal.route, reassignment.goal.route} != {Route.REQUEST}
+    _count_led_back(view, reassignment.goal, -1)
     reassignment.goal = goal
+    _count_led_back(view, goal, 1)
     goal_held(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
@@ -65,6 +75,18 @@ def hand_on(
         view.resumed[partition] = None
     elif partition in view.waiting:
         view.waiting.add(partition, goal.request)
+
+
+def _count_led_back(view: ClusterView, goal: Goal, change: int) -> None:
+    if goal.cancelled_by is not None:
+        _count(view.led_back, goal.cancelled_by, change)
+
+
+def _count(counts: Counter[Key], key: Key, change: int) -> None:
+    """Count by key; who comes down to none is not in it any more."""
+    counts[key] += change
+    if not counts[key]:
+        del counts[key]
 
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
@@ -101,9 +123,9 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     view.resumed.pop(partition, None)
     if reassignment is None:
         return
-    view.topics_at_work[partition.topic] -= 1
-    if not view.topics_at_work[partition.topic]:
-        del view.topics_at_work[partition.topic]
+    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    _count(view.topics_at_work, partition.topic, -1)
+    _count_led_back(view, reassignment.goal, -1)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)

@@ -3,9 +3,15 @@ A request that wants all or nothing and cannot have all: what of it was accepted
 
 Its parts are accepted one after the other, so one of them may turn out bad when others were taken,
 and their znodes gone. None of it begins a step before the last is accepted (``pace.holds``).
+
+It is accepted in chunks, and is good as a whole before each. By what it was found good is
+remembered: what that still holds for is not judged again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from controller.core.model import (
     PartitionAssignment,
@@ -13,6 +19,8 @@ from controller.core.model import (
     RefusalReason,
     RequestId,
     TopicPartition,
+    ZkVersion,
+    Zxid,
 )
 from controller.core.moves.remnants import left_where_it_stands
 from controller.core.records import (
@@ -26,6 +34,7 @@ from controller.core.records import (
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.parts import opening, settled_of
 from controller.core.submissions import Submission
+from controller.core.verdicts import Grounds, TopicGrounds
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
@@ -60,6 +69,63 @@ def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Chan
     of_it = [(p, r) for p, r in view.reassignments.items() if r.goal.request == request]
     changes = (_taken_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
+
+
+def parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
+    """Yield what is left to be accepted of a request's parts."""
+    return (s for s in view.submissions.values() if s.request == request)
+
+
+def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | None:
+    """
+    Return the topics whose entries may not be as good as they were found; None: all that is left.
+
+    Parts that were accepted meanwhile speak against nothing.
+    """
+    known = view.found_good.get(request)
+    if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
+        return None
+    now = _grounds(view, request, known.parts, known.topics)
+    if replace(now, topics=known.topics) != known:
+        return None
+    return {name for name, then in known.topics.items() if now.topics[name] != then}
+
+
+def grounds_of(view: ClusterView, request: RequestId) -> Grounds:
+    """Return everything that the judgement of the request's entries depends on."""
+    parts = list(parts_of(view, request))
+    topics = dict.fromkeys(p.topic for part in parts for p in part.entries)
+    return _grounds(view, request, frozenset(map(_version_of, parts)), topics)
+
+
+def _version_of(part: Submission) -> tuple[str, Zxid, ZkVersion]:
+    return part.name, part.czxid, part.version
+
+
+def _grounds(
+    view: ClusterView,
+    request: RequestId,
+    parts: frozenset[tuple[str, Zxid, ZkVersion]],
+    topics: Iterable[str],
+) -> Grounds:
+    known = view.requests.get(request)
+    return Grounds(
+        parts=parts,
+        refused=0 if known is None else len(known.refused),
+        brokers=frozenset(view.brokers),
+        deletions=view.deletions,
+        unreadable_goals=frozenset(view.unreadable_goals),
+        engine=view.engine,
+        other_routes=view.other_routes,
+        topics={name: _topic_grounds(view, name) for name in topics},
+    )
+
+
+def _topic_grounds(view: ClusterView, name: str) -> TopicGrounds | None:
+    topic = view.topics.get(name)
+    if topic is None or topic.stale or name in view.unreadable_topics:
+        return None
+    return TopicGrounds(topic.czxid, topic.version, view.configs.get(name))
 
 
 def atomic_refused(

@@ -50,7 +50,7 @@ from controller.core.records import (
     RefusalRecord,
 )
 from controller.core.requests.legacy import is_judged
-from controller.core.requests.parts import is_another
+from controller.core.requests.parts import is_left_alone
 from controller.core.requests.undoing import lacks_accepted, skipped, undo_finished, wish_of
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
@@ -76,7 +76,7 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     cancellation = view.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
-    if is_another(view, submission):
+    if is_left_alone(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -97,8 +97,9 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 
 def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
     """Whether anything is still on its way back."""
-    name = cancellation.request
-    return any(name in {r.goal.cancelled_by, r.goal.request} for r in view.reassignments.values())
+    # What was finished goes back as a request of its own.
+    own = view.requests.get(cancellation.request)
+    return cancellation.request in view.led_back or (own is not None and own.open > 0)
 
 
 # --- choosing ----------------------------------------------------------------------------------

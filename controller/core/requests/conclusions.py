@@ -122,8 +122,6 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             return view.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
         case "cancel":
             # Usually it ends with its znode; an operator may have taken that away.
-            return view.cancellation_read and not any(
-                r.goal.cancelled_by == name for r in view.reassignments.values()
-            )
+            return view.cancellation_read and name not in view.led_back
         case _:
             return False

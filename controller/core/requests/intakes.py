@@ -52,6 +52,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 del view.submissions[name]
                 view.judged.pop(name, None)
             view.asked_submissions &= names
+            view.left_submissions &= names
             view.due.submissions = view.due.tenure = view.due.endings = True
             view.due.capacity = view.due.cancel = True
         case SubmissionsRead(submissions=read):
@@ -70,9 +71,12 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 cancellation is not None and cancellation.czxid == view.cancellation_ended
             )
             view.cancellation = None if ended_already else cancellation
+            # It may mean entries of theirs that it was not possible to refuse.
+            view.left_submissions.clear()
             view.due.cancel = view.due.tenure = view.due.submissions = True
         case KillSwitchRead(is_on=is_on):
             view.kill_switch = is_on
+            view.left_submissions.clear()
             view.due.submissions = view.due.plan = view.due.queue = True
             view.due.capacity = view.due.tenure = True
         case QueueRead(plan=plan):

@@ -52,6 +52,11 @@ def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
     return ((entry, f"{reason}{where}") for entry, reason in submission.refused)
 
 
+def is_left_alone(view: ClusterView, submission: Submission) -> bool:
+    """Whether nothing is decided of a submitted znode for now: it is another's, or cannot go."""
+    return submission.name in view.left_submissions or is_another(view, submission)
+
+
 def is_another(view: ClusterView, submission: Submission) -> bool:
     """
     Whether it only has the name of a request that is still open: it waits until that has ended.
@@ -63,7 +68,9 @@ def is_another(view: ClusterView, submission: Submission) -> bool:
         return False
     first = view.submissions.get(submission.request, submission)
     return any(
-        s.name in known.parts and known.parts[s.name].created_ms not in {UNKNOWN_MS, s.created_ms}
+        s.name in known.parts
+        and s.created_ms != UNKNOWN_MS
+        and known.parts[s.name].created_ms not in {UNKNOWN_MS, s.created_ms}
         for s in (submission, first)
     )
 

@@ -32,6 +32,7 @@ from controller.core.records import (
     Change,
     Decision,
     EndingRecord,
+    FoundGoodRecord,
     GoalEndedRecord,
     GoalRecord,
     JudgedRecord,
@@ -47,10 +48,16 @@ from controller.core.requests.acceptance import (
     refusal_of,
     take,
 )
-from controller.core.requests.atomic import atomic_refused, taken_back
+from controller.core.requests.atomic import (
+    atomic_refused,
+    grounds_of,
+    parts_of,
+    taken_back,
+    unjudged_topics,
+)
 from controller.core.requests.cancelling import is_choosing, is_selected
 from controller.core.requests.parts import (
-    is_another,
+    is_left_alone,
     is_surplus,
     malformed_in,
     name_freed,
@@ -64,7 +71,7 @@ from controller.core.requests.topic_configs import ask
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
-_SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord)
+_SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord, FoundGoodRecord)
 """Records that check a znode's version, or need not."""
 REQUEST_CONFIG_TIMER = "request_topic_configs"
 CHUNK_MIN = 50
@@ -101,7 +108,7 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
-    if is_another(view, submission) or submission.request in view.unlearned:
+    if is_left_alone(view, submission) or submission.request in view.unlearned:
         return []
     freed = name_freed(view, submission)
     if freed is not None:
@@ -179,7 +186,7 @@ def _is_refusal(change: Change) -> bool:
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
     """Whether a request may be accepted now: a cancellation goes first over what was before it."""
-    if is_another(view, submission):
+    if is_left_alone(view, submission):
         return False
     if not is_choosing(view):
         return submission.unreadable is not None or not _lacks_parts(view, submission)
@@ -213,16 +220,18 @@ def _accept(  # noqa: PLR0911 - one return per stage
         return _Judgement([surplus(view, submission)])
     judged = _Judgement()
     if submission.options.atomic and not is_choosing(view):
-        rejected = wholes.get(submission.request)
-        if rejected is None:
-            rejected = wholes[submission.request] = _judge_whole(view, submission.request)
-        if rejected.waits:
-            return rejected
-        if rejected.refused:
-            judged.changes += atomic_refused(view, submission, rejected.refused)
+        whole = wholes.get(submission.request)
+        if whole is None:
+            whole = wholes[submission.request] = _judge_whole(view, submission.request)
+            judged.changes += whole.changes
+        if whole.waits:
+            return whole
+        if whole.refused:
+            judged.changes += atomic_refused(view, submission, whole.refused)
             return judged
-    judged.changes = opening(view, submission)
-    if judged.changes:
+    opened = opening(view, submission)
+    judged.changes += opened
+    if opened:
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged
@@ -265,10 +274,25 @@ def _judge(
         counted = AcceptedEntry(partition, original, target)
         records = (EndingRecord(told), AcceptedRecord(request, counted))
         judged.changes.append(Change(records, partition=partition))
-        return
+    elif _is_good(view, request, partition, target, judged):
+        judged.changes.append(take(view, request, partition, target))
+
+
+def _is_good(
+    view: ClusterView,
+    request: RequestId,
+    partition: TopicPartition,
+    target: Replicas,
+    judged: _Judgement,
+) -> bool:
+    """
+    Whether an entry can be accepted; note what it is refused for, or what has to be known first.
+
+    Whatever it is judged by is among the ``Grounds`` of a request that is all or nothing.
+    """
     if is_unread(view, partition.topic):
         judged.waits = True
-        return
+        return False
     refusal = (
         refusal_of(view, request, partition, target)
         or _other_route(view, request, partition, target)
@@ -276,15 +300,15 @@ def _judge(
     )
     if refusal is not None:
         judged.refused.append(refusal)
-        return
+        return False
     if waits_for_others(view, partition):
         judged.waits = True
-        return
+        return False
     if partition.topic not in view.configs:
         judged.unknown_topics.add(partition.topic)
         judged.waits = True
-        return
-    judged.changes.append(take(view, request, partition, target))
+        return False
+    return True
 
 
 def _other_route(
@@ -305,15 +329,14 @@ def _other_route(
 # --- all or nothing ----------------------------------------------------------------------------
 
 
-def _parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
-    return (s for s in view.submissions.values() if s.request == request)
-
-
 def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     """Judge every entry that is not accepted yet, of every part, without accepting any."""
     judged = _Judgement()
+    topics = unjudged_topics(view, request)
+    if topics is not None and not topics:
+        return judged
     settled = settled_of(view, request)
-    for part in _parts_of(view, request):
+    for part in parts_of(view, request):
         if part.unreadable is not None:
             judged.refused.append(
                 Refusal(request, part.name, RefusalReason.UNREADABLE, part.unreadable)
@@ -323,10 +346,11 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
             for entry, reason in malformed_in(part)
         ]
         for partition, target in part.entries.items():
-            if partition not in settled:
-                _judge(view, part, partition, target, judged)
+            if partition not in settled and (topics is None or partition.topic in topics):
+                _is_good(view, request, partition, target, judged)
     known = view.requests.get(request)
     if known is not None:
         judged.refused += known.refused
-    judged.changes.clear()
+    if not (judged.waits or judged.refused):
+        judged.changes.append(Change((FoundGoodRecord(request, grounds_of(view, request)),)))
     return judged

@@ -12,7 +12,7 @@ to wait for the night.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -70,15 +70,14 @@ def undo_finished(
         asked = view.asked_accepted
         return [], tuple(ReadAccepted(name) for name in unread if name not in asked)
     known = view.requests.get(cancellation.request)
-    done = known.settled if known is not None else set()
+    done = known.settled if known is not None else frozenset()
     changes: list[Change] = []
-    for partition, entries in _by_partition(view, cancellation, names).items():
+    for partition, entries in _by_partition(view, cancellation, names, done).items():
         if len(changes) >= chunk:
             break
-        if partition not in done:
-            change = _undo(view, cancellation, partition, entries)
-            if change is not None:
-                changes.append(change)
+        change = _undo(view, cancellation, partition, entries)
+        if change is not None:
+            changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         return [_opened(view, cancellation, names)], ()
     return changes, ()
@@ -135,13 +134,18 @@ Past = tuple[RequestId, AcceptedEntry]
 
 
 def _by_partition(
-    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
+    view: ClusterView,
+    cancellation: Cancellation,
+    names: Iterable[RequestId],
+    done: Collection[TopicPartition],
 ) -> dict[TopicPartition, list[Past]]:
-    """Return what moved each partition that is meant, as far as it came to its end."""
+    """Return what moved each partition that is meant and not done, as far as it came to its end."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
         request, read = view.requests.get(name), view.accepted[name]
         for entry in reversed(read.entries):
+            if entry.partition in done:
+                continue
             if request is not None and entry.partition in request.endings:
                 continue
             if entry.partition not in read.elsewhere and _names(cancellation, entry.partition):

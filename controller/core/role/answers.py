@@ -71,7 +71,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         ):
             # It has this epoch, whoever told it: it does not count on the orphan any more.
             view.confirmed[partition] = (event.broker, epoch)
-            view.due.orphans = True
+            view.due.orphans = view.due.orphans or partition in view.orphaned
         known = repeated and (event.resent or _is_ours(view, state))
         if partition not in view.reassignments or not (error == NONE or known):
             continue

@@ -7,8 +7,10 @@ nothing is decided by it, else the same write would be tried and refused again a
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.core.bookkeeping import forget_submission
-from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics
+from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import (
     AssignmentRecord,
@@ -26,6 +28,10 @@ from controller.core.records import (
 )
 from controller.core.throttling.lease_books import lease_doubted, leases_refused
 from controller.core.view import ClusterView
+
+LEFT_TIMER: Final = "left_submissions"
+LEFT_S: Final = 60.0
+"""After so long it is tried again to take a submitted znode away that could not be."""
 
 
 def invalidate(  # noqa: C901 - one arm per record
@@ -69,13 +75,23 @@ def invalidate(  # noqa: C901 - one arm per record
     return effects
 
 
-def set_aside(view: ClusterView, change: Change, why: str, now: Instant) -> None:
-    """Note that a change was refused for what no read tells of; it is decided anew in a while."""
+def set_aside(view: ClusterView, change: Change, why: str, now: Instant) -> list[Effect]:
+    """Note that a change was refused for what no read tells of; return what has it decided anew."""
     leases_refused(view, change, why, now)
+    effects: list[Effect] = []
     for record in change.records:
-        if isinstance(record, OrphanEndedRecord):
-            # Its broker is asked once more, which says again that nothing is left.
-            view.orphans_tried.discard(record.orphan)
+        match record:
+            case OrphanEndedRecord(orphan=orphan):
+                # Its broker is asked once more, which says again that nothing is left.
+                view.orphans_tried.discard(orphan)
+            case SubmissionEndedRecord(name=name):
+                # Nothing else waits for it, above all no cancellation.
+                view.left_submissions.add(name)
+                view.due.cancel = view.due.tenure = True
+                effects.append(SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
+            case _:
+                pass
+    return effects
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:

@@ -1,0 +1,87 @@
+"""
+What the store promises of several daemons: one leads, and nobody else writes.
+
+A subclass provides the fixture ``daemon_factory``: each call gives one more daemon's store, which
+competes, on one and the same ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core.events import ControllerClaimed, LeadershipGained, LeadershipLost
+from controller.core.model import RequestId, ZkVersion
+from controller.errors import ControllerMovedError
+from controller.reactor.ports import Committed, Create, SetData
+from controller.znodes import paths
+from tests.contracts.rigs import StoreRig, data_of
+
+
+class LeadershipContract:
+    """The suite."""
+
+    @pytest.fixture
+    def daemon_factory(self) -> Callable[[], StoreRig]:
+        """Return what builds a daemon's rig."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def leader(self, daemon_factory: Callable[[], StoreRig]) -> StoreRig:
+        """Return a daemon that leads, beside which others may run."""
+        rig = daemon_factory()
+        rig.put(paths.CONTROLLER_EPOCH, b"5")
+        rig.put(paths.BROKER_IDS)
+        rig.put(paths.TOPICS)
+        rig.wait_for(LeadershipGained)
+        return rig
+
+    def test_one_of_several_leads(
+        self, leader: StoreRig, daemon_factory: Callable[[], StoreRig]
+    ) -> None:
+        """The others wait, and may write nothing meanwhile."""
+        standbys = [daemon_factory() for _ in range(2)]
+        for standby in standbys:
+            assert standby.is_quiet(LeadershipGained)
+            with pytest.raises(ControllerMovedError):
+                standby.store.commit([[Create(paths.outcome_path(RequestId("r")), b"")]])
+        assert leader.is_quiet(LeadershipLost)
+
+    def test_a_standby_takes_over_and_fences_the_leader(
+        self, leader: StoreRig, daemon_factory: Callable[[], StoreRig]
+    ) -> None:
+        """It begins with the records as they are then, and the former leader can write nothing."""
+        standby = daemon_factory()
+        leader.store.claim_controller()
+        leader.wait_for(ControllerClaimed)
+        before = int(data_of(leader, paths.EPOCH))
+        leader.expire()
+        leader.wait_for(LeadershipLost)
+        standby.wait_for(LeadershipGained)
+        assert int(data_of(leader, paths.EPOCH)) == before + 1
+        with pytest.raises(ControllerMovedError):
+            leader.store.commit([[Create("/a", b"")]])
+        standby.store.claim_controller()
+        standby.wait_for(ControllerClaimed)
+        assert standby.store.commit([[Create("/b", b"")]]) == [Committed()]
+        assert leader.get("/a") is None
+
+    def test_the_leadership_fences_every_write(self, leader: StoreRig) -> None:
+        """Even between the new leader's rise and our noticing it."""
+        leader.store.claim_controller()
+        leader.wait_for(ControllerClaimed)
+        leader.put("/a", b"")
+        leader.put(paths.EPOCH, b"99")
+        with pytest.raises(ControllerMovedError):
+            leader.store.commit([[SetData("/a", b"x", ZkVersion(0))]])
+        assert leader.get("/a") == (b"", 0)
+
+    def test_paperwork_is_fenced_by_the_leadership_alone(self, leader: StoreRig) -> None:
+        """Who leads writes without being the controller; who led before does not."""
+        first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
+        assert leader.store.commit([[first]]) == [Committed()]
+        leader.put(paths.EPOCH, b"99")
+        with pytest.raises(ControllerMovedError):
+            leader.store.commit([[second]])
+        assert leader.get(second.path) is None

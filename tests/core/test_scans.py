@@ -1,0 +1,175 @@
+"""Who gets the slots that are free, where more wait than one turn can look at."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+
+from controller.core.agendas import Due
+from controller.core.controls import Controls, Limits, RequestLimits
+from controller.core.effects import SetTimer
+from controller.core.events import ControlsRead, TimerFired
+from controller.core.model import (
+    Blocked,
+    BrokerId,
+    Goal,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.moves import native
+from controller.core.options import Options
+from controller.core.pace.budgets import Budget
+from controller.core.scans import SCAN_MAX, scan
+from controller.core.waiting import SCAN_TIMER
+from controller.core.works import Reassignment
+from tests.core.builders import Driver, replicas, tp
+
+MANY = SCAN_MAX + 500
+LARGE = RequestId("request_0000000001")
+SMALL = RequestId("request_0000000002")
+DEAD = 9
+FIRST_LARGE = Controls(limits=Limits(requests={LARGE: RequestLimits(priority=1)}))
+
+
+def goal(target: tuple[int, ...], original: tuple[int, ...], request: RequestId) -> Goal:
+    """Return a record of an earlier daemon's."""
+    return Goal(replicas(*target), replicas(*original), request, Route.REQUEST, ZkVersion(0))
+
+
+def scan_again(driver: Driver) -> bool:
+    """Let the time come that a scan asked for to go on; return whether one did."""
+    asked = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == SCAN_TIMER]
+    driver.sent.clear()
+    if not asked:
+        return False
+    driver.now = asked[-1]
+    driver.observe(TimerFired(SCAN_TIMER))
+    return True
+
+
+def end_those_in_flight(driver: Driver) -> None:
+    """Let all that is being copied arrive."""
+    for partition in [p for p, r in driver.view.reassignments.items() if r.in_flight]:
+        driver.catch_up(partition)
+
+
+@pytest.mark.parametrize(
+    ("original", "behind", "their_original"),
+    [
+        ((0, 2, 8), SMALL, (3, 4)),
+        ((0, 2, 8), SMALL, (3, 8)),
+        ((0, 1, 2), SMALL, (3, 4)),
+        ((0, 1, 2), LARGE, (3, 4)),
+    ],
+    ids=["part way", "all part way", "of a higher priority", "of the same request"],
+)
+def test_those_that_cannot_go_on_do_not_keep_those_behind_them_from_beginning(
+    original: tuple[int, ...], behind: RequestId, their_original: tuple[int, ...]
+) -> None:
+    """More of them wait for a dead broker than one turn looks at; a few others could begin."""
+    stuck = [tp(n, "large") for n in range(MANY)]
+    others = [tp(n, "small") for n in range(8)]
+    driver = Driver(
+        dict.fromkeys(stuck, (0, 1, 2)) | dict.fromkeys(others, (3, 4)),
+        options=Options(max_incoming_per_broker=2),
+    )
+    driver.observe(ControlsRead(FIRST_LARGE))
+    driver.adopt(
+        {p: goal((0, 1, DEAD), original, LARGE) for p in stuck}
+        | {p: goal((5, 4), their_original, behind) for p in others}
+    )
+    for _ in range(2 * len(others)):
+        scan_again(driver)
+        end_those_in_flight(driver)
+    assert driver.view.reassignments.keys() == set(stuck)
+
+
+def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
+    """What nobody has a slot for costs nothing until a slot becomes free."""
+    entries = {tp(n): (n % 5, 5) for n in range(MANY)}
+    driver = Driver(entries, options=Options(max_incoming_per_broker=2))
+    driver.adopt({p: goal((r[0], 6), r, LARGE) for p, r in entries.items()})
+    for _ in range(ceil(MANY / SCAN_MAX) - 1):
+        assert scan_again(driver)
+    assert not scan_again(driver)
+    assert driver.view.in_flight == 2
+    waits = {told(driver, p) for p in driver.view.waiting}
+    assert waits == {"broker 6 receives its limit of copies"}
+
+
+def test_nobody_waits_at_rest_who_could_begin_and_what_is_told_is_true() -> None:
+    """Whatever order slots become free in, and however one broker's keep those of others."""
+    options = Options(max_incoming_per_broker=3, max_outgoing_per_broker=2)
+    entries = {tp(n): (n % 6, (n + 1 + n % 4) % 6) for n in range(120)}
+    wanted = {p: ((ids[0] + p.partition % 3) % 6, (ids[1] + 1) % 6) for p, ids in entries.items()}
+    driver = Driver(entries, brokers=range(6), options=options)
+    driver.adopt(
+        {
+            p: goal(target, entries[p], SMALL if p.partition % 7 == 0 else LARGE)
+            for p, target in wanted.items()
+            if target[0] != target[1]
+        }
+    )
+    looked = 0
+    while driver.view.reassignments:
+        true = full_brokers(driver)
+        for partition in (*driver.view.resumed, *driver.view.waiting):
+            budget = Budget(driver.view, driver.now)
+            step = native.advance(driver.view, partition, driver.now, budget)
+            assert isinstance(step, Blocked)
+            assert told(driver, partition) in true
+            looked += 1
+        moving = [p for p, r in driver.view.reassignments.items() if r.in_flight]
+        driver.catch_up(moving[looked % len(moving)])
+    assert looked > len(entries)
+
+
+def full_brokers(driver: Driver) -> set[str]:
+    """Return what may be told just now of brokers that have no slot left."""
+    view = driver.view
+    receive, serve = view.options.max_incoming_per_broker, view.options.max_outgoing_per_broker
+    full = {
+        f"broker {b} receives its limit of copies" for b, n in view.incoming.items() if n >= receive
+    }
+    return full | {
+        f"broker {b} serves its limit of copies" for b, n in view.outgoing.items() if n >= serve
+    }
+
+
+def told(driver: Driver, partition: TopicPartition) -> str:
+    """Return what a partition is said to wait for."""
+    blocked = driver.view.reassignments[partition].blocked
+    assert blocked is not None
+    return blocked.detail
+
+
+class CountingBudget(Budget):
+    """A budget that counts how often it was asked."""
+
+    asked = 0
+
+    def gate(
+        self,
+        partition: TopicPartition,
+        reassignment: Reassignment,
+        adding: Replicas,
+        leader: BrokerId,
+    ) -> Blocked | None:
+        """Answer as any budget does."""
+        self.asked += 1
+        return super().gate(partition, reassignment, adding, leader)
+
+
+def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -> None:
+    """A hundred wait for each of two brokers; two decisions say that nothing became free."""
+    entries = {tp(n): (n % 3, 3) for n in range(200)}
+    driver = Driver(entries, options=Options(max_incoming_per_broker=1))
+    driver.adopt({p: goal((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
+    budget = CountingBudget(driver.view, driver.now)
+    decision = scan(driver.view, Due(capacity=True), driver.now, budget, ())
+    assert len(driver.view.waiting) == len(entries) - 2
+    assert (decision.changes, budget.asked) == ((), 2)

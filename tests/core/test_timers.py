@@ -1,0 +1,84 @@
+"""What is looked at when a time comes that was asked for: no more than waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.agendas import Due
+from controller.core.events import TimerFired
+from controller.core.model import Blocked, BlockedBy
+from controller.core.moves.delegated import ORDER_TIMER
+from controller.core.moves.resting import SEEN_TIMER
+from controller.core.options import Options
+from controller.core.pace.budgets import LEADER_MOVES_TIMER
+from controller.core.pace.sizes import SIZES_TIMER
+from controller.core.role.housekeeping import PREFERRED_TIMER
+from tests.core.builders import Driver, tp
+from tests.core.walks import Walked, watch_reassignments
+
+
+def at_work() -> Driver:
+    """Return ten reassignments: one in flight, and one that waits for leaderships to move again."""
+    driver = Driver({tp(n): (1, 2) for n in range(10)}, options=Options(max_partitions_in_flight=1))
+    driver.submit({tp(n): (1, 3) for n in range(10)})
+    driver.view.reassignments[tp(7)].blocked = Blocked(BlockedBy.LEADER_MOVES, "too many")
+    driver.view.reassignments[tp(8)].blocked = Blocked(BlockedBy.CONTROLLER_ANSWER, "not yet")
+    return driver
+
+
+def noted(due: Due) -> set[str]:
+    """Return what has to be looked at, by the names of the notes."""
+    return {name for name in Due.__slots__ if getattr(due, name)}
+
+
+@pytest.mark.parametrize(
+    ("timer", "notes"),
+    [
+        (LEADER_MOVES_TIMER, {"partitions"}),
+        (PREFERRED_TIMER, {"elections"}),
+        (SIZES_TIMER, {"sizes"}),
+        (ORDER_TIMER, {"timer", "partitions"}),
+        (SEEN_TIMER, {"timer", "partitions"}),
+    ],
+)
+def test_a_timer_that_comes_often_has_only_that_looked_at_which_asked_for_it(
+    timer: str, notes: set[str]
+) -> None:
+    """Where 100,000 partitions wait, everything is a tenth of a second."""
+    driver = at_work()
+    states = driver.view.states = Walked(driver.view.states)
+    reassignments = watch_reassignments(driver.view)
+    driver.fold(TimerFired(timer))
+    assert noted(driver.view.due) == notes
+    assert states.walked == 0
+    assert reassignments.walked <= (len(reassignments) if "partitions" in notes else 0)
+
+
+def test_a_second_later_only_those_are_looked_at_whose_leaderships_could_not_move() -> None:
+    """The others wait for something else, which tells by itself that it is over."""
+    driver = at_work()
+    driver.fold(TimerFired(LEADER_MOVES_TIMER))
+    assert list(driver.view.due.partitions) == [tp(7)]
+
+
+@pytest.mark.parametrize("timer", [ORDER_TIMER, SEEN_TIMER])
+def test_orders_are_looked_at_with_what_waits_for_the_controller(timer: str) -> None:
+    """It has no other sign that an order will not be made."""
+    driver = at_work()
+    driver.fold(TimerFired(timer))
+    assert tp(8) in driver.view.due.partitions
+
+
+def test_a_timer_of_several_purposes_has_everything_looked_at_that_may_wait() -> None:
+    """Also what nobody asked a time for: it is found at the latest then."""
+    driver = at_work()
+    driver.fold(TimerFired("any"))
+    assert noted(driver.view.due) >= {
+        "tenure",
+        "plan",
+        "capacity",
+        "submissions",
+        "cancel",
+        "queue",
+    }
+    assert list(driver.view.due.partitions) == [tp(7), tp(8)]

@@ -1,0 +1,67 @@
+"""A daemon that stands still in the middle of a turn, for longer than its session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from controller.core.model import Instant, TopicPartition
+from controller.reactor.boundaries import Boundary
+from controller.reactor.ports import Clock
+from tests.sim.daemons import DaemonLoop, Ports, SimDaemon
+from tests.sim.histories import reactors
+from tests.sim.shapes import OPTIONS
+from tests.sim.world import World
+
+A_MINUTE_S = 60.0
+WITHIN_S = 60.0
+
+
+class _Stopped:
+    """A process that is stopped at a boundary and goes on a minute later, as if nothing was."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        self.daemon: SimDaemon
+        self.sent: int | None = None
+        """How many requests had been handed over when it was stopped; None before that."""
+        self._boundary = boundary
+        self._clock: Clock
+
+    def build(self, ports: Ports) -> DaemonLoop:
+        """Build a loop that does not see the time pass while it is stopped."""
+        self._clock = ports.clock
+        return reactors(OPTIONS)(replace(ports, clock=self, reached=self.reached))
+
+    def reached(self, boundaries: Collection[Boundary]) -> None:
+        """Stand still if this is the place."""
+        if self.sent is None and self._boundary in boundaries:
+            self.sent = self.daemon.channels.sent
+
+    def now(self) -> Instant:
+        """Return the time, which went on without the process."""
+        return Instant(self._clock.now() + (0.0 if self.sent is None else A_MINUTE_S))
+
+
+@pytest.mark.parametrize(
+    "boundary",
+    [Boundary.A1_WRITTEN, Boundary.A2_LEADER_TOLD, Boundary.EXCLUSION_ACKNOWLEDGED],
+)
+def test_nothing_more_is_sent_in_the_turn_in_which_the_daemon_stood_still(
+    boundary: Boundary,
+) -> None:
+    """Neither after a write nor between two requests: brokers may not know the next epoch yet."""
+    world = World(1)
+    world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
+    world.producer.start()
+    world.settle()
+    stopped = _Stopped(boundary)
+    stopped.daemon = world.add_daemon(stopped.build)
+    world.run_for(3.0)
+    for kafka in world.kafka_controllers.values():
+        kafka.stands = False
+    world.remove_controller()
+    world.submit_plan({TopicPartition("t", 0): [5, 4, 3]})
+    world.run_until(lambda: stopped.sent is not None, within_s=WITHIN_S)
+    assert stopped.daemon.channels.sent == stopped.sent

@@ -1,0 +1,139 @@
+"""In which order a turn of the loop reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.events import (
+    BrokersRead,
+    ControllerClaimed,
+    Deposed,
+    Event,
+    GoalsRead,
+    HistoryRead,
+    LeasesRead,
+    OrphansRead,
+)
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    LiveBroker,
+    TopicPartition,
+)
+from controller.core.options import Options
+from controller.core.records import Change
+from controller.core.view import ClusterView
+from controller.reactor.loop import Reactor
+from controller.reactor.ports import BrokerRequest, Committed, Operation, Rejected
+from controller.znodes import paths
+from tests.core.builders import EPOCH, Driver, broker, tp
+from tests.reactor.stores import NotingStore
+from tests.sim.histories import SilentObserver
+
+
+class Still:
+    """Nobody answers, and no time passes."""
+
+    def now(self) -> Instant:
+        """Return the one instant there is."""
+        return Instant(0.0)
+
+    def open(self, broker: LiveBroker) -> None:
+        """Nothing comes of it."""
+
+    def close(self, broker: BrokerId) -> None:
+        """Nothing comes of it."""
+
+    def close_all(self) -> None:
+        """Nothing comes of it."""
+
+    def send(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """Nothing comes of it."""
+
+    def describe(self, topics: Sequence[str]) -> None:
+        """Nothing comes of it."""
+
+
+class Order(NotingStore, SilentObserver):
+    """Notes what is read and what becomes durable, in the order in which it happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Take everything."""
+        self.noted += [f"write {op.path}" for multi in multis for op in multi]
+        return super().commit(multis)
+
+    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+        """Note them."""
+        del doubts
+        self.noted += [f"read {topic}" for topic in topics]
+
+    def read_states(
+        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+    ) -> None:
+        """Note them."""
+        del watch, doubts
+        self.noted += [f"read {partition}" for partition in partitions]
+
+    def on_committed(self, change: Change, view: ClusterView) -> None:
+        """Note what is remembered without a partition of its own."""
+        del view
+        if change.partition is None:
+            self.noted += [f"note {type(r).__name__}" for r in change.records]
+
+
+class Turning:
+    """A loop that took over a cluster on which everything is known."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.order = Order()
+        still = Still()
+        self._reactor = Reactor(
+            view=driver.view,
+            store=self.order,
+            channels=still,
+            configs=still,
+            clock=still,
+            observer=self.order,
+        )
+
+    def turn(self, *events: Event) -> list[str]:
+        """Tell it of events, and return what it does then."""
+        self.order.noted.clear()
+        for event in events:
+            self._reactor.put(event)
+        self._reactor.turn()
+        return self.order.noted
+
+
+def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> None:
+    """With tens of thousands of reassignments to judge, nothing would be under way till then."""
+    partitions = {tp(n): (0, 1) for n in range(3)}
+    driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
+    driver.submit(dict.fromkeys(partitions, (0, 2)))
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    turning = Turning(driver)
+    turning.turn(Deposed("a new process"))
+    noted = turning.turn(
+        GoalsRead(goals, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({}, {}),
+        LeasesRead({}),
+        ControllerClaimed(ControllerEpoch(EPOCH + 1)),
+    )
+    assert noted[:4] == ["read t", *(f"read {p}" for p in partitions)]
+    assert noted[4:].count("note BlockedRecord") == len(partitions)
+
+
+def test_a_state_that_is_written_is_read_after_that() -> None:
+    """A read that began before would be overtaken, and say nothing."""
+    driver = Driver({tp(0): (0, 1)})
+    turning = Turning(driver)
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    noted = turning.turn(BrokersRead(bounced))
+    written = f"write {paths.state_path(tp(0))}"
+    assert [n for n in noted if not n.startswith("note")] == [written, f"read {tp(0)}"]

@@ -1,0 +1,190 @@
+"""
+Shapes of what operators ask of the daemon itself: requests, another target, the way back, limits.
+
+As ``shapes``, only data. The daemon of a shape with a ``Change`` dies at a boundary after it: the
+names of a step's boundaries mean those of the step that turns round, and of those that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from controller.core.model import TopicPartition
+from controller.core.submissions import RequestOptions
+from controller.reactor.boundaries import Boundary
+from tests.sim.shapes import OPTIONS, SHAPES, Change, Entries, Route, Shape, Targets
+from tests.sim.world import World
+
+CHUNK: Final = 50
+"""Entries of a request that are judged in one turn, at least."""
+NOWHERE: Final = 1000
+"""The first of the partitions that do not exist: their entries are refused."""
+RATE: Final = 1_000_000
+_MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5)}
+_ORIGINALS: Final[Targets] = dict.fromkeys(_MOVES, (1, 2, 3))
+_OTHERS: Final[Targets] = {0: (4, 2, 1), 1: (2, 5, 3)}
+_SENT: Final = (
+    Boundary.A2_LEADER_TOLD,
+    Boundary.A2_UPDATE_METADATA_SENT,
+)
+_DELETION: Final = (
+    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Boundary.B4_STOP_REPLICA_SENT,
+    Boundary.B5_DELETE_SENT,
+    Boundary.B5_ACKNOWLEDGED,
+)
+_END: Final = (Boundary.B6_WRITTEN, Boundary.B8_UPDATE_METADATA_SENT)
+_CANCELLED: Final = (
+    Boundary.BEFORE_CANCELLED,
+    Boundary.CANCELLED,
+    Boundary.CANCELLATION_CHOSEN,
+)
+_COPIED: Final = (
+    Boundary.NEXT_STEP_WRITTEN,
+    Boundary.A2_FOLLOWER_TOLD,
+    Boundary.SYNCED,
+)
+
+
+def _request(world: World, entries: Entries) -> None:
+    world.submit_request(entries)
+
+
+def _throttled(world: World, entries: Entries) -> None:
+    world.submit_request(entries, RequestOptions(throttle=RATE))
+
+
+def _in_chunks(world: World, entries: Entries) -> None:
+    """Ask for moves with so much between them that no two of them are judged in one turn."""
+    between = 0
+    asked: dict[TopicPartition, Sequence[int]] = {}
+    for partition, replicas in entries.items():
+        asked[partition] = replicas
+        for _ in range(CHUNK):
+            asked[TopicPartition(partition.topic, NOWHERE + between)] = replicas
+            between += 1
+    world.submit_request(asked)
+
+
+def _copies(world: World) -> bool:
+    """Whether the first steps are on their way, and nothing was dropped."""
+    return all(
+        world.assignment(TopicPartition("t", n)).adding_replicas
+        and len(world.holders(TopicPartition("t", n))) > len(_ORIGINALS[n])
+        for n in _MOVES
+    )
+
+
+def _has_dropped(world: World) -> bool:
+    """Whether an original is gone and the next step is on its way."""
+    partition = TopicPartition("t", 0)
+    assignment = world.assignment(partition)
+    return bool(assignment.adding_replicas) and not (
+        {1, 2, 3} <= set(assignment.replicas) & world.holders(partition)
+    )
+
+
+def _cancel(world: World) -> None:
+    world.cancel()
+
+
+def _ask_for_others(world: World) -> None:
+    world.submit_request({TopicPartition("t", n): of for n, of in _OTHERS.items()})
+
+
+CANCELLING: Final = Shape(
+    name="cancel",
+    meaning="a plan is cancelled while its first steps copy",
+    boundaries=(
+        *_CANCELLED,
+        Boundary.STEP_TURNED,
+        *_SENT,
+        *_DELETION,
+        *_END,
+        Boundary.OUTCOME_WRITTEN,
+        Boundary.CANCELLATION_ENDED,
+    ),
+    targets=_MOVES,
+    change=Change(is_due=_copies, ask=_cancel, ends=_ORIGINALS),
+)
+RETURNING: Final = Shape(
+    name="back",
+    meaning="a request is cancelled when an original replica is deleted: it has to be copied back",
+    boundaries=(
+        *_CANCELLED,
+        *_DELETION,
+        *_COPIED,
+        *_SENT,
+        *_END,
+        Boundary.CANCELLATION_ENDED,
+    ),
+    targets=_MOVES,
+    route=Route.REQUEST,
+    ask=_request,
+    change=Change(is_due=_has_dropped, ask=_cancel, ends=_ORIGINALS),
+)
+TURNING: Final = Shape(
+    name="turn",
+    meaning="another request asks for other replicas while the first steps copy",
+    boundaries=(
+        Boundary.REQUEST_OPENED,
+        Boundary.BEFORE_RETARGETED,
+        Boundary.RETARGETED,
+        Boundary.REQUEST_DELETED,
+        Boundary.STEP_TURNED,
+        *_SENT,
+        *_DELETION,
+        *_COPIED,
+        *_END,
+    ),
+    targets=_MOVES,
+    route=Route.REQUEST,
+    ask=_request,
+    change=Change(is_due=_copies, ask=_ask_for_others, ends=_OTHERS),
+)
+REQUESTING: Final = Shape(
+    name="request",
+    meaning="a submitted request that is accepted in chunks",
+    boundaries=(
+        Boundary.REQUEST_OPENED,
+        Boundary.BEFORE_ACCEPTED,
+        Boundary.ACCEPTED,
+        Boundary.REQUEST_DELETED,
+        Boundary.BEFORE_A1,
+        Boundary.A1_WRITTEN,
+        Boundary.SYNCED,
+        Boundary.B6_WRITTEN,
+        Boundary.OUTCOME_WRITTEN,
+    ),
+    targets=_MOVES,
+    route=Route.REQUEST,
+    options=replace(OPTIONS, acceptance_chunk=CHUNK),
+    ask=_in_chunks,
+)
+THROTTLING: Final = Shape(
+    name="throttle",
+    meaning="a request that copies under a throttle",
+    boundaries=(
+        Boundary.BEFORE_THROTTLED,
+        Boundary.THROTTLED,
+        Boundary.BEFORE_A1,
+        Boundary.A1_WRITTEN,
+        Boundary.B6_WRITTEN,
+        Boundary.BEFORE_UNTHROTTLED,
+        Boundary.UNTHROTTLED,
+    ),
+    targets=_MOVES,
+    route=Route.REQUEST,
+    ask=_throttled,
+)
+ELECTING: Final = Shape(
+    name="elect",
+    meaning="the preferred replica is not the leader when the last step ends",
+    boundaries=(Boundary.ELECTION_WRITTEN, Boundary.ELECTION_LEADER_TOLD),
+    targets={0: (4, 1, 5)},
+)
+ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING)
+EVERY: Final = (*SHAPES, *ASKED)
+"""Every shape of the table."""

@@ -1,0 +1,24 @@
+"""A campaign is worth something only if it met with everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.sim.campaigns import ENOUGH, EVERYTHING, missing
+from tests.sim.rules import Rule
+
+
+def test_a_campaign_that_met_with_everything_misses_nothing() -> None:
+    """Every rule, every fault, every action."""
+    assert missing(Counter(EVERYTHING), ENOUGH) == []
+
+
+@pytest.mark.parametrize("name", [Rule.THROTTLED_FIRST, "broker_bounced", "cancelled"])
+def test_what_a_campaign_never_met_with_is_told(name: str) -> None:
+    """A rule that was never applied and a fault that never took effect prove nothing."""
+    met = Counter(EVERYTHING)
+    del met[name]
+    assert missing(met, ENOUGH) == [name]
+    assert missing(met, ENOUGH - 1) == []

@@ -1,0 +1,127 @@
+"""Znodes that ZooKeeper refuses to show: told as such, and nothing else waits for them."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.exceptions import SystemZookeeperError
+
+from controller.core.events import (
+    BrokersRead,
+    GoalsRead,
+    HistoryRead,
+    LogDirEventsRead,
+)
+from controller.core.histories import Part
+from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.reactor.ports import Znode
+from controller.zk.histories import Histories
+from controller.zk.levels import Levels
+from controller.zk.readers import ANY_VERSION, Reader, watch
+from controller.zk.requests import Requests
+from controller.znodes import paths
+from controller.znodes.histories import encode_part
+from tests.zk.fakes import FakeClient, connected_session
+
+WHY = "ZooKeeper does not show it: NoAuthError"
+REQUESTS = [RequestId(f"request_000000000{n}") for n in (1, 2)]
+
+
+@pytest.fixture
+def client() -> FakeClient:
+    """Give a client that was refused nothing yet."""
+    return FakeClient()
+
+
+@pytest.fixture
+def reader(client: FakeClient) -> Reader:
+    """Give what reads through it."""
+    return Reader(connected_session(client))
+
+
+def _read(reader: Reader, znode: Znode) -> object:
+    return Levels(reader).read(znode, watch(lambda: None))
+
+
+def test_a_request_that_is_hidden_holds_up_no_other(client: FakeClient, reader: Reader) -> None:
+    """What ZooKeeper tells of it all the same is what it is deleted by."""
+    hidden, shown = (paths.submission_path(name) for name in REQUESTS)
+    for path in (hidden, hidden, shown):
+        client.put(path, b'{"version":1,"assignments":{"t":{"0":[1]}}}')
+    client.hidden.add(hidden)
+    first, second = Requests(reader).read(REQUESTS).submissions.values()
+    assert first is not None
+    assert second is not None
+    assert (first.unreadable, first.version, first.czxid) == (WHY, 1, 1)
+    assert second.entries.keys() == {TopicPartition("t", 0)}
+
+
+def test_a_request_of_which_not_even_the_version_is_told_is_refused_too(
+    client: FakeClient, reader: Reader
+) -> None:
+    """Some servers ask for permission before they say that something exists."""
+    path = paths.submission_path(REQUESTS[0])
+    client.put(path, b"")
+    client.hidden.add(path)
+    client.mute.add(path)
+    client.last_zxid = 9
+    (read,) = Requests(reader).read(REQUESTS[:1]).submissions.values()
+    assert read is not None
+    assert (read.unreadable, read.version, read.czxid) == (WHY, ANY_VERSION, 9)
+
+
+def test_a_hidden_request_that_went_meanwhile_is_gone(client: FakeClient, reader: Reader) -> None:
+    """Its client took it back."""
+    client.hidden.add(paths.submission_path(REQUESTS[0]))
+    assert Requests(reader).read(REQUESTS[:1]).submissions == {REQUESTS[0]: None}
+
+
+def test_a_fault_of_the_server_is_no_answer(client: FakeClient, reader: Reader) -> None:
+    """A request is refused for what it is, not for what befell who read it."""
+    client.put(paths.submission_path(REQUESTS[0]), b"")
+    client.failures.append(SystemZookeeperError())
+    with pytest.raises(SystemZookeeperError):
+        Requests(reader).read(REQUESTS[:1])
+
+
+def test_a_hidden_registration_is_a_live_broker(client: FakeClient, reader: Reader) -> None:
+    """It counts as one that forbids being its controller, and its change is heard of."""
+    path = paths.broker_path(BrokerId(1))
+    client.put(path, b"")
+    client.hidden.add(path)
+    read = _read(reader, Znode.BROKERS)
+    assert isinstance(read, BrokersRead)
+    assert read.brokers[BrokerId(1)].has_features
+    assert client.watches[path]
+    client.mute.add(path)
+    client.last_zxid = 9
+    mute = _read(reader, Znode.BROKERS)
+    client.last_zxid = 10
+    assert _read(reader, Znode.BROKERS) == mute, "it did not register anew"
+
+
+def test_a_hidden_directory_of_records_is_told_as_unreadable(
+    client: FakeClient, reader: Reader
+) -> None:
+    """What is in it is not known, which is not the same as nothing."""
+    client.put(paths.goal_path(TopicPartition("t", 0)), b"")
+    client.hidden.add(paths.goal_topic_path("t"))
+    assert _read(reader, Znode.GOALS) == GoalsRead({}, {paths.goal_topic_path("t"): WHY})
+
+
+def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) -> None:
+    """The request it is of cannot be begun anew: its name is taken."""
+    for request in REQUESTS:
+        client.put(paths.part_path(request, request), encode_part(Part(request, 1, 7)))
+    client.hidden.add(paths.history_path(REQUESTS[0]))
+    read = Histories(reader).history()
+    assert isinstance(read, HistoryRead)
+    assert read.open.keys() == {REQUESTS[1]}
+
+
+def test_hidden_notifications_are_listed(client: FakeClient, reader: Reader) -> None:
+    """So that they can be deleted."""
+    for name in ("a", "b"):
+        client.put(f"{paths.LOG_DIR_EVENTS}/{name}", b'{"version":1,"broker":3,"event":1}')
+    client.hidden.add(f"{paths.LOG_DIR_EVENTS}/a")
+    read = _read(reader, Znode.LOG_DIR_EVENTS)
+    assert read == LogDirEventsRead(("a", "b"), frozenset({BrokerId(3)}))
