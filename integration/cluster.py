@@ -141,6 +141,9 @@ class Cluster:
         for process in self.processes:
             process.kill()
             process.port.close()
+        for server in self.zookeepers:
+            for port in server.peer_ports:
+                port.close()
         for broker in self.brokers.values():
             if broker.link is not None:
                 broker.link.close()

@@ -42,7 +42,7 @@ class _Member(ZooKeeperServer):
     ) -> None:
         name = f"zookeeper-{number}"
         super().__init__(directory / name, name=name, extra=settings)
-        self._peers = peers
+        self.peer_ports = peers
         self.data_directory.mkdir()
         (self.data_directory / "myid").write_text(f"{number}\n")
 

@@ -72,6 +72,8 @@ class ZooKeeperServer(ChildProcess):
     ) -> None:
         directory.mkdir(parents=True)
         self.port = ReservedPort()
+        self.peer_ports: tuple[ReservedPort, ...] = ()
+        """Where members of an ensemble speak to each other."""
         self.data_directory = directory / "data"
         configuration = directory / "zoo.cfg"
         settings = {

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
     AclBinding,
     AclBindingFilter,
@@ -26,9 +27,14 @@ from integration.conftest import MakeTopic
 from integration.daemon import Daemon, run_reassigner
 from integration.plans import Daemons, await_end, await_tenure, copies_held, plan_of, submit
 from integration.servers import BrokerOptions
+from integration.tenures import strike
+from integration.trials import removing
 from integration.waiting import eventually
+from integration.wishes import said
 
 STALLED_S = 2
+_LONG_COPY = 20
+"""Records that a held copy consists of: it takes as long as the commands that are run meanwhile."""
 
 
 def start(daemons: Daemons, *options: str) -> Daemon:
@@ -123,6 +129,65 @@ def test_a_full_limit_is_told_of_what_waits_behind_it(
         daemon.start()
     await_end(cluster, targets, within_s=60)
     await_metric(daemon, "blocked_partitions", "limit", 0)
+
+
+def judge_told(cluster: Cluster, daemon: Daemon, topic: str, partition: int, by: str) -> None:
+    """See that status, ``explain``, the log and the metrics give one reason for a partition."""
+    told = await_wait(daemon, topic, by, partition)
+    assert datetime.fromisoformat(told["since"]).tzinfo is not None
+    assert explained(cluster, f"{topic}-{partition}")["blocked_on"] == told
+    await_metric(daemon, "blocked_partitions", by, 1)
+    logged = eventually(lambda: lines(daemon, "blocked", by), within_s=20, what=f"{by} is logged")
+    assert logged[-1]["sample"][0].startswith(f"{topic}-{partition}: {told['detail']} since ")
+
+
+@pytest.mark.usefixtures("nothing_turned")
+def test_every_reason_is_told_in_status_explain_log_and_metric(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """A copy, a dead broker, the limit, the kill switch: each with its words and its instant."""
+    topic = make_topic(dict.fromkeys(range(3), (1, 2)))
+    targets = {(topic, 0): (1, 3), (topic, 1): (1, 4), (topic, 2): (1, 5)}
+    daemon = start(daemons, "--max-partitions-in-flight", "2")
+    with copies_held(cluster, targets, records=_LONG_COPY):
+        submit(cluster, plan_of(targets))
+        await_wait(daemon, topic, "replica_not_in_isr", 1)
+        judge_told(cluster, daemon, topic, 2, "limit")
+        strike(cluster, 4)
+        judge_told(cluster, daemon, topic, 1, "broker_dead")
+        judge_told(cluster, daemon, topic, 0, "replica_not_in_isr")
+        said(cluster, "disable", "--reason", "incident 42")
+        judge_told(cluster, daemon, topic, 2, "kill_switch")
+        await_metric(daemon, "stalled_partitions", "kill_switch", 0)
+        await_metric(daemon, "blocked_partitions", "limit", 0)
+        cluster.start_brokers(4)
+        said(cluster, "enable")
+    await_end(cluster, targets, within_s=90)
+    for by in ("replica_not_in_isr", "broker_dead", "limit", "kill_switch"):
+        await_metric(daemon, "blocked_partitions", by, 0)
+
+
+def test_a_drop_that_would_leave_too_few_in_sync_is_told(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Who leaves is dead when a source dies as well: the drop waits until that source is back."""
+    topic = make_topic({0: (1, 2, 3)}, {"min.insync.replicas": "3"})
+    targets = {(topic, 0): (3, 4, 5)}
+    daemon = start(daemons, "--step-size", "1", "--under-min-isr", "ignore")
+    with copies_held(cluster, targets, records=_LONG_COPY) as release:
+        strike(cluster, 2)
+        eventually(lambda: cluster.isr(topic, 0) == {1, 3}, within_s=30)
+        submit(cluster, plan_of(targets))
+        await_wait(daemon, topic, "replica_not_in_isr")
+        assert removing(cluster, topic) == {0: [2]}
+        strike(cluster, 1)
+        eventually(lambda: cluster.isr(topic, 0) == {3}, within_s=30)
+        release()
+        judge_told(cluster, daemon, topic, 0, "min_insync_replicas")
+        assert cluster.isr(topic, 0) == {3, 4}
+        assert removing(cluster, topic) == {0: [2]}
+        cluster.start_brokers(1, 2)
+    await_end(cluster, targets, within_s=90)
 
 
 def test_a_dead_target_is_named(cluster: Cluster, make_topic: MakeTopic, daemons: Daemons) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 import pytest
+from confluent_kafka import Producer
+from kazoo.exceptions import NoNodeError
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.core.events import (
@@ -24,13 +28,14 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.reactor.ports import BrokerRequest
-from integration.cluster import Cluster
+from integration.cluster import QUIET, Cluster
 from integration.conftest import MakeTopic
 from integration.seized_controllers import CONTROLLER, QueueInbox, SeizedController
 from integration.waiting import eventually
 from tests.contracts.broker_contract import Answered, BrokerContract, BrokerRig
 
-SOON_S = 40.0
+SOON_S: Final = 40.0
+ISR_NOTIFICATIONS: Final = "/isr_change_notification"
 
 
 class _RealRig:
@@ -86,6 +91,24 @@ class _RealRig:
 
     def has_log(self, broker: BrokerId) -> bool:
         return str(self.partition) in self._cluster.replica_directories(broker)
+
+    def write(self) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self._cluster.bootstrap_servers, "acks": "1", **QUIET}
+        )
+        producer.produce(self.partition.topic, b"x", partition=self.partition.partition)
+        assert producer.flush(SOON_S) == 0, "the record is not written"
+
+    def notified(self) -> bool:
+        client = self._seized.client
+        for name in client.get_children(ISR_NOTIFICATIONS):
+            try:
+                data, _ = client.get(f"{ISR_NOTIFICATIONS}/{name}")
+            except NoNodeError:
+                continue
+            if self.partition._asdict() in json.loads(data)["partitions"]:
+                return True
+        return False
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
         eventually(predicate, within_s=SOON_S)

@@ -137,15 +137,14 @@ def test_the_original_order_is_restored_after_several_steps_under_load(
     daemons.start(*SOON)
     with Traffic(cluster.bootstrap_servers, {topic: 4}) as traffic:
         with copies_held(cluster, targets, at={topic: held_at(5)}):
-            eventually(lambda: len(traffic.acknowledged) > 200, within_s=30)
+            traffic.await_flow()
             request = submit_request(cluster, targets)
             await_second_step(cluster, topic)
             cancelled = cancel(cluster, requests=[request])
             summary = await_outcome(cluster, cancelled, within_s=40)
             assert summary["fates"] == {"rolled_back": 4}
         await_end(cluster, home, within_s=60)
-        before = len(traffic.acknowledged)
-        eventually(lambda: len(traffic.acknowledged) > before + 200, within_s=30)
+        traffic.await_flow()
         traffic.stop()
     assert traffic.failed == {}
     readable = [r for r in read_everything(cluster.bootstrap_servers, {topic: 4}) if r.key >= 0]

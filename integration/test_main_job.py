@@ -31,7 +31,6 @@ from integration.plans import (
 )
 from integration.traffic import Traffic, audit, read_everything
 from integration.transactions import Assignment, assignments, writes
-from integration.waiting import eventually
 
 DURABLE = {"min.insync.replicas": "2"}
 
@@ -50,11 +49,10 @@ def test_a_plan_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
     }
     daemons.start("--tenure-linger", "1")
     with Traffic(cluster.bootstrap_servers, partitions) as traffic:
-        eventually(lambda: len(traffic.acknowledged) > 500, within_s=30)
+        traffic.await_flow()
         submit(cluster, plan_of(targets))
         await_end(cluster, targets, within_s=60)
-        before = len(traffic.acknowledged)
-        eventually(lambda: len(traffic.acknowledged) > before + 500, within_s=30)
+        traffic.await_flow()
         traffic.stop()
     assert traffic.failed == {}
     found = audit(traffic.acknowledged, read_everything(cluster.bootstrap_servers, partitions))

@@ -28,6 +28,7 @@ from integration.plans import (
     plan_of,
     submit,
 )
+from integration.recoveries import nothing_lost
 from integration.requests import (
     REQUESTS,
     await_outcome,
@@ -267,19 +268,20 @@ def test_failover_case_2_of_kip_236_requests_made_while_nobody_led(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """A killed daemon's successor takes up what was asked for meanwhile, also of what moves."""
-    topic = make_topic({0: (1, 2), 1: (1, 2), 2: (1, 2)})
+    topic = make_topic(dict.fromkeys(range(3), (1, 2)), {"min.insync.replicas": "2"})
     daemon = daemons.start(*SOON)
-    with copies_held(cluster, [(topic, 0), (topic, 1)]):
-        before = submit_request(cluster, {(topic, 0): (1, 3), (topic, 1): (1, 3)})
-        eventually(lambda: is_reassigning(cluster, topic), within_s=20)
-        daemon.kill()
-        await_broker_controller(cluster, within_s=20)
-        change = submit_request(cluster, {(topic, 1): (1, 4)})
-        new = submit_request(cluster, {(topic, 2): (5, 2)})
-        daemon.start()
-        eventually(lambda: not cluster.zk.get_children(REQUESTS), within_s=30)
     targets = {(topic, 0): (1, 3), (topic, 1): (1, 4), (topic, 2): (5, 2)}
-    await_end(cluster, targets, within_s=60)
+    with nothing_lost(cluster, {topic: 3}):
+        with copies_held(cluster, [(topic, 0), (topic, 1)]):
+            before = submit_request(cluster, {(topic, 0): (1, 3), (topic, 1): (1, 3)})
+            eventually(lambda: is_reassigning(cluster, topic), within_s=20)
+            daemon.kill()
+            await_broker_controller(cluster, within_s=20)
+            change = submit_request(cluster, {(topic, 1): (1, 4)})
+            new = submit_request(cluster, {(topic, 2): (5, 2)})
+            daemon.start()
+            eventually(lambda: not cluster.zk.get_children(REQUESTS), within_s=30)
+        await_end(cluster, targets, within_s=60)
     assert await_outcome(cluster, before, within_s=10)["fates"] == {"superseded": 1}
     assert await_outcome(cluster, change, within_s=10)["done"] == 1
     assert await_outcome(cluster, new, within_s=10)["done"] == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 from kazoo.exceptions import KazooException
@@ -19,15 +20,16 @@ from controller.core.events import (
     LegacyPlanRead,
     StatesRead,
 )
-from controller.core.model import RequestId, TopicPartition, ZkVersion
+from controller.core.model import TopicPartition
 from controller.errors import CommitUnknownError, ControllerMovedError
-from controller.reactor.ports import Committed, Create, SetData, Znode
+from controller.reactor.ports import Committed, Create, Znode
 from controller.zk.leadership import leader_address
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from integration.servers import ZooKeeperServer
 from integration.waiting import eventually
 from integration.zk_rigs import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
+from tests.contracts.leadership_contract import LeadershipContract
 from tests.contracts.request_contract import RequestContract
 from tests.contracts.rigs import StoreRig
 from tests.contracts.store_contract import StoreContract
@@ -51,6 +53,16 @@ class TestZkStore(StoreContract, RequestContract):
     def store_factory(self, build: Build) -> Callable[[], StoreRig]:
         """Return what builds a rig."""
         return build
+
+
+class TestZkLeadership(LeadershipContract):
+    """The contract of several daemons on a real ZooKeeper."""
+
+    @pytest.fixture
+    def daemon_factory(self, build: Build) -> Callable[[], StoreRig]:
+        """Return what builds a rig of a daemon that competes."""
+        numbers = count(1)
+        return lambda: build(http=f"127.0.0.1:{next(numbers)}")
 
 
 @pytest.fixture
@@ -219,22 +231,6 @@ def test_the_leader_can_be_found(leader: ZkRig, build: Build) -> None:
     assert leader_address(leader.place.client) == "127.0.0.1:1"
 
 
-def test_a_standby_takes_over_and_fences_the_leader(leader: ZkRig, build: Build) -> None:
-    """It begins with the records as they are then, and the former leader can write nothing."""
-    standby = build(http="127.0.0.1:2")
-    leader.store.claim_controller()
-    leader.wait_for(ControllerClaimed)
-    leader.expire()
-    leader.wait_for(LeadershipLost)
-    standby.wait_for(LeadershipGained)
-    assert leader_address(leader.place.client) == "127.0.0.1:2"
-    with pytest.raises(ControllerMovedError):
-        leader.store.commit([[Create("/a", b"")]])
-    standby.store.claim_controller()
-    standby.wait_for(ControllerClaimed)
-    assert standby.store.commit([[Create("/b", b"")]]) == [Committed()]
-
-
 def test_a_clean_stop_hands_over_at_once(leader: ZkRig, build: Build) -> None:
     """Long before the session would have expired."""
     standby = build(http="127.0.0.1:2")
@@ -257,27 +253,3 @@ def test_a_raised_epoch_ends_leadership_and_claim(leader: ZkRig) -> None:
     assert leader.get(paths.CONTROLLER) is None
     leader.wait_for(LeadershipGained)
     assert leader.get(paths.EPOCH) == (b"100", epoch[1] + 2)
-
-
-def test_the_leadership_fences_every_write(leader: ZkRig) -> None:
-    """Even between the new leader's rise and our noticing it."""
-    leader.store.claim_controller()
-    leader.wait_for(ControllerClaimed)
-    leader.put("/a", b"")
-    leader.put(paths.EPOCH, b"99")
-    with pytest.raises(ControllerMovedError):
-        leader.store.commit([[SetData("/a", b"x", ZkVersion(0))]])
-    assert leader.get("/a") == (b"", 0)
-
-
-def test_paperwork_is_fenced_by_the_leadership_alone(leader: ZkRig, build: Build) -> None:
-    """Who leads writes without being the controller; a standby, or who led before, does not."""
-    standby = build(http="127.0.0.1:2")
-    first, second = (Create(paths.outcome_path(RequestId(name)), b"") for name in ("r1", "r2"))
-    assert leader.store.commit([[first]]) == [Committed()]
-    with pytest.raises(ControllerMovedError):
-        standby.store.commit([[second]])
-    leader.put(paths.EPOCH, b"99")
-    with pytest.raises(ControllerMovedError):
-        leader.store.commit([[second]])
-    assert leader.get(second.path) is None

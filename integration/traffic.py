@@ -27,8 +27,10 @@ from confluent_kafka import (
 )
 
 from integration.cluster import QUIET
+from integration.waiting import eventually
 
 _FLUSH_WITHIN_S: Final = 120.0
+_SOME_RECORDS: Final = 20
 
 
 class Record(NamedTuple):
@@ -86,6 +88,7 @@ class Traffic:
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         self._crash: BaseException | None = None
         self._acknowledged: list[Record] = []
+        self._counts: Counter[tuple[str, int]] = Counter()
         self._failed: Counter[str] = Counter()
         self._last_at: dict[tuple[str, int], float] = {}
         self._longest_pause_s = 0.0
@@ -118,10 +121,25 @@ class Traffic:
         """What was acknowledged so far, in the order of acknowledgement."""
         return self._acknowledged[:]
 
-    @property
-    def acknowledged_count(self) -> int:
-        """How many records were acknowledged so far."""
-        return len(self._acknowledged)
+    def await_flow(
+        self, partitions: Iterable[tuple[str, int]] | None = None, *, within_s: float = 60.0
+    ) -> None:
+        """
+        Wait until each of these partitions, by default all, acknowledged some more records.
+
+        A sum over partitions would hide one that keeps its producer waiting.
+        """
+        asked = self._targets if partitions is None else list(partitions)
+        before = self._counts.copy()
+
+        def stuck() -> list[tuple[str, int]]:
+            return [p for p in asked if self._counts[p] < before[p] + _SOME_RECORDS]
+
+        eventually(
+            lambda: not stuck(),
+            within_s=within_s,
+            what=lambda: f"records flow; they do not in {stuck()}; failed: {self.failed}",
+        )
 
     @property
     def failed(self) -> Mapping[str, int]:
@@ -181,6 +199,7 @@ class Traffic:
         record = record_of(message)
         self._acknowledged.append(record)
         where, now = (record.topic, record.partition), time.monotonic()
+        self._counts[where] += 1
         pause_s = now - self._last_at.get(where, now)
         self._longest_pause_s = max(self._longest_pause_s, pause_s)
         self._last_at[where] = now

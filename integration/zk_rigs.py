@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.security import make_digest_acl
 
 from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
@@ -163,6 +164,10 @@ class ZkRig:
         except NoNodeError:
             return None
         return data, ZkVersion(stat.version)
+
+    def hide(self, path: str) -> None:
+        """Leave a znode to somebody else alone."""
+        self.place.client.set_acls(path, [make_digest_acl("somebody", "secret", all=True)])
 
     def seize(self, broker: BrokerId) -> None:
         """Take ``/controller`` as a broker does."""

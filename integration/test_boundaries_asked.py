@@ -1,0 +1,146 @@
+"""
+Daemons that die at the boundaries of what is asked of them, on real brokers and under a producer.
+
+A few cells of the simulation's table (``tests/sim/asked_shapes``): a plan is cancelled, a request
+overtaken, accepted, throttled. The brokers' copies are held by a broker that is frozen until the
+daemon is dead, so that the step is in flight when the second word comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from controller.reactor.boundaries import Boundary
+from integration.cluster import Cluster
+from integration.conftest import MakeTopic
+from integration.plans import (
+    Daemons,
+    Targets,
+    await_end,
+    await_tenure,
+    children,
+    configured,
+    plan_of,
+    submit,
+)
+from integration.recoveries import (
+    DIES_WITHIN_S,
+    ENDS_WITHIN_S,
+    OPTIONS,
+    Hand,
+    Left,
+    await_death,
+    judge_kafkas_end,
+    nothing_lost,
+)
+from integration.requests import CANCEL, REQUESTS, cancel, submit_request
+from integration.waiting import eventually
+
+SAFE: Final = {"min.insync.replicas": "2"}
+LEASES: Final = "/reassigner/throttles"
+RATE: Final = 50_000_000
+THROTTLES: Final = frozenset(
+    f"{side}.replication.throttled.{what}"
+    for side in ("leader", "follower")
+    for what in ("rate", "replicas")
+)
+"""The dynamic settings that a throttle is made of."""
+ORIGINAL: Final = (1, 2, 3)
+FIRST: Final = {0: (5, 4, 3), 1: (5, 1, 2)}
+OTHER: Final = {0: (4, 2, 1), 1: (2, 4, 3)}
+BACK: Final = dict.fromkeys(FIRST, ORIGINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked first and, while the first steps copy, what is asked second."""
+
+    name: str
+    first: Callable[[Cluster, Targets], object]
+    second: Callable[[Cluster, str], object] | None = None
+    ends: Mapping[int, tuple[int, ...]] | None = None
+
+
+def plan(cluster: Cluster, targets: Targets) -> object:
+    """Ask by the legacy znode."""
+    return submit(cluster, plan_of(targets))
+
+
+def others(cluster: Cluster, topic: str) -> object:
+    """Ask for other replicas of the same partitions."""
+    return submit_request(cluster, {(topic, n): replicas for n, replicas in OTHER.items()})
+
+
+CANCELLED: Final = Asked("cancel", plan, lambda cluster, _: cancel(cluster), BACK)
+TURNED: Final = Asked("turn", submit_request, others, OTHER)
+REQUESTED: Final = Asked("request", submit_request)
+THROTTLED: Final = Asked(
+    "throttle", lambda cluster, targets: submit_request(cluster, targets, throttle=RATE)
+)
+CELLS: Final = [
+    pytest.param(asked, boundary, hand, id=f"{asked.name}-{boundary}-{hand}")
+    for asked, boundary, hands in (
+        (CANCELLED, Boundary.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
+        (CANCELLED, Boundary.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
+        (CANCELLED, Boundary.CANCELLATION_ENDED, (Hand.RESTARTED,)),
+        (TURNED, Boundary.RETARGETED, (Hand.RESTARTED,)),
+        (TURNED, Boundary.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
+        (REQUESTED, Boundary.REQUEST_OPENED, (Hand.RESTARTED,)),
+        (REQUESTED, Boundary.REQUEST_DELETED, (Hand.KAFKA,)),
+        (THROTTLED, Boundary.THROTTLED, (Hand.RESTARTED,)),
+        (THROTTLED, Boundary.BEFORE_UNTHROTTLED, (Hand.RESTARTED,)),
+    )
+    for hand in hands
+]
+
+
+@pytest.mark.parametrize(("asked", "boundary", "hand"), CELLS)
+def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR0917 - fixtures
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    daemons: Daemons,
+    asked: Asked,
+    boundary: Boundary,
+    hand: Hand,
+) -> None:
+    """Kill -9 of itself, then the hand: no order, no throttle and no stray directory is left."""
+    topic = make_topic(dict.fromkeys(FIRST, ORIGINAL), SAFE)
+    doomed = daemons.start(*OPTIONS, "--tenure", "permanent", ambush=("die", boundary))
+    await_tenure(doomed)
+    with nothing_lost(cluster, {topic: len(FIRST)}):
+        if asked.second is not None:
+            cluster.brokers[5].freeze()
+        asked.first(cluster, {(topic, n): replicas for n, replicas in FIRST.items()})
+        if asked.second is not None:
+            eventually(
+                lambda: len((cluster.topic(topic) or {}).get("adding_replicas", {})) == len(FIRST),
+                within_s=DIES_WITHIN_S,
+                every_s=0.02,
+                what="the first steps are in flight",
+            )
+            asked.second(cluster, topic)
+            if boundary is Boundary.CANCELLATION_ENDED:
+                cluster.brokers[5].thaw()
+        await_death(doomed)
+        cluster.brokers[5].thaw()
+        if hand is Hand.KAFKA:
+            judge_kafkas_end(cluster, topic, Left.behind(cluster, topic))
+        daemons.start(*OPTIONS)
+        ends = {(topic, n): replicas for n, replicas in (asked.ends or FIRST).items()}
+        await_end(cluster, ends, within_s=ENDS_WITHIN_S, any_leader=True)
+        eventually(lambda: not left(cluster), within_s=30, what=lambda: f"left: {left(cluster)}")
+    settings = [configured(cluster, f"brokers/{n}") for n in cluster.brokers]
+    settings.append(configured(cluster, f"topics/{topic}"))
+    assert not [
+        key for entity in settings for key, value in entity.items() if value and key in THROTTLES
+    ]
+
+
+def left(cluster: Cluster) -> list[str]:
+    """Return what is still asked of the daemon, and what it lent."""
+    order = [CANCEL] if cluster.zk.exists(CANCEL) is not None else []
+    return [*children(cluster, REQUESTS), *children(cluster, LEASES), *order]
