@@ -32,7 +32,7 @@ from integration.laws import broken_laws
 from integration.plans import UNLIMITED, fill, limit_copies
 from integration.processes import exit_on_sigterm
 from integration.servers import BrokerOptions
-from integration.traffic import Traffic, audit, read_everything
+from integration.traffic import Traffic
 from integration.transactions import writes
 from integration.waiting import GaveUpError, eventually
 
@@ -246,12 +246,9 @@ def conduct(cluster: Cluster, seed: int, minutes: float) -> list[str]:
     problems += campaign.fleet.complaints()
     problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
     problems += broken_laws(writes(cluster))
-    # Keys below zero are the ballast.
-    readable = [r for r in read_everything(cluster.bootstrap_servers, TOPICS) if r.key >= 0]
-    found = audit(traffic.acknowledged, readable)
-    problems += [f"acknowledged and lost: {record}" for record in found.missing[:10]]
-    if not traffic.restarts:
-        problems += [f"twice: {record}" for record in found.duplicates[:10]]
+    found = traffic.audited()
+    if not found.is_clean:
+        problems.append(f"records: {found}")
     given_up = sum(traffic.failed.values())
     print(f"\nseed {seed}, {minutes:g} minutes")
     print(f"plans ended         {campaign.plans}")

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from integration.cluster import QUIET, Cluster
-from integration.traffic import Record, Traffic, audit, read_everything, record_of
+from integration.traffic import Record, Traffic, record_of
 from integration.waiting import eventually
 
 _OFFSETS_WITHIN_S: Final = 30.0
@@ -169,8 +169,9 @@ def unnoticed(
         )
         member.stop()
     assert traffic.failed == {}
-    result = audit(acknowledged, read_everything(cluster.bootstrap_servers, partitions))
-    assert result.is_clean, result
+    result = traffic.audited()
+    assert result.is_clean, str(result)
+    assert not result.duplicates, str(result)  # not even for a producer that began anew
     assert member.assignments == 1
     assert traffic.longest_pause_s < pause_s
     assert member.longest_pause_s < pause_s

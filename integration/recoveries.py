@@ -34,7 +34,7 @@ from integration.plans import (
     orphans,
 )
 from integration.seized_controllers import CONTROLLER
-from integration.traffic import Traffic, audit, read_everything
+from integration.traffic import Traffic
 from integration.waiting import eventually
 from tests.sim.shapes import STEPWISE_BOUNDARIES
 
@@ -173,10 +173,8 @@ def nothing_lost(cluster: Cluster, partitions: Mapping[str, int]) -> Iterator[Tr
         traffic.await_flow()
         traffic.stop()
     assert traffic.failed == {}
-    # Keys below zero are the ballast of held copies.
-    found = [r for r in read_everything(cluster.bootstrap_servers, partitions) if r.key >= 0]
-    judged = audit(traffic.acknowledged, found)
-    assert judged.is_clean, judged
+    found = traffic.audited()
+    assert found.is_clean, str(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from integration.conftest import MakeTopic
 from integration.processes import ChildProcess
 from integration.servers import BrokerOptions
 from integration.tools import TOPICS
-from integration.traffic import Traffic, audit, read_everything
+from integration.traffic import Traffic
 from integration.transactions import writes
 from integration.waiting import GaveUpError, eventually
 
@@ -63,8 +63,8 @@ def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_comes_back(
         three.brokers[1].start()
         eventually(lambda: three.isr("killed", 0) == {1, 2, 3}, within_s=60)
         traffic.stop()
-    result = audit(traffic.acknowledged, read_everything(three.bootstrap_servers, partitions))
-    assert result.is_clean, result
+    result = traffic.audited()
+    assert result.is_clean, str(result)
     assert result.acknowledged > 400
     assert three.replicas("killed", 1) == [2, 3, 1]
 
