@@ -84,13 +84,16 @@ def _measure(cluster: Cluster, shape: Shape) -> tuple[list[Sample], list[Figure]
     samples: list[Sample] = []
     reaction: list[Figure] = []
     ground, small = Ground(cluster, shape, MANY), Ground(cluster, Shape(TRIALS, TRIALS), "small")
-    for part in (ground, small):
+    early = Ground(cluster, Shape(TRIALS, TRIALS), "early")
+    for part in (ground, small, early):
         part.make()
     with daemon_in_charge(cluster, "1") as first:
         time.sleep(READY_S + shape.partitions / 2000)
         idle = {key: memory_kb(first.pid, key) for key in _MEMORY}
         targets = ground.targets()
         submit_requests(cluster, targets)
+        if shape.partitions == LOADED:
+            reaction += _beside_the_beginning(cluster, first, early, shape)
         eventually(
             lambda: _in_flight(first) >= shape.partitions,
             within_s=1800,
@@ -108,7 +111,7 @@ def _measure(cluster: Cluster, shape: Shape) -> tuple[list[Sample], list[Figure]
             for key, what in _MEMORY.items()
         ]
         if shape.partitions == LOADED:
-            reaction = _reaction(cluster, first, small, shape)
+            reaction += _reaction(cluster, first, small, shape)
         first.kill()
         killed_at = time.time()
         epoch = controller_epoch(cluster)
@@ -122,16 +125,35 @@ def _in_flight(daemon: Daemon) -> int:
     return sum(int(r["partitions"]["in_flight"]) for r in daemon.status()["requests"])
 
 
+def _beside_the_beginning(
+    cluster: Cluster, daemon: Daemon, early: Ground, shape: Shape
+) -> list[Figure]:
+    """Move one partition after the other until all that was submitted before them is in flight."""
+    sent_s: list[float] = []
+    for topic, partitions in early.targets().items():
+        if _in_flight(daemon) >= shape.partitions:
+            break
+        sent_s.append(_to_first_request_s(cluster, daemon, topic, partitions))
+    what = f"submission to first LeaderAndIsr while {shape.partitions} begin"
+    return [in_milliseconds(what, sent_s, goal_ms=250)]
+
+
+def _to_first_request_s(
+    cluster: Cluster, daemon: Daemon, topic: str, partitions: dict[int, list[int]]
+) -> float:
+    journal = journal_of(daemon)
+    offset = journal.stat().st_size
+    started = time.time()
+    submit_requests(cluster, {topic: partitions})
+    sent = eventually(partial(sent_at, journal, offset, topic), within_s=60, every_s=0.05)
+    assert sent is not None
+    return sent - started
+
+
 def _reaction(cluster: Cluster, daemon: Daemon, small: Ground, shape: Shape) -> list[Figure]:
     """Move one partition after the other beside what is in flight."""
-    sent_s, journal, targets = [], journal_of(daemon), small.targets()
-    for topic, partitions in targets.items():
-        offset = journal.stat().st_size
-        started = time.time()
-        submit_requests(cluster, {topic: partitions})
-        sent = eventually(partial(sent_at, journal, offset), within_s=60, every_s=0.05)
-        assert sent is not None
-        sent_s.append(sent - started)
+    targets = small.targets()
+    sent_s = [_to_first_request_s(cluster, daemon, *one) for one in targets.items()]
     eventually(lambda: small.ended(targets) == TRIALS, within_s=60, what="the small ones are moved")
     paths = tuple(f"/brokers/topics/{topic}" for topic in targets)
     history = [w for w in writes(cluster) if w.path.startswith(paths)]  # not those of the many

@@ -48,15 +48,15 @@ def journal_of(daemon: Daemon) -> Path:
     return daemon.journal_directory / FILE_NAME
 
 
-def sent_at(journal: Path, offset: int) -> float | None:
-    """Return when the first LeaderAndIsr after this place was sent, in seconds since 1970."""
+def sent_at(journal: Path, offset: int, topic: str) -> float | None:
+    """Return when a topic's first LeaderAndIsr after this place was sent, seconds since 1970."""
     with journal.open("rb") as lines:
         lines.seek(offset)
         for line in lines:
             if b'"phase"' not in line or not line.endswith(b"\n"):
                 continue
             entry = json.loads(line)
-            if entry["kind"] == "phase" and entry["phase"] == SENT:
+            if (entry["kind"], entry.get("topic"), entry.get("phase")) == ("phase", topic, SENT):
                 return datetime.fromisoformat(entry["at"]).timestamp()
     return None
 
@@ -97,7 +97,7 @@ def _trial(cluster: Cluster, daemon: Daemon, topic: str, replicas: list[int]) ->
     started = time.time()
     cluster.zk.create("/admin/reassign_partitions", json.dumps(plan).encode())
     eventually(lambda: cluster.zk.exists("/admin/reassign_partitions") is None, within_s=60)
-    sent = sent_at(journal, offset)
+    sent = sent_at(journal, offset, topic)
     return None if sent is None else sent - started
 
 
