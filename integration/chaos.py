@@ -120,7 +120,7 @@ class Campaign:
         self.fleet = Fleet(cluster, cluster.directory / "daemons", random.Random(f"{seed} fleet"))
         self._planner = Planner(cluster, TOPICS, random.Random(f"{seed} plans"))
         dice = random.Random(f"{seed} cluster")
-        below = ClusterFaults(cluster, dice)
+        below = ClusterFaults(cluster, dice, self.say)
         self._below = Slot(below.draw, self._is_in_sync, dice, self.say)
         dice = random.Random(f"{seed} daemons")
         self._above = Slot(

@@ -39,11 +39,13 @@ class ClusterFaults:
     Args:
         cluster: With an ensemble, linked brokers and two disks each.
         dice: Where chance comes from.
+        tell: Takes what an operator would have to do, in words.
     """
 
-    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
+    def __init__(self, cluster: Cluster, dice: random.Random, tell: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._dice = dice
+        self._tell = tell
 
     def draw(self) -> Fault:
         """Break something."""
@@ -138,6 +140,8 @@ class ClusterFaults:
 
     def _start(self, broker: Broker) -> Callable[[], None]:
         def mend() -> None:
+            for left in broker.clear_aborted_logs():
+                self._tell(f"{broker.name} left {left.parent.name}/{left.name} empty: deleted")
             broker.start()
             self._await_registered(broker)
 

@@ -213,6 +213,20 @@ class Broker(ChildProcess):
             log_dir.unlink()
             _aside(log_dir).rename(log_dir)
 
+    def clear_aborted_logs(self) -> list[Path]:
+        """
+        Delete what a broker leaves of logs that it could not create, and return it.
+
+        It makes the directory, then asks ZooKeeper for the topic's settings. If its session is over
+        (it was told while it hung), the empty directory stays, and the next attempt may choose
+        another disk. With both there the broker refuses to start: "Duplicate log directories".
+        The broker has to be dead, as for the operator who does this by hand.
+        """
+        aborted = [entry for entry in self._directories() if not any(entry.iterdir())]
+        for directory in aborted:
+            directory.rmdir()
+        return aborted
+
     def is_ready(self) -> bool:
         """Return whether it is registered and answers requests; it registers before it answers."""
         return self._is_registered(self.broker_id) and len(_ask(self.port.number, _HELLO)) > 0
@@ -222,15 +236,18 @@ class Broker(ChildProcess):
         Return the names of the replica directories on its disks, live and being deleted.
 
         A live one is called ``topic-partition``, one that is to be deleted
-        ``topic-partition.id-delete``.
+        ``topic-partition.id-delete``. One without any file is no replica (``clear_aborted_logs``).
         """
-        return {
-            entry.name
+        return {entry.name for entry in self._directories() if _holds_files(entry)}
+
+    def _directories(self) -> list[Path]:
+        return [
+            entry
             for log_dir in self.log_dirs
             if log_dir.is_dir()
             for entry in log_dir.iterdir()
             if entry.is_dir()
-        }
+        ]
 
     def _settings(self, zookeeper: str, options: BrokerOptions, rack: str | None) -> dict[str, str]:
         listeners = advertised = f"PLAINTEXT://{self.port.address}"
@@ -283,6 +300,13 @@ _FIXED: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "3",
 }
+
+
+def _holds_files(directory: Path) -> bool:
+    try:
+        return any(directory.iterdir())
+    except FileNotFoundError:  # deleted just now
+        return False
 
 
 def _aside(log_dir: Path) -> Path:
