@@ -299,10 +299,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         f"{record.partition}: {label_of(before)} cannot be followed by {label_of(after)}",
     )
     was_in_flight = reassignment.in_flight
-    reassignment.phase = after
-    reassignment.phase_since = record.at
-    reassignment.blocked = None
-    reassignment.blocked_since = None
+    reassignment.enter(after, record.at)
     if reassignment.in_flight and not was_in_flight:
         count_in_flight(view, reassignment, 1)
         view.waiting.discard(record.partition)

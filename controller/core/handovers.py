@@ -13,7 +13,7 @@ from controller.core.events import ControllerClaimed
 from controller.core.model import NO_BROKERS, Instant, Route, TopicPartition
 from controller.core.pace.health import forget_all_health
 from controller.core.pace.loads import count_in_flight, drop
-from controller.core.phases import Pending
+from controller.core.phases import Pending, Phase
 from controller.core.role.engines import engine_of
 from controller.core.throttling.lease_books import leases_unknown
 from controller.core.view import ClusterView, Tenure
@@ -48,7 +48,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
     view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
-    _take_up(view)
+    _take_up(view, now)
     view.legacy_confirmed = False
     view.preferred.clear()
     view.preferred_version = None
@@ -57,7 +57,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.due.claimed = view.due.plan = view.due.capacity = True
 
 
-def _take_up(view: ClusterView) -> None:
+def _take_up(view: ClusterView, now: Instant) -> None:
     """Put every known reassignment where the topic znodes say it is."""
     view.in_flight = view.bytes_in_flight = 0
     view.waiting.clear()
@@ -65,7 +65,7 @@ def _take_up(view: ClusterView) -> None:
     for request in view.requests.values():
         request.in_flight = 0
     for partition, reassignment in view.reassignments.items():
-        reassignment.phase = first_phase(view, partition)
+        _stand(reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
         reassignment.is_out = False
@@ -84,6 +84,12 @@ def _take_up(view: ClusterView) -> None:
     view.incoming.clear()
     view.outgoing.clear()
     view.due.add(view.reassignments)
+
+
+def _stand(reassignment: Reassignment, phase: Phase, now: Instant) -> None:
+    """Put a reassignment where it stands, since now unless it stood there before."""
+    since = reassignment.phase_since if reassignment.phase == phase else now
+    reassignment.enter(phase, since)
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
@@ -148,9 +154,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.resumed.clear()
     view.preferred.clear()
     for partition, reassignment in list(view.reassignments.items()):
-        reassignment.phase = Pending()
-        reassignment.blocked = None
-        reassignment.blocked_since = None
+        _stand(reassignment, Pending(), now)
         reassignment.load = None
         reassignment.ordered = None
         if reassignment.goal.route is Route.FOREIGN:

@@ -204,7 +204,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
     view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
-    _reconsider(view, partitions, moved)
+    _reconsider(view, partitions, moved, now)
     _note_lost(view, name, moved, before)
     if was_stale and not topic.stale:
         _settled(view, partitions)
@@ -245,7 +245,10 @@ def _note_before(
 
 
 def _reconsider(
-    view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition]
+    view: ClusterView,
+    partitions: list[TopicPartition],
+    moved: set[TopicPartition],
+    now: Instant,
 ) -> None:
     """
     Judge by the replicas as read; what others moved copies other replicas than it would have.
@@ -259,7 +262,7 @@ def _reconsider(
             # In doubt or not: the read that ends a doubt may say the same, and moves nothing again.
             view.stakes.put(partition, reassignment.goal, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
-                begin_anew(view, partition, reassignment)
+                begin_anew(view, partition, reassignment, now)
         if partition in view.states:
             judge(view, partition)
 

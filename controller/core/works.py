@@ -92,6 +92,11 @@ class Reassignment:
         """Whether it made its first step, whoever ended that."""
         return self.begun or self.part_way
 
+    def enter(self, phase: Phase, at: Instant) -> None:
+        """Stand in a phase from now on; what the one before waited for is waited for no more."""
+        self.phase, self.phase_since = phase, at
+        self.blocked = self.blocked_since = None
+
 
 @dataclass(slots=True)
 class Request:

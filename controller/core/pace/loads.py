@@ -98,19 +98,20 @@ def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) 
         request.in_flight += change
 
 
-def begin_anew(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+def begin_anew(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+) -> None:
     """Take a step up where the topic znode says it is, whatever this tenure did of another one."""
     assignment = view.known_assignment(partition)
     view.acked.pop(partition, None)
     view.watched.pop(partition, None)
     unload(view, reassignment)
     reassignment.inherited = True
-    reassignment.blocked = reassignment.blocked_since = None
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
-        reassignment.phase = Expanding()
+        reassignment.enter(Expanding(), now)
         return
-    reassignment.phase = Pending()
+    reassignment.enter(Pending(), now)
     count_in_flight(view, reassignment, -1)
     view.resumed[partition] = None
     view.due.tenure = True
