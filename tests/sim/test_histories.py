@@ -2,8 +2,8 @@
 The daemon's real loop and core through seeded histories of faults.
 
 A seed that ever failed stays: in ``OLD_REGRESSIONS`` those found while every history had the one
-plot, in ``REGRESSIONS`` those whose plot is drawn from the seed, with what each of them found. The
-bulk of the histories is played by ``campaigns``.
+plot, in the others those whose plot is drawn from the seed, with what each of them found; those of
+``FULL_REGRESSIONS`` are played as ``campaigns`` plays them, and the bulk of the histories.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
-from tests.sim.plots import Plot, asked_plot_of, plan_plot_of
+from tests.sim.plots import Plot, asked_plot_of, plan_plot_of, plot_of
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
 
@@ -79,6 +79,10 @@ ASKED_REGRESSIONS: Final = {
     80019: "A request that was listed too late moved after the cancellation of everything.",
 }
 """The same for plots with operators that ask the daemon itself."""
+FULL_REGRESSIONS: Final = {
+    3612: "What another daemon had accepted began while disabled: we had begun an older record.",
+}
+"""The same for plots with all that a campaign draws now: small multis, refusals and the like."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
 
 
@@ -110,6 +114,12 @@ def test_what_was_found_once_is_survived(seed: int) -> None:
 def test_what_was_asked_for_is_owed_whatever_happens(seed: int) -> None:
     """Requests, cancellations, the queue and all controls, each seed with its own plot."""
     play(seed, asked_plot_of(seed))
+
+
+@pytest.mark.parametrize("seed", FULL_REGRESSIONS)
+def test_what_a_campaign_found_is_survived(seed: int) -> None:
+    """Each seed as a campaign plays it."""
+    play(seed, plot_of(seed))
 
 
 @pytest.mark.parametrize("mode", list(LegacyMode))
