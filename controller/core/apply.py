@@ -255,7 +255,7 @@ def _count_bytes(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
 ) -> None:
     size, original = view.sizes.get(partition), reassignment.goal.original
-    if size is None or original is None or reassignment.step == 0:
+    if size is None or original is None or not reassignment.has_moved:
         return
     copies = sum(r not in original for r in reassignment.goal.target)
     request.moved_bytes = (request.moved_bytes or 0) + size * copies

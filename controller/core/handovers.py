@@ -74,9 +74,11 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.in_doubt = not engine_of(view).holds_role
         reassignment.deleted = NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
+        # Steps that we remember may be of an older record: another daemon may have ended that one
+        # and begun this one from where it led.
+        reassignment.step = int(reassignment.in_flight)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
-            reassignment.step = max(reassignment.step, 1)
         elif reassignment.part_way or reassignment.goal.rolls_back:
             view.resumed[partition] = None
         else:
@@ -96,14 +98,15 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     """
     Whether steps of it were made: another controller may have ended the last one.
 
-    Steps lead over replicas of the original and the target; a partition that has others was moved
-    by somebody else.
+    Steps lead over replicas of the original and of the targets it had; a partition that has others
+    was moved by somebody else.
     """
-    assignment, original = view.known_assignment(partition), known.goal.original
-    if known.in_flight or assignment is None or original is None:
+    assignment, goal = view.known_assignment(partition), known.goal
+    if known.in_flight or assignment is None or goal.original is None:
         return False
     replicas = set(assignment.replicas)
-    return replicas != set(original) and replicas <= {*original, *known.goal.target}
+    named = goal.abandoned.union(goal.original, goal.target)
+    return replicas != set(goal.original) and replicas <= named
 
 
 def _doubt(view: ClusterView) -> None:

@@ -50,7 +50,7 @@ class Reassignment:
     phase: Phase = field(default_factory=Pending)
     phase_since: Instant = START
     step: int = 0
-    """Steps begun so far, as far as this process knows."""
+    """Steps begun so far in this tenure; one that it found under way counts."""
     blocked: Blocked | None = None
     blocked_since: Instant | None = None
     load: Load | None = None

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from controller.core.controls import Controls, Limits
-from controller.core.events import ControlsRead, KillSwitchRead, LegacyPlanRead
+from controller.core.events import (
+    ControlsRead,
+    KillSwitchRead,
+    LeadershipGained,
+    LeadershipLost,
+    LegacyPlanRead,
+    StatesRead,
+    TopicsListed,
+    TopicsRead,
+)
 from controller.core.model import (
     BlockedBy,
+    BrokerId,
     Goal,
     PartitionAssignment,
     RequestId,
     Route,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
+    Zxid,
 )
 from controller.core.options import Options
 from controller.core.submissions import Window
@@ -58,6 +71,37 @@ def test_what_made_its_first_step_goes_on_while_reassignments_are_disabled() -> 
     assert blocked.by is BlockedBy.KILL_SWITCH
 
 
+def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_disabled() -> None:
+    """It ended what we had begun: our steps were of that record, not of the one that stands now."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.submit({tp(): (3, 4, 5)})
+    assert driver.view.reassignments[tp()].begun
+    driver.observe(LeadershipLost("the session expired"))
+    ended = TopicAssignment({0: PartitionAssignment(replicas(3, 4, 5))}, ZkVersion(5), Zxid(9))
+    driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": ended}))
+    driver.observe(*driver.nothing_asked(), KillSwitchRead(is_on=True), LeadershipGained())
+    took_over(driver, {tp(): goal((0, 1, 2), (3, 4, 5))})
+    state = replace(driver.first_states[tp()], leader=BrokerId(3), isr=replicas(3, 4, 5))
+    driver.history[tp()].clear()
+    driver.observe(StatesRead({tp(): state}))
+    assert driver.history[tp()] == []
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.KILL_SWITCH
+    driver.observe(KillSwitchRead(is_on=False))
+    assert driver.view.reassignments[tp()].in_flight
+
+
+def test_what_moved_to_an_earlier_target_goes_on_while_reassignments_are_disabled() -> None:
+    """The replica it has was named by a target that another request took the place of."""
+    driver = Driver({tp(): (0, 1, 3)})
+    driver.observe(KillSwitchRead(is_on=True))
+    changed = replace(goal((4, 5, 6), (0, 1, 2)), abandoned=frozenset(replicas(3)))
+    took_over(driver, {tp(): changed})
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+
+
 def test_what_goes_back_goes_on_in_closed_hours() -> None:
     """Also what had to wait for its turn when the role was claimed."""
     driver = Driver({tp(n): (0, 1, 3) for n in range(3)}, options=ONE_AT_A_TIME)
@@ -77,3 +121,12 @@ def test_what_was_begun_goes_before_what_was_not() -> None:
     driver.run(tp(0))
     assert driver.view.reassignments[tp(2)].in_flight
     assert driver.history[tp(1)] == []
+
+
+def test_what_another_controller_ended_counts_as_moved() -> None:
+    """The last step was made before this tenure: its bytes were copied for the request."""
+    driver = Driver({tp(): (3, 4, 5)})
+    driver.view.sizes[tp()] = 10
+    took_over(driver, {tp(): goal((3, 4, 5), (0, 1, 2))})
+    assert not driver.view.reassignments
+    assert driver.view.requests[REQUEST].moved_bytes == 30

@@ -81,7 +81,8 @@ ASKED_REGRESSIONS: Final = {
 """The same for plots with operators that ask the daemon itself."""
 FULL_REGRESSIONS: Final = {
     3480: "A step that the next controller ended stood still as if since its last phase began.",
-    5628: "The same of a step that was still copying.",
+    3612: "What another daemon had accepted began while disabled: we had begun an older record.",
+    5628: "A step that others ended while it copied stood still as if since that phase began.",
 }
 """The same for plots with all that a campaign draws now: small multis, refusals and the like."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)
