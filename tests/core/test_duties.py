@@ -69,6 +69,31 @@ def test_a_dead_follower_leaves_the_isr() -> None:
     assert driver.view.states[tp()].isr == replicas(1, 2)
 
 
+def test_who_is_no_replica_leaves_the_isr_with_the_next_write() -> None:
+    """Kafka's controller ended a reassignment without it, for KAFKA-12315."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    driver.observe(live(1, 2, 4))
+    assert driver.view.states[tp()].isr == replicas(1, 2)
+
+
+def test_who_is_no_replica_stays_in_an_isr_that_is_too_small_without() -> None:
+    """Producers go on until the leader finds out by the lag."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    driver.change_isr(tp(), replicas(1, 3, 4))
+    driver.observe(live(1, 2, 4))
+    assert driver.view.states[tp()].isr == replicas(1, 4)
+
+
+def test_who_is_no_replica_has_to_catch_up_where_it_is_added_again() -> None:
+    """What was acknowledged since its removal it does not have."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    driver.submit({tp(): (1, 2, 4)})
+    assert driver.view.states[tp()].isr == replicas(1, 2, 3)
+
+
 def test_when_the_whole_isr_dies_it_is_kept_and_nobody_leads() -> None:
     """Each member has every acknowledged record: the first that returns may lead."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))

@@ -217,6 +217,8 @@ def state_record(
     """
     Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
 
+    The ISR is written without brokers that are no replicas, if enough live ones stay.
+
     Raises:
         InvariantError: there is no tenure; nothing may be decided then.
 
@@ -227,8 +229,26 @@ def state_record(
         partition=partition,
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
-        isr=isr,
+        isr=_assigned(view, partition, leader, isr),
         controller_epoch=view.tenure.epoch,
         expected_version=state.version,
         leader_recovery_state=state.leader_recovery_state,
     )
+
+
+def _assigned(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
+) -> Replicas:
+    """
+    Return the ISR without brokers that are no replicas any more, if enough live ones stay.
+
+    A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
+    topic znode only. Who was removed fetches no more but counts for min.insync.replicas, and would
+    be in sync at once where it is added again.
+    """
+    assignment, config = view.assignment(partition), view.configs.get(partition.topic)
+    if assignment is None or config is None:
+        return isr
+    kept = tuple(r for r in isr if r == leader or r in assignment.replicas)
+    is_enough = len(view.live(kept, partition)) >= max(config.min_insync_replicas, 1)
+    return kept if is_enough else isr
