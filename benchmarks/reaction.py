@@ -132,10 +132,10 @@ def measure(extent: Extent) -> list[Figure]:
             goal_ms=500,
         ),
         in_milliseconds("the same later in the tenure", _ours(within), goal_ms=50),
-        in_milliseconds("ISR change to the step's final write in a tenure", ends, goal_ms=50),
         in_milliseconds(
             f"the same from idle, the claim included, {PARTITIONS} partitions",
             _ours(idle),
             goal_ms=500,
         ),
+        in_milliseconds("ISR change to the step's final write in a tenure", ends, goal_ms=50),
     ]
