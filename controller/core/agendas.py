@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from controller.core.events import Orphan
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 
 
 @dataclass(slots=True)
@@ -19,6 +20,8 @@ class Due:
     """What has to be looked at since the last turn."""
 
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    held: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
+    """Partitions that were too many for the turns before, with the brokers that bounced then."""
     seeded: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose state was read for the first time in this tenure."""
     refreshed: dict[TopicPartition, None] = field(default_factory=dict)
@@ -82,3 +85,23 @@ class Due:
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Note partitions to be looked at."""
         self.partitions.update(dict.fromkeys(partitions))
+
+    def leave(self, most: int) -> Due:
+        """
+        Keep partitions for one turn; return the list that the next turn begins with.
+
+        Of what is new, and of what was held before, the first so many each: what very many wait for
+        keeps nobody else waiting, nor is any of them passed over for ever.
+        """
+        left = Due(held=self.held)
+        self.held = {}
+        for partition in tuple(islice(self.partitions, most, None)):
+            del self.partitions[partition]
+            bounced = self.bounced | self.bounced_from.pop(partition, set())
+            left.held[partition] = left.held.get(partition, NO_BROKERS) | bounced
+        for partition in tuple(islice(left.held, most)):
+            bounced_then = left.held.pop(partition)
+            self.partitions[partition] = None
+            if bounced_then:
+                self.bounced_from.setdefault(partition, set()).update(bounced_then)
+        return left

@@ -369,6 +369,7 @@ class ClusterView:
         return [p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY]
 
     def take_due(self) -> Due:
-        """Return what has to be looked at and start a new list."""
-        due, self.due = self.due, Due()
+        """Return what one turn looks at and start a new list with what is more."""
+        due = self.due
+        self.due = due.leave(self.options.look_chunk)
         return due

@@ -79,7 +79,9 @@ from controller.reactor.reads import Reads
 from controller.reactor.rereads import reread_own_records
 
 ROUNDS_MAX = 50
-"""Decisions per turn before the inbox is looked at again."""
+"""Decisions per turn before the host looks at everything else again."""
+TURN_S = 0.5
+"""After how long a turn makes no further decision, either."""
 
 
 class Reactor:
@@ -151,6 +153,8 @@ class Reactor:
 
     def wakes_at(self) -> Instant | None:
         """Return when the next turn is due if nothing happens before; None: not at all."""
+        if self.view.due:
+            return self._clock.now()
         known = [at for at in (self._next_timer(), self._outbox.due) if at is not None]
         return min(known, default=None)
 
@@ -178,7 +182,10 @@ class Reactor:
                 # No order goes out on less than everything that is known by now.
                 self._drain(self._clock.now())
             self._flush()
-            self._drain(self._clock.now())
+            now = self._clock.now()
+            self._drain(now)
+            if now >= started + TURN_S:
+                break
         self._flush()
 
     def _check_lease(self, now: Instant) -> None:

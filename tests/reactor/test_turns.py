@@ -21,7 +21,7 @@ from controller.core.model import (
     LiveBroker,
     TopicPartition,
 )
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
@@ -86,13 +86,25 @@ class Order(NotingStore, SilentObserver):
             self.noted += [f"note {type(r).__name__}" for r in change.records]
 
 
+class Passing(Still):
+    """Every look at the clock takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+
+    def now(self) -> Instant:
+        """Return one instant after the other."""
+        self._at += 0.1
+        return Instant(self._at)
+
+
 class Turning:
     """A loop that took over a cluster on which everything is known."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, still: Still | None = None) -> None:
         self.order = Order()
-        still = Still()
-        self._reactor = Reactor(
+        still = still or Still()
+        self.reactor = Reactor(
             view=driver.view,
             store=self.order,
             channels=still,
@@ -105,8 +117,8 @@ class Turning:
         """Tell it of events, and return what it does then."""
         self.order.noted.clear()
         for event in events:
-            self._reactor.put(event)
-        self._reactor.turn()
+            self.reactor.put(event)
+        self.reactor.turn()
         return self.order.noted
 
 
@@ -137,3 +149,20 @@ def test_a_state_that_is_written_is_read_after_that() -> None:
     noted = turning.turn(BrokersRead(bounced))
     written = f"write {paths.state_path(tp(0))}"
     assert [n for n in noted if not n.startswith("note")] == [written, f"read {tp(0)}"]
+
+
+def test_a_turn_that_takes_long_leaves_the_rest_to_the_next_one() -> None:
+    """Who looks at the status of very many reassignments is answered meanwhile."""
+    partitions = {tp(n): (0, 1) for n in range(6)}
+    driver = Driver(partitions, options=Options(look_chunk=1, tenure=TenurePolicy.PERMANENT))
+    turning = Turning(driver, Passing())
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    written = [n for n in turning.turn(BrokersRead(bounced)) if n.startswith("write")]
+    assert 0 < len(written) < len(partitions)
+    for _ in partitions:
+        assert turning.reactor.view.due
+        assert turning.reactor.wakes_at() is not None
+        written += [n for n in turning.turn() if n.startswith("write")]
+        if len(written) == len(partitions):
+            break
+    assert sorted(written) == sorted(f"write {paths.state_path(p)}" for p in partitions)

@@ -18,6 +18,8 @@ from tests.sim.operators import Actions
 OPTIONS: Final = Options(tenure_linger_s=3.0, stop_replica_timeout_s=10.0)
 SMALL_MULTIS_SHARE: Final = 0.3
 """The share of the histories whose commits are split into multis of a few operations."""
+SMALL_TURNS_SHARE: Final = 0.3
+"""The share of those whose turns look at a few partitions only."""
 UNCLEAN_SHARE: Final = 0.3
 """The share of those with a topic that allows unclean elections."""
 UNFENCED_SHARE: Final = 0.2
@@ -143,6 +145,7 @@ class Plot:
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with all that a history may be made of."""
     plot = _with_small_multis(seed, asked_plot_of(seed))
+    plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
     plot = _without_fences(seed, plot)
     return _with_refusals(seed, plot)
@@ -164,6 +167,16 @@ def _with_small_multis(seed: int, plot: Plot) -> Plot:
         options=replace(plot.options, multi_operations=operations),
         weights=weights,
     )
+
+
+def _with_small_turns(seed: int, plot: Plot) -> Plot:
+    """Let turns look at a few partitions only in some, and leave the others to the next."""
+    chance = Random(f"small turns {seed}")
+    if chance.random() >= SMALL_TURNS_SHARE:
+        return plot
+    looked_at = chance.randint(1, 4)
+    options = replace(plot.options, look_chunk=looked_at)
+    return replace(plot, name=f"{plot.name}, turns of {looked_at}", options=options)
 
 
 def _with_unclean_topic(seed: int, plot: Plot) -> Plot:

@@ -1,0 +1,54 @@
+"""How much of what is due a turn looks at, and what it leaves."""
+
+from __future__ import annotations
+
+from controller.core.agendas import Due
+from controller.core.model import BrokerId, TopicPartition
+from tests.core.builders import tp
+
+
+def many(first: int, last: int) -> list[TopicPartition]:
+    """Return some partitions of one topic."""
+    return [tp(n) for n in range(first, last)]
+
+
+def test_a_turn_looks_at_the_first_of_very_many_and_leaves_the_others() -> None:
+    """In their order, and none is looked at twice for one note."""
+    due = Due()
+    due.add(many(0, 5))
+    left = due.leave(2)
+    assert list(due.partitions) == many(0, 4)  # two new ones, and two of those then left over
+    assert not due.held
+    assert list(left.held) == many(4, 5)
+    assert left
+    assert not left.leave(2)
+    assert list(left.partitions) == many(4, 5)
+
+
+def test_what_is_new_waits_for_nobody_and_keeps_nobody_waiting() -> None:
+    """A huge plan does not stand before a small one, nor do small ones end its progress."""
+    due = Due()
+    due.add(many(0, 100))
+    due = due.leave(3)
+    for turn in range(32):
+        assert due.held
+        due.add([tp(1000 + turn)])
+        left = due.leave(3)
+        assert tp(1000 + turn) in due.partitions
+        due = left
+    assert not due
+
+
+def test_a_bounce_is_remembered_for_those_that_are_left() -> None:
+    """And for these alone: who is new since is not treated as failed."""
+    due = Due()
+    due.add(many(0, 3))
+    due.bounced.add(BrokerId(7))
+    due.bounced_from[tp(2)] = {BrokerId(8)}
+    left = due.leave(1)
+    assert list(due.partitions) == many(0, 2)
+    left.add([tp(9)])
+    assert not left.leave(1)
+    assert set(left.partitions) == {tp(2), tp(9)}
+    assert left.bounced_from == {tp(2): {BrokerId(7), BrokerId(8)}}
+    assert not left.bounced
