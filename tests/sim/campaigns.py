@@ -39,7 +39,7 @@ EVERYTHING: Final = (
     *Actions.__slots__,
 )
 """Rules to apply, and what has to befall the cluster."""
-RARE: Final = frozenset({Rule.ONLY_ATOMIC_TAKEN_BACK})
+RARE: Final = frozenset({Rule.ONLY_ATOMIC_TAKEN_BACK, Rule.NAMED_BY_CANCELLATION})
 """What one in hundreds of histories meets with: ten times as many have to."""
 CHUNK: Final = 10
 """Seeds a process takes at once."""
