@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -20,7 +20,6 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -31,6 +30,8 @@ from integration.waiting import eventually
 
 _FLUSH_WITHIN_S: Final = 120.0
 _SOME_RECORDS: Final = 20
+UNTOLD: Final = -1
+"""The offset of what a leader had already when it was sent again: that it has it is all it says."""
 
 
 class Record(NamedTuple):
@@ -185,7 +186,7 @@ class Traffic:
         try:
             self._produce()
             self._producer.flush(_FLUSH_WITHIN_S)
-        except (KafkaException, BufferError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, who stops it has to hear of it
             self._crash = error
 
     def _produce(self) -> None:
@@ -213,7 +214,7 @@ class Traffic:
         if error is not None:
             self._failed[error.name()] += 1
             return
-        record = record_of(message)
+        record = record_of(message, untold=UNTOLD)
         self._acknowledged.append(record)
         where, now = (record.topic, record.partition), time.monotonic()
         self._counts[where] += 1
@@ -229,7 +230,7 @@ class Audit:
     acknowledged: int
     readable: int
     missing: tuple[Record, ...]
-    """Acknowledged, but not readable at the offset of the acknowledgement."""
+    """Acknowledged, but not readable at the offset of the acknowledgement, if it told one."""
     duplicates: tuple[Record, ...]
     """The second and further times that a key was read."""
     restarts: int = 0
@@ -264,10 +265,18 @@ def audit(
     return Audit(
         acknowledged=len(expected),
         readable=len(found),
-        missing=tuple(record for record in expected if record not in present),
+        missing=tuple(record for record in expected if not _is_readable(record, present, seen)),
         duplicates=tuple(duplicates),
         restarts=restarts,
     )
+
+
+def _is_readable(
+    record: Record, present: Collection[Record], keys: Collection[tuple[str, int, int]]
+) -> bool:
+    if record.offset == UNTOLD:
+        return (record.topic, record.partition, record.key) in keys
+    return record in present
 
 
 def read_everything(
@@ -311,15 +320,20 @@ def _take(message: Message, records: list[Record], unread: set[tuple[str, int]])
         unread.discard((str(message.topic()), int(message.partition() or 0)))
 
 
-def record_of(message: Message) -> Record:
+def record_of(message: Message, *, untold: int | None = None) -> Record:
     """
-    Return a record of ``Traffic`` as it was read.
+    Return a record of ``Traffic`` as it was read or acknowledged.
+
+    Args:
+        message: The record.
+        untold: Its offset where the message has none; None where it has to have one.
 
     Raises:
         ValueError: It was produced by somebody else.
     """
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    key = message.key()
+    topic, partition, key = message.topic(), message.partition(), message.key()
+    offset = message.offset()
+    offset = untold if offset is None else offset
     if topic is None or partition is None or offset is None or key is None:
         raise ValueError(f"not one of ours: {topic}-{partition} at {offset}, key {key!r}")
     return Record(topic, partition, offset, int(key))
