@@ -222,7 +222,7 @@ class Broker(ChildProcess):
         another disk. With both there the broker refuses to start: "Duplicate log directories".
         The broker has to be dead, as for the operator who does this by hand.
         """
-        aborted = [entry for entry in self._directories() if not any(entry.iterdir())]
+        aborted = [entry for entry in self._directories() if not _holds_files(entry)]
         for directory in aborted:
             directory.rmdir()
         return aborted

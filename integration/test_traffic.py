@@ -37,4 +37,5 @@ def test_what_is_there_twice_is_excused_only_by_a_new_epoch_of_the_producer() ->
     again = FIRST._replace(offset=1)
     assert not audit([FIRST], [FIRST, again]).is_clean
     assert audit([FIRST], [FIRST, again], restarts=1).is_clean
+    assert not audit([FIRST], [FIRST, again], restarts=1).is_exact
     assert not audit([FIRST, SECOND], [FIRST, again], restarts=1).is_clean

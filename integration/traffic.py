@@ -241,6 +241,11 @@ class Audit:
         """Whether nothing is missing, and nothing is there twice but for the client's own doing."""
         return not self.missing and (not self.duplicates or self.restarts > 0)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether everything is there once: where no broker fails, no producer begins anew."""
+        return not self.missing and not self.duplicates
+
     def __str__(self) -> str:
         """Say what is wrong, by its first examples."""
         return (
