@@ -148,7 +148,7 @@ def test_the_original_order_is_restored_after_several_steps_under_load(
         traffic.stop()
     assert traffic.failed == {}
     found = traffic.audited()
-    assert found.is_exact, str(found)
+    assert found.is_clean, str(found)
     history = writes(cluster)
     for n in range(4):
         went = assignments(history, topic, n)

@@ -56,7 +56,7 @@ def test_a_plan_under_load_is_carried_out_and_no_acknowledged_record_is_lost(
         traffic.stop()
     assert traffic.failed == {}
     found = traffic.audited()
-    assert found.is_exact, str(found)
+    assert found.is_clean, str(found)
     await_broker_controller(cluster, within_s=10)
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan_of(targets)))

@@ -160,7 +160,8 @@ class Traffic:
         How often librdkafka gave the producer a new epoch: what was in flight may be there twice.
 
         It does so when a leader finds a gap in its sequence, as when a record was still on its way
-        to the former one, or when a leader that lost its disk never answered.
+        to the former one, or when a leader did not answer in time: its disk was lost, or nobody was
+        controller for a while.
         """
         return self._restarts
 
@@ -243,7 +244,7 @@ class Audit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything is there once: where no broker fails, no producer begins anew."""
+        """Whether everything is there once, as where no leader is without a controller for long."""
         return not self.missing and not self.duplicates
 
     def __str__(self) -> str:
