@@ -46,6 +46,9 @@ from controller.core.verdicts import Grounds
 from controller.core.waiting import WaitingList
 from controller.core.works import START, Reassignment, Request
 
+SHARES = 5
+"""What part of a long turn one takes that keeps other requests waiting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
@@ -371,5 +374,17 @@ class ClusterView:
     def take_due(self) -> Due:
         """Return what one turn looks at and start a new list with what is more."""
         due = self.due
-        self.due = due.leave(self.options.look_chunk)
+        self.due = due.leave(self.shared(self.options.look_chunk))
         return due
+
+    def shared(self, most: int) -> int:
+        """
+        Return how many of so many a turn may do: fewer while it keeps others waiting.
+
+        Long turns get more done, and a request that is alone delays nobody.
+        """
+        unread = (self.submissions_listed or frozenset()) - self.submissions.keys()
+        is_open = sum(not request.has_ended for request in self.requests.values())
+        if is_open + bool(unread) <= 1:
+            return most
+        return max(most // SHARES, 1)

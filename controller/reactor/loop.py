@@ -369,12 +369,15 @@ def _goes_first(effect: Effect) -> bool:
     Whether an effect of a decision is carried out before its changes are written.
 
     Channels are: what a change sends to a broker that just joined needs its queue. So are reads of
-    what is not known in this tenure, or in doubt: no change of the same turn writes that, and with
-    very many changes, as at a claim, nothing would be under way while they are written. What else
-    is read may be what is just written.
+    what is not known in this tenure, or in doubt, of requests that nobody looked at before, and of
+    topics' settings: no change of the same turn writes that, and with very many changes, as at a
+    claim, nothing would be under way while they are written. What else is read may be what is just
+    written.
     """
     match effect:
         case OpenChannel() | CloseChannel() | SendLiveBrokers() | ReadTopics():
+            return True
+        case ReadSubmissions() | DescribeTopicConfigs():
             return True
         case ReadStates(purpose=purpose):
             return purpose is ReadPurpose.SEED

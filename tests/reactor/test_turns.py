@@ -13,6 +13,7 @@ from controller.core.events import (
     HistoryRead,
     LeasesRead,
     OrphansRead,
+    SubmissionsListed,
 )
 from controller.core.model import (
     BrokerId,
@@ -71,6 +72,10 @@ class Order(NotingStore, SilentObserver):
         """Note them."""
         del doubts
         self.noted += [f"read {topic}" for topic in topics]
+
+    def read_submissions(self, names: Sequence[str]) -> None:
+        """Note them."""
+        self.noted += [f"read {name}" for name in names]
 
     def read_states(
         self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
@@ -149,6 +154,15 @@ def test_a_state_that_is_written_is_read_after_that() -> None:
     noted = turning.turn(BrokersRead(bounced))
     written = f"write {paths.state_path(tp(0))}"
     assert [n for n in noted if not n.startswith("note")] == [written, f"read {tp(0)}"]
+
+
+def test_a_request_is_read_before_what_others_want_is_written() -> None:
+    """Nobody looked at it before, so nothing of the turn writes it; the writes may take a while."""
+    driver = Driver({tp(0): (0, 1)})
+    turning = Turning(driver)
+    bounced = {b: broker(b, 100 if b else 200) for b in driver.view.brokers}
+    noted = turning.turn(SubmissionsListed(frozenset({"request_1"})), BrokersRead(bounced))
+    assert noted.index("read request_1") < noted.index(f"write {paths.state_path(tp(0))}")
 
 
 def test_a_turn_that_takes_long_leaves_the_rest_to_the_next_one() -> None:

@@ -80,11 +80,16 @@ class Cell:
         world, shape = self.world, self.shape
         if shape.prelude is not None:
             world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
+            heir = self.standby or world.add_daemon(self.build)
+            self.daemon = heir
+            heir.crash_at(self.boundary, nth=nth)
             if self.standby is not None:
-                self.daemon, self.standby = self.standby, world.add_daemon(self.build)
-            else:
-                self.daemon = world.add_daemon(self.build)
-            self.daemon.crash_at(self.boundary, nth=nth)
+                # Were it there before, it might be the one that takes the role.
+                world.run_until(
+                    lambda: heir.store.claim is not None or not heir.is_alive,
+                    within_s=DIES_WITHIN_S,
+                )
+                self.standby = world.add_daemon(self.build)
         if shape.change is not None:
             change = shape.change
             world.run_until(lambda: change.is_due(world), within_s=DIES_WITHIN_S)

@@ -167,8 +167,9 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
         )
         return outcome
     outcome.changes += malformed(view, request, plan.refused)
+    chunk = view.shared(view.options.acceptance_chunk)
     for partition, target in plan.entries.items():
-        if len(outcome.changes) >= view.options.acceptance_chunk:
+        if len(outcome.changes) >= chunk:
             outcome.is_complete = False
             break
         _judge(view, request, partition, target, outcome)

@@ -140,7 +140,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     if view.kill_switch:
         return refuse_disabled(view)
-    chunk = max(view.options.acceptance_chunk // len(waiting), CHUNK_MIN)
+    chunk = max(view.shared(view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
     unknown: set[str] = set()
     taken: set[TopicPartition] = set()
@@ -232,6 +232,10 @@ def _accept(  # noqa: PLR0911 - one return per stage
     opened = opening(view, submission)
     judged.changes += opened
     if opened:
+        # They are known when its entries are judged, in a turn that may follow at once.
+        first = islice(submission.entries, chunk)
+        judged.unknown_topics |= {p.topic for p in first if p.topic in view.topics}
+        judged.unknown_topics -= view.configs.keys()
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged

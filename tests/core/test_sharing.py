@@ -1,0 +1,62 @@
+"""What one request leaves of a turn to others."""
+
+from __future__ import annotations
+
+from controller.core.decide import decide
+from controller.core.effects import DescribeTopicConfigs
+from controller.core.events import SubmissionsListed, SubmissionsRead
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.records import GoalRecord, PartRecord
+from tests.core.builders import Driver, tp
+from tests.core.test_requests import submission
+
+CHUNK = 500
+HUGE = "request_0000000000"
+SMALL = "request_0000000001"
+
+
+def accepted_in_a_turn(driver: Driver) -> int:
+    """Play one turn; return how many entries it accepts."""
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    for change in decision.changes:
+        driver.commit(change)
+    records = (r for change in decision.changes for r in change.records)
+    return sum(isinstance(r, GoalRecord) for r in records)
+
+
+def listed(driver: Driver, *names: str) -> None:
+    """Let it be read which requests there are."""
+    observe(driver.view, SubmissionsListed(frozenset(names)), driver.now)
+
+
+def of_many() -> Driver:
+    """Return a cluster with a request for very many partitions, opened and not accepted yet."""
+    many = {tp(n): (1, 2) for n in range(5 * CHUNK)}
+    driver = Driver(many, options=Options(acceptance_chunk=CHUNK, max_partitions_in_flight=1))
+    listed(driver, HUGE)
+    huge = submission(HUGE, dict.fromkeys(many, (1, 3)))
+    observe(driver.view, SubmissionsRead({HUGE: huge}), driver.now)
+    assert accepted_in_a_turn(driver) == 0  # it is opened first
+    return driver
+
+
+def test_a_request_takes_short_turns_as_soon_as_another_is_there() -> None:
+    """Also before anybody knows what the other one wants; alone it takes long ones."""
+    driver = of_many()
+    assert accepted_in_a_turn(driver) == CHUNK
+    listed(driver, HUGE, SMALL)
+    assert accepted_in_a_turn(driver) == CHUNK // 5
+
+
+def test_settings_are_asked_for_while_a_request_is_opened() -> None:
+    """They are known when its entries are judged, in the turn after that."""
+    driver = Driver({tp(): (1, 2)})
+    driver.view.configs.clear()
+    driver.view.asked_configs.clear()
+    listed(driver, SMALL)
+    read = SubmissionsRead({SMALL: submission(SMALL, {tp(): (1, 3)})})
+    observe(driver.view, read, driver.now)
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    assert next(type(r) for change in decision.changes for r in change.records) is PartRecord
+    assert DescribeTopicConfigs(("t",)) in decision.effects
