@@ -98,7 +98,7 @@ class Options:
     """States read per round trip while the view is filled in the background."""
     acceptance_chunk: int = 500
     """Entries of a plan accepted per turn, so that a huge plan does not hold up a small one."""
-    look_chunk: int = 1000
+    look_chunk: int = 3000
     """Partitions looked at per turn, of new ones and of those left over each."""
     multi_operations: int = 400
     """How many operations share a multi; a change that needs more has one of its own."""

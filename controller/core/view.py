@@ -46,7 +46,7 @@ from controller.core.verdicts import Grounds
 from controller.core.waiting import WaitingList
 from controller.core.works import START, Reassignment, Request
 
-SHARES = 5
+SHARES = 10
 """What part of a long turn one takes that keeps other requests waiting."""
 
 

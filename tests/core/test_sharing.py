@@ -46,7 +46,7 @@ def test_a_request_takes_short_turns_as_soon_as_another_is_there() -> None:
     driver = of_many()
     assert accepted_in_a_turn(driver) == CHUNK
     listed(driver, HUGE, SMALL)
-    assert accepted_in_a_turn(driver) == CHUNK // 5
+    assert accepted_in_a_turn(driver) == CHUNK // 10
 
 
 def test_settings_are_asked_for_while_a_request_is_opened() -> None:
