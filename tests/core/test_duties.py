@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from controller.core.effects import (
     CloseChannel,
     OpenChannel,
@@ -41,6 +43,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.phases import Pending
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -319,6 +322,24 @@ def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() ->
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
     assert driver.view.states[tp()].leader == BrokerId(2)
+
+
+@pytest.mark.parametrize(("yielded", "leader"), [("", 1), ("t", 2)])
+def test_what_waits_gets_a_leader_once_the_deletion_had_the_role_in_vain(
+    yielded: str, leader: int
+) -> None:
+    """Before that it can wait for the deletion; then the role is kept until it has ended."""
+    driver = Driver(
+        {tp(): (1, 2), tp(0, "u"): (3, 2)},
+        brokers=(1, 2, 3),
+        options=Options(max_partitions_in_flight=1),
+    )
+    driver.submit({tp(0, "u"): (3, 1), tp(): (1, 3)})
+    assert isinstance(driver.view.reassignments[tp()].phase, Pending)
+    driver.view.yielded = frozenset({yielded})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp()].leader == BrokerId(leader)
 
 
 def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:

@@ -103,10 +103,11 @@ def _elect(
     Elect for a partition whose leader is gone, or note that it has none.
 
     Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
-    before the deletion can have the role.
+    before the deletion can have the role, and so has all that waits once it had the role in vain.
     """
     running = view.reassignments.get(partition)
-    if partition.topic in (view.deletions or ()) and not (running and running.in_flight):
+    is_moved = running is not None and (running.in_flight or partition.topic in view.yielded)
+    if partition.topic in (view.deletions or ()) and not is_moved:
         return None
     candidates = view.serving_replicas(partition)
     leader = offline_leader(
