@@ -98,29 +98,41 @@ class Announcements:
                 del self._told_at[key]
 
     def _take(self, note: Note, at: datetime) -> None:
-        fields = note.fields
+        # Fields are asked for only where they are told: most notes are of what nobody waits for.
         match note.kind:
             case "request_begun":
-                self._once.append(Announcement(Occasion.STARTED, at, _started(fields), fields))
+                self._announce(Occasion.STARTED, at, _started(note.fields), note)
             case "request_ended":
-                self._once.append(Announcement(Occasion.ENDED, at, _ended(fields), fields))
-            case "cancellation_seen" if fields["request"] not in self._cancellations:
-                self._cancellations[fields["request"]] = None
-                while len(self._cancellations) > CANCELLATIONS_KEPT:
-                    del self._cancellations[next(iter(self._cancellations))]
-                self._once.append(Announcement(Occasion.CANCELLED, at, _cancelled(fields), fields))
+                self._announce(Occasion.ENDED, at, _ended(note.fields), note)
+            case "cancellation_seen":
+                self._cancelled(note, at)
             case "refused":
-                self._gather(Occasion.REFUSED, fields["request"], 1, _refusal(fields))
+                refused = note.fields
+                self._gather(Occasion.REFUSED, refused["request"], 1, _refusal(refused))
             case "refused_more":
-                self._gather(Occasion.REFUSED, fields["request"], fields["entries"])
+                self._gather(Occasion.REFUSED, note.fields["request"], note.fields["entries"])
             case "stalled":
-                name = f"{fields['topic']}-{fields['partition']}"
-                self._gather(Occasion.STALLED, fields["by"], 1, name)
+                stalled = note.fields
+                name = f"{stalled['topic']}-{stalled['partition']}"
+                self._gather(Occasion.STALLED, stalled["by"], 1, name)
             case "stalled_more":
-                for by, count in fields["by"].items():
+                for by, count in note.fields["by"].items():
                     self._gather(Occasion.STALLED, by, count)
             case _:
                 pass
+
+    def _announce(self, occasion: Occasion, at: datetime, text: str, note: Note) -> None:
+        self._once.append(Announcement(occasion, at, text, note.fields))
+
+    def _cancelled(self, note: Note, at: datetime) -> None:
+        """Announce a cancellation the first time it is seen."""
+        request = note.fields["request"]
+        if request in self._cancellations:
+            return
+        self._cancellations[request] = None
+        while len(self._cancellations) > CANCELLATIONS_KEPT:
+            del self._cancellations[next(iter(self._cancellations))]
+        self._announce(Occasion.CANCELLED, at, _cancelled(note.fields), note)
 
     def _gather(self, occasion: Occasion, key: str, count: int, name: str = "") -> None:
         gathered = self._gathered.setdefault((occasion, key), _Gathered())

@@ -63,7 +63,7 @@ class LogLines:
 
     def write(self, note: Note) -> None:
         """Write a note, or count it."""
-        kind = (note.kind, note.fields.get("phase"))
+        kind = (note.kind, note.phase)
         window = self._windows.get(kind)
         if window is None:
             window = _Window(Instant(self._clock.now() + WINDOW_S), note.level)

@@ -94,7 +94,20 @@ class Note:
 
     kind: str
     level: Level
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    content: object = field(default_factory=dict)
+    """Its fields, or the record that has them; of many notes nobody ever asks for the fields."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What is told, as JSON can hold it."""
+        return self.content if isinstance(self.content, Mapping) else flat(self.content)
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that a partition came into, where it tells of that."""
+        if isinstance(self.content, Mapping):
+            return self.content.get("phase")
+        return self.content.phase if isinstance(self.content, PhaseChange) else None
 
 
 def info(kind: str, **fields: object) -> Note:
@@ -112,9 +125,7 @@ def warning(kind: str, **fields: object) -> Note:
 
 def phase_note(change: PhaseChange) -> Note:
     """Tell a phase change: the one line everything can be followed by."""
-    fields = flat(change)
-    fields.pop("begins_step")
-    return Note("phase", Level.INFO, fields)
+    return Note("phase", Level.INFO, change)
 
 
 def notes_of_change(change: Change) -> Iterator[Note]:
@@ -131,15 +142,15 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
             fields.pop("goal")
             yield Note("accepted", Level.INFO, fields)
         case GoalEndedRecord():
-            yield Note("reassignment_ended", Level.INFO, flat(record))
+            yield Note("reassignment_ended", Level.INFO, record)
         case RefusalRecord(refusals=refusals):
             for refusal in refusals[:MANY]:
-                yield Note("refused", Level.WARNING, flat(refusal))
+                yield Note("refused", Level.WARNING, refusal)
             if len(refusals) > MANY:
                 request = refusals[0].request
                 yield warning("refused_more", request=request, entries=len(refusals) - MANY)
         case EndingRecord(ending=ending):
-            yield Note("ended_otherwise", Level.INFO, flat(ending))
+            yield Note("ended_otherwise", Level.INFO, ending)
         case PartRecord(request=request, part=part):
             yield info("request_seen", request=request, part=part.name, entries=part.total)
         case CancellationEndedRecord():
@@ -159,13 +170,13 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[Note]:  # noqa: C901,
         case LegacyPlanEndedRecord():
             yield info("plan_ended")
         case OrphanRecord(orphan=orphan):
-            yield Note("orphan", Level.WARNING, flat(orphan))
+            yield Note("orphan", Level.WARNING, orphan)
         case OrphanEndedRecord(orphan=orphan):
-            yield Note("orphan_ended", Level.INFO, flat(orphan))
+            yield Note("orphan_ended", Level.INFO, orphan)
         case StateRecord() if not moves:
-            yield Note("leader_changed", Level.INFO, flat(record))
+            yield Note("leader_changed", Level.INFO, record)
         case StateCreatedRecord():
-            yield Note("partition_created", Level.INFO, flat(record))
+            yield Note("partition_created", Level.INFO, record)
         case PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
         case YieldedRecord(topics=topics):

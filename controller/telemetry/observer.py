@@ -255,4 +255,4 @@ class TelemetryObserver:
             self._announcements.take(note, at, leading=self._leading)
             self._lines.write(note)
             if keep:
-                self._journal.append(at, note.kind, note.fields)
+                self._journal.append(at, note.kind, note.content)

@@ -27,7 +27,6 @@ class PhaseChange:
     before: str
     seconds: float | None
     """How long the phase before it lasted; None when its begin was not seen."""
-    begins_step: bool
     cause: str
     step: int
     request: str | None
@@ -39,6 +38,11 @@ class PhaseChange:
     leader_epoch: int | None
     controller_epoch: int | None
     zk_version: int | None
+
+    @property
+    def begins_step(self) -> bool:
+        """Whether a step begins with it; one that is sent anew stays the same step."""
+        return self.phase == STARTING and self.before != STARTING
 
 
 class PhaseMemory:
@@ -88,8 +92,6 @@ class PhaseMemory:
             phase=label_of(record.phase),
             before=before,
             seconds=None if since is None else round(record.at - since, 6),
-            # A step that is sent anew stays the same step.
-            begins_step=isinstance(record.phase, Starting) and before != STARTING,
             cause=record.cause,
             step=reassignment.step if reassignment else 0,
             request=reassignment.goal.request if reassignment else ended,

@@ -28,7 +28,7 @@ def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of 
     if isinstance(value, TopicPartition):
         return {"topic": value.topic, "partition": value.partition}
     if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
+        return [v if type(v) in _AS_IT_IS else plain(v) for v in value]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):

@@ -45,7 +45,6 @@ CHANGE = PhaseChange(
     phase="A2",
     before="pending",
     seconds=2.0,
-    begins_step=True,
     cause="",
     step=1,
     request=REQUEST,
@@ -188,7 +187,7 @@ def test_phases_are_timed_and_steps_counted() -> None:
     """The duration belongs to the phase that ended."""
     seen = Measured()
     seen.measurements.phase(CHANGE)
-    seen.measurements.phase(replace(CHANGE, before="A2", seconds=None, begins_step=False))
+    seen.measurements.phase(replace(CHANGE, before="A2", seconds=None))
     assert seen.value("phase_seconds_sum", {"phase": "pending"}) == 2
     assert seen.value("phase_seconds_count", {"phase": "A2"}) is None
     assert seen.value("steps_total") == 1
