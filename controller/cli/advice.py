@@ -46,6 +46,7 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "the daemon claims the role as soon as it may",
     BlockedBy.CONTROLLER_ANSWER: "nothing while the controller is at it; a refusal is told with "
     "its reason and tried again every few seconds",
+    BlockedBy.WRITE_REFUSED: "let the daemon write the znode it names; it is tried again every 5 s",
     BlockedBy.FOREIGN_MOVES: "wait until they have ended, cancel them by name with "
     "`reassigner cancel`, or set foreign_moves to beside or adopt",
 }

@@ -165,10 +165,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
-                noted = reassignment.blocked
-                if blocked is None or noted is None or noted.by is not blocked.by:
-                    reassignment.blocked_since = record.at if blocked else None
-                reassignment.blocked = blocked
+                reassignment.wait(blocked, record.at)
         case PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
                 view.preferred.pop(partition, None)

@@ -301,6 +301,8 @@ class BlockedBy(StrEnum):
     CONTROLLER_ROLE = "controller_role"
     CONTROLLER_ANSWER = "controller_answer"
     """Delegated: the cluster's controller has not done yet what it was told, or refused it."""
+    WRITE_REFUSED = "write_refused"
+    """ZooKeeper refuses what comes next for another reason than a race: permissions, sizes."""
     FOREIGN_MOVES = "foreign_moves"
     """Others move it, or partitions at all where ``foreign_moves`` says to wait for them."""
 

@@ -97,6 +97,12 @@ class Reassignment:
         self.phase, self.phase_since = phase, at
         self.blocked = self.blocked_since = None
 
+    def wait(self, blocked: Blocked | None, at: Instant) -> None:
+        """Note what it waits for; other words about the same reason are the same wait."""
+        if blocked is None or self.blocked is None or self.blocked.by is not blocked.by:
+            self.blocked_since = at if blocked else None
+        self.blocked = blocked
+
 
 @dataclass(slots=True)
 class Request:

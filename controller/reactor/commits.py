@@ -179,7 +179,7 @@ class Commits:
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
             for change in guilty:
-                for effect in set_aside(self._view, change, result.error.value, now):
+                for effect in set_aside(self._view, change, path, result.error.value, now):
                     self._carry_out(effect, now)
         for change in guilty:
             self._observer.on_rejected(change, result.error, self._view)

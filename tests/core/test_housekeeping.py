@@ -122,7 +122,7 @@ def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> Non
     driver.acknowledge(tp(), driver.view.brokers)
     driver.settle()
     assert deletions(driver, 4) == 1
-    set_aside(driver.view, Change((OrphanEndedRecord(orphan),)), "no_auth", driver.now)
+    set_aside(driver.view, Change((OrphanEndedRecord(orphan),)), "/x", "no_auth", driver.now)
     driver.view.due.orphans = True
     driver.settle()
     assert deletions(driver, 4) == 2

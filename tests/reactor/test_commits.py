@@ -10,7 +10,15 @@ from controller.core.decide import decide
 from controller.core.effects import Effect
 from controller.core.events import CancellationRead, HistoryRead, TimerFired, TopicsListed
 from controller.core.histories import OpenHistory, Part
-from controller.core.model import Instant, PartitionAssignment, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    PartitionAssignment,
+    RequestId,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import (
@@ -134,6 +142,26 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     commits.try_again()
     commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
     assert driver.view.reassignments == {}
+
+
+def test_what_a_refused_write_keeps_from_going_on_says_so_until_it_goes_on() -> None:
+    """Permissions are changed by hand: somebody has to hear of it."""
+    driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({tp(): (2, 3)})
+    driver.view.options = Options()
+    driver.fold(TimerFired("anything"))
+    store = NotingStore()
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    store.refused = {paths.topic_path("t"): WriteError.NO_AUTH}
+    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    moved = driver.view.reassignments[tp()]
+    words = "ZooKeeper refuses the write of /brokers/topics/t: no_auth"
+    assert moved.blocked == Blocked(BlockedBy.WRITE_REFUSED, words)
+    store.refused = {}
+    commits.try_again()
+    commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
+    assert moved.in_flight
+    assert moved.blocked is None
 
 
 class OvertakenStore(NotingStore):

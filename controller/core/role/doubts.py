@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.core.bookkeeping import forget_submission
 from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics, SetTimer
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.records import (
     AssignmentRecord,
     Change,
@@ -21,6 +21,7 @@ from controller.core.records import (
     LeaseRecord,
     NotificationsDeletedRecord,
     OrphanEndedRecord,
+    PhaseRecord,
     StateCreatedRecord,
     StateRecord,
     SubmissionEndedRecord,
@@ -32,6 +33,8 @@ from controller.core.view import ClusterView
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
 """After so long it is tried again to take a submitted znode away that could not be."""
+_COMES_NEXT: Final = (AssignmentRecord, GoalEndedRecord, PhaseRecord, StateRecord)
+"""Without these a reassignment does not go on; its other records are of requests."""
 
 
 def invalidate(  # noqa: C901 - one arm per record
@@ -75,9 +78,23 @@ def invalidate(  # noqa: C901 - one arm per record
     return effects
 
 
-def set_aside(view: ClusterView, change: Change, why: str, now: Instant) -> list[Effect]:
-    """Note that a change was refused for what no read tells of; return what has it decided anew."""
+def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Instant) -> list[Effect]:
+    """
+    Note that a change was refused for what no read tells of; return what has it decided anew.
+
+    Args:
+        view: Everything known; the change's partition waits from now on.
+        change: What was refused.
+        path: The znode whose write was.
+        why: ZooKeeper's reason.
+        now: When.
+
+    """
     leases_refused(view, change, why, now)
+    moved = None if change.partition is None else view.reassignments.get(change.partition)
+    if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
+        detail = f"ZooKeeper refuses the write of {path}: {why}"
+        moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
     effects: list[Effect] = []
     for record in change.records:
         match record:
