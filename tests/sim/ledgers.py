@@ -81,6 +81,8 @@ class Ledger:
         self._goals: dict[TopicPartition, Standing] = {}
         self._been: dict[TopicPartition, set[Replicas]] = {}
         """Every assignment a partition had while nothing was under way."""
+        self._stood: dict[TopicPartition, Replicas] = {}
+        """The last of them."""
         self._originals: dict[TopicPartition, set[Replicas]] = {}
         self.owed: dict[TopicPartition, Replicas] = {}
         """Where partitions have to be in the end by the last goal of the request route."""
@@ -147,6 +149,7 @@ class Ledger:
             if not assignment.is_reassigning:
                 been = self._been.setdefault(TopicPartition(topic, number), set())
                 been.add(assignment.replicas)
+                self._stood[TopicPartition(topic, number)] = assignment.replicas
 
     def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
         return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))
@@ -246,7 +249,11 @@ class Ledger:
     def _from_where_it_was(
         self, partition: TopicPartition, before: Standing | None, goal: Goal
     ) -> None:
-        """The original is where the partition was, and stays so while it is on its way."""
+        """
+        The original is where the partition was, and stays so while it is on its way.
+
+        Who saw what others began knows where it stood; the topic znode proves only who is left.
+        """
         if before is not None:
             known = before.goal.original
             self._judge.ensure(
@@ -261,8 +268,8 @@ class Ledger:
         assignment = self._world.assignment(partition)
         was = set(assignment.replicas) - set(assignment.adding_replicas)
         self._judge.ensure(
-            set(goal.original) == was
-            and (assignment.is_reassigning or goal.original == assignment.replicas),
+            goal.original == self._stood.get(partition)
+            or (assignment.is_reassigning and set(goal.original) == was),
             f"{partition}: the original is said to be {goal.original}, it is {assignment}",
             Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )

@@ -82,6 +82,7 @@ ASKED_REGRESSIONS: Final = {
 FULL_REGRESSIONS: Final = {
     14: "What waited on a topic to be deleted got no leader, and kept the role from the deletion.",
     1479: "A step whose write ZooKeeper refused did not say so.",
+    2428: "Where a partition stood before others moved it was taken for a wrong original.",
     3480: "A step that the next controller ended stood still as if since its last phase began.",
     3612: "What another daemon had accepted began while disabled: we had begun an older record.",
     5628: "A step that others ended while it copied stood still as if since that phase began.",
