@@ -109,6 +109,7 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
 ) -> None:
     """Kill -9 of itself, then the hand: no order, no throttle and no stray directory is left."""
     topic = make_topic(dict.fromkeys(FIRST, ORIGINAL), SAFE)
+    before = throttles(cluster, topic)  # other tests leave rates of their own
     doomed = daemons.start(*OPTIONS, "--tenure", "permanent", ambush=("die", boundary))
     await_tenure(doomed)
     with nothing_lost(cluster, {topic: len(FIRST)}):
@@ -133,10 +134,17 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
         ends = {(topic, n): replicas for n, replicas in (asked.ends or FIRST).items()}
         await_end(cluster, ends, within_s=ENDS_WITHIN_S, any_leader=True)
         eventually(lambda: not left(cluster), within_s=30, what=lambda: f"left: {left(cluster)}")
-    settings = [configured(cluster, f"brokers/{n}") for n in cluster.brokers]
-    settings.append(configured(cluster, f"topics/{topic}"))
-    assert not [
-        key for entity in settings for key, value in entity.items() if value and key in THROTTLES
+    assert throttles(cluster, topic) == before
+
+
+def throttles(cluster: Cluster, topic: str) -> list[tuple[str, str, str]]:
+    """Return every throttle that is set on a broker or the topic."""
+    entities = [*(f"brokers/{n}" for n in sorted(cluster.brokers)), f"topics/{topic}"]
+    return [
+        (entity, key, value)
+        for entity in entities
+        for key, value in sorted(configured(cluster, entity).items())
+        if value and key in THROTTLES
     ]
 
 
