@@ -19,7 +19,6 @@ from typing import TypeGuard
 from controller.core.agendas import Due
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import (
-    BlockedBy,
     Instant,
     Refusal,
     RefusalReason,
@@ -31,7 +30,7 @@ from controller.core.pace.budgets import LEADER_MOVES_TIMER, Budget
 from controller.core.pace.health import health_gate, topics_in_question
 from controller.core.pace.paces import follow_pace
 from controller.core.pace.sizes import follow_sizes
-from controller.core.phases import Stopping
+from controller.core.phases import Shrinking, Starting, Stopping
 from controller.core.records import (
     Change,
     Decision,
@@ -197,16 +196,24 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
     for partition, reassignment in view.reassignments.items():
         if isinstance(reassignment.phase, Stopping) and reassignment.phase.deadline > now:
             deadlines.append(reassignment.phase.deadline)
-        blocked, since = reassignment.blocked, reassignment.blocked_since
-        if blocked is None or since is None or blocked.by is not BlockedBy.LEADER_ACK:
-            continue
-        if now >= since + ACK_AGAIN_S:
+        if _owes_an_ack(view, partition) and now >= reassignment.phase_since + ACK_AGAIN_S:
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
         effects.append(SetTimer(STOP_TIMER, min(deadlines)))
     return Decision(effects=tuple(effects))
+
+
+def _owes_an_ack(view: ClusterView, partition: TopicPartition) -> bool:
+    """Whether its leader has not said yet that it knows of replicas that are to be deleted."""
+    match view.reassignments[partition].phase:
+        case Starting(excluded_at=at) if at is not None:
+            return not view.is_acknowledged(partition)
+        case Shrinking():
+            return not view.is_acknowledged(partition)
+        case _:
+            return False
 
 
 def _partitions(

@@ -60,7 +60,8 @@ def scan(
             return Decision(tuple(changes))
         passed.append(partition)
         noted = view.reassignments[partition].blocked
-        if noted is not None and noted.detail in refused:
+        if noted is not None and (noted.by is BlockedBy.WRITE_REFUSED or noted.detail in refused):
+            # What ZooKeeper refuses is tried again in its own time, and takes nobody's slot else.
             continue
         if partition in due.partitions or partition in turned:
             continue

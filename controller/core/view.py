@@ -379,12 +379,14 @@ class ClusterView:
 
     def shared(self, most: int) -> int:
         """
-        Return how many of so many a turn may do: fewer while it keeps others waiting.
+        Return how many of so many a turn may do: fewer while it keeps others from being accepted.
 
-        Long turns get more done, and a request that is alone delays nobody.
+        Long turns get more done, and a request that is alone, or has long been accepted, waits for
+        no turn.
         """
         unread = (self.submissions_listed or frozenset()) - self.submissions.keys()
-        is_open = sum(not request.has_ended for request in self.requests.values())
-        if is_open + bool(unread) <= 1:
-            return most
-        return max(most // SHARES, 1)
+        named = (n for n in self.submissions if n not in self.left_submissions)
+        asking = len({self.submissions[name].request for name in named}) + bool(unread)
+        if self.legacy is not None and len(self.legacy.entries) > self.other_routes:
+            asking += 1
+        return most if asking <= 1 else max(most // SHARES, 1)

@@ -372,12 +372,12 @@ def _goes_first(effect: Effect) -> bool:
     what is not known in this tenure, or in doubt, of requests that nobody looked at before, and of
     topics' settings: no change of the same turn writes that, and with very many changes, as at a
     claim, nothing would be under way while they are written. What else is read may be what is just
-    written.
+    written. A time to look again is due whatever becomes of the writes.
     """
     match effect:
         case OpenChannel() | CloseChannel() | SendLiveBrokers() | ReadTopics():
             return True
-        case ReadSubmissions() | DescribeTopicConfigs():
+        case ReadSubmissions() | DescribeTopicConfigs() | SetTimer():
             return True
         case ReadStates(purpose=purpose):
             return purpose is ReadPurpose.SEED

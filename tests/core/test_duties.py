@@ -24,15 +24,19 @@ from controller.core.events import (
     LogDirEventsRead,
     PreferredElectionRead,
     StatesRead,
+    TimerFired,
     TopicConfigsRead,
     TopicsListed,
     TopicsRead,
 )
 from controller.core.model import (
     NO_LEADER,
+    Blocked,
+    BlockedBy,
     BrokerId,
     ControllerEpoch,
     Endpoint,
+    Instant,
     LeaderEpoch,
     LiveBroker,
     PartitionAssignment,
@@ -43,7 +47,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.phases import Pending
+from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -322,6 +326,21 @@ def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() ->
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
     assert driver.view.states[tp()].leader == BrokerId(2)
+
+
+def test_a_leader_is_told_again_of_what_it_owes_whatever_else_is_waited_for() -> None:
+    """A write that is refused meanwhile is no reason to leave it with the former ISR."""
+    driver = Driver({tp(): (0, 1, 2)}, acknowledges=False)
+    driver.submit({tp(): (0, 1)})
+    moved = driver.view.reassignments[tp()]
+    assert isinstance(moved.phase, Starting)
+    moved.wait(Blocked(BlockedBy.WRITE_REFUSED, "no_auth"), driver.now)
+    for passed, is_told in ((29.0, False), (2.0, True)):
+        driver.sent.clear()
+        driver.now = Instant(driver.now + passed)
+        driver.observe(TimerFired("leader_acknowledgement"))
+        told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
+        assert bool(told) == is_told
 
 
 @pytest.mark.parametrize(("yielded", "leader"), [("", 1), ("t", 2)])

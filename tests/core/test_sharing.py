@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
-from controller.core.events import SubmissionsListed, SubmissionsRead
+from controller.core.events import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import GoalRecord, PartRecord
-from tests.core.builders import Driver, tp
-from tests.core.test_requests import submission
+from tests.core.builders import Driver, plan, tp
+from tests.core.test_requests import submission, submit
 
-CHUNK = 500
+CHUNK = 1000
 HUGE = "request_0000000000"
 SMALL = "request_0000000001"
 
@@ -33,7 +33,8 @@ def listed(driver: Driver, *names: str) -> None:
 def of_many() -> Driver:
     """Return a cluster with a request for very many partitions, opened and not accepted yet."""
     many = {tp(n): (1, 2) for n in range(5 * CHUNK)}
-    driver = Driver(many, options=Options(acceptance_chunk=CHUNK, max_partitions_in_flight=1))
+    options = Options(acceptance_chunk=CHUNK, look_chunk=CHUNK, max_partitions_in_flight=1)
+    driver = Driver(many, options=options)
     listed(driver, HUGE)
     huge = submission(HUGE, dict.fromkeys(many, (1, 3)))
     observe(driver.view, SubmissionsRead({HUGE: huge}), driver.now)
@@ -47,6 +48,32 @@ def test_a_request_takes_short_turns_as_soon_as_another_is_there() -> None:
     assert accepted_in_a_turn(driver) == CHUNK
     listed(driver, HUGE, SMALL)
     assert accepted_in_a_turn(driver) == CHUNK // 10
+
+
+def test_of_several_requests_none_takes_a_long_turn_before_all_are_accepted() -> None:
+    """Nor are very many partitions looked at in one; what was accepted long ago does not count."""
+    driver = of_many()
+    many = list(driver.view.submissions[HUGE].entries)
+    small = submission(SMALL, {tp(0): (1, 4)})
+    listed(driver, HUGE, SMALL)
+    observe(driver.view, SubmissionsRead({SMALL: small}), driver.now)
+    driver.view.due.add(many)
+    assert len(driver.view.take_due().partitions) == 2 * CHUNK // 10  # and as many as before
+    listed(driver, HUGE)
+    assert len(driver.view.take_due().partitions) == CHUNK
+
+
+def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
+    """Where all of it is under way, the request is alone again."""
+    driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=0))
+    submit(driver, submission(HUGE, {tp(1): (1, 3)}))
+    driver.view.submissions[HUGE] = submission(HUGE, {tp(1): (1, 3)})
+    assert driver.view.shared(CHUNK) == CHUNK
+    driver.fold(LegacyPlanRead(plan({tp(): (1, 3)})))
+    assert driver.view.shared(CHUNK) == CHUNK // 10
+    driver.settle()
+    assert tp() in driver.view.reassignments
+    assert driver.view.shared(CHUNK) == CHUNK
 
 
 def test_settings_are_asked_for_while_a_request_is_opened() -> None:

@@ -164,6 +164,26 @@ def test_what_a_refused_write_keeps_from_going_on_says_so_until_it_goes_on() -> 
     assert moved.blocked is None
 
 
+def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
+    """However many of its topic stand before them, and as long as the permission is missing."""
+    before = {tp(n, "a"): (0, 1) for n in range(3)}
+    driver = Driver({**before, tp(0, "b"): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({**dict.fromkeys(before, (2, 3)), tp(0, "b"): (2, 3)})
+    driver.view.options = Options(max_partitions_in_flight=2)
+    driver.fold(TimerFired("anything"))
+    driver.view.due.capacity = True
+    store = NotingStore()
+    store.refused = {paths.topic_path("a"): WriteError.TOO_LARGE}
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    for _ in range(10):
+        if driver.view.due:
+            decision = decide(driver.view, driver.view.take_due(), driver.now)
+            commits.commit(decision.changes, driver.now)
+    assert not driver.view.due
+    assert driver.view.reassignments[tp(0, "b")].in_flight
+    assert not any(driver.view.reassignments[p].in_flight for p in before)
+
+
 class OvertakenStore(NotingStore):
     """Somebody else writes the topic znode after so many writes of ours."""
 

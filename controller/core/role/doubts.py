@@ -94,6 +94,8 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
     moved = None if change.partition is None else view.reassignments.get(change.partition)
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper refuses the write of {path}: {why}"
+        if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
+            view.due.capacity = True  # the slot that it was to have is free
         moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
     effects: list[Effect] = []
     for record in change.records:
