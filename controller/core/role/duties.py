@@ -16,6 +16,7 @@ from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas,
 from controller.core.moves.leaders import offline_leader, preferred_leader
 from controller.core.moves.turns import state_record
 from controller.core.records import Change, StateCreatedRecord
+from controller.core.role.yields import owes_a_yield
 from controller.core.view import ClusterView
 
 
@@ -103,10 +104,10 @@ def _elect(
     Elect for a partition whose leader is gone, or note that it has none.
 
     Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
-    before the deletion can have the role, and so has all that waits once it had the role in vain.
+    before the deletion can have the role, and so has all that waits once the deletion had its time.
     """
     running = view.reassignments.get(partition)
-    is_moved = running is not None and (running.in_flight or partition.topic in view.yielded)
+    is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
     if partition.topic in (view.deletions or ()) and not is_moved:
         return None
     candidates = view.serving_replicas(partition)

@@ -26,6 +26,7 @@ from controller.core.requests.queues import is_standing_still
 from controller.core.requests.requests import is_due
 from controller.core.role.eligibility import choice_of
 from controller.core.role.engines import engine_of
+from controller.core.role.yields import DELETION_PATIENCE_S, owes_a_yield
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
@@ -33,8 +34,6 @@ CLAIM_TIMER = "claim"
 LINGER_TIMER = "linger"
 WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
-DELETION_PATIENCE_S = 30.0
-"""How long a pending topic deletion holds up a claim: one that cannot end must not for ever."""
 ORPHAN_TIMER = "orphans"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role."""
@@ -112,15 +111,7 @@ def hold_of(view: ClusterView) -> Blocked | None:
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    if not engine_of(view).holds_role:
-        return False
-    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions:
-        return False
-    if view.deletions <= view.yielded:
-        return False
-    # A deletion that was pending long before the claim had its time.
-    tenure, since = view.tenure, view.deletions_since
-    return tenure is None or since is None or tenure.since < since + DELETION_PATIENCE_S
+    return engine_of(view).holds_role and owes_a_yield(view)
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
