@@ -30,7 +30,7 @@ from controller.core.pace.budgets import LEADER_MOVES_TIMER, Budget
 from controller.core.pace.health import health_gate, topics_in_question
 from controller.core.pace.paces import follow_pace
 from controller.core.pace.sizes import follow_sizes
-from controller.core.phases import Shrinking, Starting, Stopping
+from controller.core.phases import Stopping
 from controller.core.records import (
     Change,
     Decision,
@@ -194,26 +194,19 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
     effects: list[Effect] = []
     deadlines = []
     for partition, reassignment in view.reassignments.items():
-        if isinstance(reassignment.phase, Stopping) and reassignment.phase.deadline > now:
-            deadlines.append(reassignment.phase.deadline)
-        if _owes_an_ack(view, partition) and now >= reassignment.phase_since + ACK_AGAIN_S:
+        phase = reassignment.phase
+        if isinstance(phase, Stopping):
+            if phase.deadline > now:
+                deadlines.append(phase.deadline)
+            continue
+        owes = view.has_excluded(partition) and not view.is_acknowledged(partition)
+        if owes and now >= reassignment.phase_since + ACK_AGAIN_S:
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
         effects.append(SetTimer(STOP_TIMER, min(deadlines)))
     return Decision(effects=tuple(effects))
-
-
-def _owes_an_ack(view: ClusterView, partition: TopicPartition) -> bool:
-    """Whether its leader has not said yet that it knows of replicas that are to be deleted."""
-    match view.reassignments[partition].phase:
-        case Starting(excluded_at=at) if at is not None:
-            return not view.is_acknowledged(partition)
-        case Shrinking():
-            return not view.is_acknowledged(partition)
-        case _:
-            return False
 
 
 def _partitions(

@@ -375,9 +375,9 @@ def _goes_first(effect: Effect) -> bool:
     written. A time to look again is due whatever becomes of the writes.
     """
     match effect:
-        case OpenChannel() | CloseChannel() | SendLiveBrokers() | ReadTopics():
+        case OpenChannel() | CloseChannel() | SendLiveBrokers() | SetTimer():
             return True
-        case ReadSubmissions() | DescribeTopicConfigs() | SetTimer():
+        case ReadTopics() | ReadSubmissions() | DescribeTopicConfigs():
             return True
         case ReadStates(purpose=purpose):
             return purpose is ReadPurpose.SEED

@@ -147,9 +147,9 @@ class Ledger:
     def _assigned(self, topic: str) -> None:
         for number, assignment in self._world.invariants.assignments(topic).items():
             if not assignment.is_reassigning:
-                been = self._been.setdefault(TopicPartition(topic, number), set())
-                been.add(assignment.replicas)
-                self._stood[TopicPartition(topic, number)] = assignment.replicas
+                partition = TopicPartition(topic, number)
+                self._been.setdefault(partition, set()).add(assignment.replicas)
+                self._stood[partition] = assignment.replicas
 
     def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
         return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))

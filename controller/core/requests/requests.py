@@ -67,7 +67,7 @@ from controller.core.requests.parts import (
     surplus,
     unreadable,
 )
-from controller.core.requests.topic_configs import ask
+from controller.core.requests.topic_configs import ask, unknown
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -142,14 +142,14 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return refuse_disabled(view)
     chunk = max(view.shared(view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
-    unknown: set[str] = set()
+    asked: set[str] = set()
     taken: set[TopicPartition] = set()
     wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
         changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
-        unknown |= judged.unknown_topics
-    effects: list[Effect] = ask(view, unknown, now, REQUEST_CONFIG_TIMER) if unknown else []
+        asked |= judged.unknown_topics
+    effects: list[Effect] = ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
     return Decision(tuple(changes), tuple(effects))
 
 
@@ -233,9 +233,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
     judged.changes += opened
     if opened:
         # They are known when its entries are judged, in a turn that may follow at once.
-        first = islice(submission.entries, chunk)
-        judged.unknown_topics |= {p.topic for p in first if p.topic in view.topics}
-        judged.unknown_topics -= view.configs.keys()
+        judged.unknown_topics |= unknown(view, islice(submission.entries, chunk))
         return judged
     _judge_chunk(view, submission, chunk, judged)
     return judged

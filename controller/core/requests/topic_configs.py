@@ -8,7 +8,7 @@ other topics no settings are read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from controller.core.agendas import Due
 from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
@@ -40,11 +40,15 @@ def ask(
     return []
 
 
+def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]:
+    """Return the topics of these partitions that exist and whose settings are not known."""
+    return {p.topic for p in partitions if p.topic in view.topics} - view.configs.keys()
+
+
 def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     """Ask for the settings of a new plan's topics while the role is still being claimed."""
-    topics = {p.topic for p in legacy.entries if p.topic in view.topics}
-    unknown = topics - view.configs.keys() - view.asked_configs.keys()
-    return Decision(effects=tuple(ask(view, unknown, now)))
+    never_asked = unknown(view, legacy.entries) - view.asked_configs.keys()
+    return Decision(effects=tuple(ask(view, never_asked, now)))
 
 
 def ask_for_unwell(
