@@ -203,7 +203,9 @@ class KafkaDuties:
                 continue
             for partition in cluster.partitions():
                 assignment = cluster.assignment(partition)
-                if assignment is not None:
+                # A replica being deleted takes no part: from there to online is no valid transition
+                # (``ReplicaStateMachine``), and a LeaderAndIsr would make its log anew.
+                if assignment is not None and partition.topic not in self._doomed:
                     told = assignment.replicas if directory == paths.LOG_DIR_EVENTS else ()
                     cluster.tell(partition, [r for r in told if r in cluster.live])
             cluster.write([Delete(f"{directory}/{name}", None) for name in names])

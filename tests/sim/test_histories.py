@@ -86,7 +86,8 @@ FULL_REGRESSIONS: Final = {
     3480: "A step that the next controller ended stood still as if since its last phase began.",
     3612: "What another daemon had accepted began while disabled: we had begun an older record.",
     5628: "A step that others ended while it copied stood still as if since that phase began.",
-    6907: "So did what waited where the deletion was older than the claim, without a yield.",
+    6452: "A failed directory made the simulated controller bring back logs it was deleting.",
+    6907: "What waited where the deletion was older than the claim got no leader either.",
 }
 """The same for plots with all that a campaign draws now: small multis, refusals and the like."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)

@@ -144,6 +144,21 @@ def test_partitions_are_added_and_topics_deleted() -> None:
     assert world.holders(P) == set()
 
 
+def test_a_failed_disk_elsewhere_does_not_bring_back_what_is_being_deleted() -> None:
+    """Replicas being deleted are told nothing: they would make their logs anew (seed 6452)."""
+    world = _world()
+    elsewhere = TopicPartition("elsewhere", 0)
+    world.create_topic("elsewhere", {0: [4, 5]}, min_insync_replicas=1)
+    world.settle()
+    world.fabric.network.late_s[BrokerId(3)] = 4.0
+    world.delete_topic("t")
+    world.run_until(lambda: world.holders(P) == {3}, within_s=10.0)
+    broker = world.brokers[BrokerId(4)]
+    broker.fail_directory(broker.logs[elsewhere].directory)
+    world.run_until(lambda: P not in world.partitions(), within_s=30.0)
+    assert world.holders(P) == set()
+
+
 def test_preferred_leaders_are_elected_on_request() -> None:
     """The request's znode goes."""
     world = _world()
