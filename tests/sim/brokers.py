@@ -77,6 +77,8 @@ class SimBroker:
         self.hosted: dict[TopicPartition, HostedReplica] = {}
         self.logs: dict[TopicPartition, Log] = {}
         self.offline_directories: set[int] = set()
+        self.refused: set[TopicPartition] = set()
+        """Replicas offline until the restart: they got no log, one may be on a lost disk."""
         self.replication = Replication(self, fabric)
         self.started: list[Callable[[], None]] = []
         """Called whenever the broker has registered."""
@@ -106,6 +108,7 @@ class SimBroker:
         self.live = frozenset()
         self.metadata = {}
         self.hosted = {}
+        self.refused = set()
         if self.session is not None:
             # The ephemeral of the life before is in the way: a broker waits until it is gone.
             self._fabric.zookeeper.close_session(self.session.id)
@@ -234,6 +237,10 @@ class SimBroker:
             log = self.logs[partition] = Log(self._fabric.schedule.random.choice(good))
         return log if log.is_online else None
 
+    def _is_offline(self, partition: TopicPartition) -> bool:
+        log = self.logs.get(partition)
+        return partition in self.refused or (log is not None and not log.is_online)
+
     # --- requests ------------------------------------------------------------------------------
 
     def handle(self, request: BrokerRequest, broker_epoch: BrokerEpoch) -> Answer:
@@ -268,8 +275,7 @@ class SimBroker:
         """Become leader or follower (``ReplicaManager.becomeLeaderOrFollower``)."""
         partition = state.partition
         replica = self.hosted.get(partition)
-        known = self.logs.get(partition)
-        if known is not None and not known.is_online:
+        if self._is_offline(partition):
             return codes.KAFKA_STORAGE_ERROR
         if replica is not None and state.leader_epoch <= replica.leader_epoch:
             return codes.STALE_CONTROLLER_EPOCH
@@ -277,6 +283,7 @@ class SimBroker:
             return codes.UNKNOWN_TOPIC_OR_PARTITION
         log = self._log_for(partition, is_new=state.is_new)
         if log is None:
+            self.refused.add(partition)
             return codes.KAFKA_STORAGE_ERROR
         if replica is None:
             replica = self.hosted[partition] = HostedReplica(log)
@@ -313,7 +320,7 @@ class SimBroker:
         partition = state.partition
         replica = self.hosted.get(partition)
         log = self.logs.get(partition)
-        if log is not None and not log.is_online:
+        if self._is_offline(partition):
             return codes.KAFKA_STORAGE_ERROR
         epoch = state.leader_epoch
         if self._fences(epoch) and replica is not None and epoch < replica.leader_epoch:

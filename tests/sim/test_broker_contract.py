@@ -23,6 +23,7 @@ from controller.reactor.ports import BrokerRequest, SetData
 from controller.znodes import paths
 from controller.znodes.states import decode_state, encode_state
 from tests.contracts.broker_contract import ONE, Answered, BrokerContract, BrokerRig, Controller
+from tests.contracts.disk_contract import DiskContract, DiskRig
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import Recorder
 from tests.sim.channels import SimChannels
@@ -42,6 +43,7 @@ class _SimRig:
         self._fabric = Fabric(self._schedule, self._zookeeper)
         self._zookeeper.ensure(paths.BROKER_IDS)
         self._zookeeper.ensure(paths.ISR_NOTIFICATIONS)
+        self._zookeeper.ensure(paths.LOG_DIR_EVENTS)
         for number in (1, 2, 3):
             broker = SimBroker(BrokerId(number), self._fabric)
             self._fabric.brokers[broker.id] = broker
@@ -111,6 +113,15 @@ class _SimRig:
             if znode is not None
         )
 
+    def lose_disk(self, broker: BrokerId) -> None:
+        log = self._fabric.brokers[broker].logs.get(self.partition)
+        self._fabric.brokers[broker].fail_directory(0 if log is None else log.directory)
+
+    def announced(self, broker: BrokerId) -> bool:
+        names = self._zookeeper.children(paths.LOG_DIR_EVENTS) or ()
+        found = (self._zookeeper.get(f"{paths.LOG_DIR_EVENTS}/{name}") for name in names)
+        return any(json.loads(z.data)["broker"] == broker for z in found if z is not None)
+
     def wait_until(self, predicate: Callable[[], bool]) -> None:
         end = self._schedule.now() + SOON_S
         while not predicate():
@@ -125,5 +136,14 @@ class TestSimBroker(BrokerContract):
 
     @pytest.fixture(params=range(3))
     def rig(self, request: pytest.FixtureRequest) -> BrokerRig:
+        """Return a rig; what chance decides differs."""
+        return _SimRig(request.param)
+
+
+class TestSimDisks(DiskContract):
+    """The contract of disks on the model."""
+
+    @pytest.fixture(params=range(3))
+    def rig(self, request: pytest.FixtureRequest) -> DiskRig:
         """Return a rig; what chance decides differs."""
         return _SimRig(request.param)

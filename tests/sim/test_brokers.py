@@ -132,12 +132,15 @@ def test_an_offline_directory_is_told_before_anything_else(broker: SimBroker) ->
     assert _send(broker, stop) == [codes.KAFKA_STORAGE_ERROR]
 
 
-def test_a_log_that_may_be_on_a_failed_disk_is_not_made_anew(broker: SimBroker) -> None:
-    """Unless the controller says that the replica is new."""
+def test_what_may_be_on_a_failed_disk_is_offline_until_the_restart(broker: SimBroker) -> None:
+    """Also where the controller says, the next time, that the replica is new."""
     broker.fail_directory(0)
     old = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=False)
-    assert _send(broker, old) == [codes.KAFKA_STORAGE_ERROR]
     new = leader_and_isr(P, leader=1, replicas=[1, 2], is_new=True)
+    for request in (old, new):
+        assert _send(broker, request) == [codes.KAFKA_STORAGE_ERROR]
+    broker.kill()
+    broker.start()
     assert _send(broker, new) == [codes.NONE]
     assert broker.logs[P].directory == DIRECTORIES - 1
 

@@ -1,0 +1,95 @@
+"""
+What a broker with a failed disk tells and answers (KIP-112): the same tests for model and Kafka.
+
+``DiskContract`` is a base class like ``BrokerContract``; its rig can lose a disk besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Protocol
+
+import pytest
+
+from controller.core.events import LeaderAndIsrAnswered
+from controller.core.model import BrokerId
+from tests.contracts.broker_contract import NONE, ONE, TWO, BrokerRig, Controller
+
+KAFKA_STORAGE_ERROR: Final = 56
+
+
+class DiskRig(BrokerRig, Protocol):
+    """A rig whose brokers have two disks each."""
+
+    def lose_disk(self, broker: BrokerId) -> None:
+        """Make a disk fail: the partition's, or any if the broker has no replica of it."""
+        ...
+
+    def announced(self, broker: BrokerId) -> bool:
+        """Tell whether a notification that stands says that the broker lost a disk."""
+        ...
+
+
+class DiskContract:
+    """Derive from this, with a fixture ``rig``."""
+
+    @pytest.fixture
+    def controller(self, rig: DiskRig) -> Controller:
+        """Return the controller, of whom every broker has heard."""
+        controller = Controller(rig)
+        for broker in rig.live():
+            assert rig.ask(broker.id, controller.metadata()).error == NONE
+        return controller
+
+    def test_a_broker_says_by_a_znode_that_it_lost_a_disk(
+        self, rig: DiskRig, controller: Controller
+    ) -> None:
+        """And lives on: it answers as before where no replica is asked about."""
+        assert not rig.announced(ONE)
+        rig.lose_disk(ONE)
+        rig.wait_until(lambda: rig.announced(ONE))
+        assert not rig.announced(TWO)
+        assert rig.ask(ONE, controller.metadata()).error == NONE
+
+    def test_a_replica_on_a_failed_disk_is_neither_led_nor_deleted(
+        self, rig: DiskRig, controller: Controller
+    ) -> None:
+        """Whatever the leader epoch: a storage error for the partition."""
+        rig.lose_disk(ONE)
+        rig.wait_until(lambda: rig.announced(ONE))
+        state = rig.change(ONE, (ONE,))
+        for _ in range(2):
+            assert controller.tell(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
+        for delete in (False, True):
+            assert controller.stop(ONE, state.leader_epoch, delete=delete) == KAFKA_STORAGE_ERROR
+
+    def test_a_new_replica_gets_a_log_on_the_disk_that_is_left(
+        self, rig: DiskRig, controller: Controller
+    ) -> None:
+        """What is new cannot be on the disk that failed."""
+        _lose_a_disk_without_replica(rig, controller)
+        assert controller.tell(ONE, rig.change(ONE, (ONE,)), (ONE,)) == NONE
+        rig.wait_until(lambda: rig.has_log(ONE))
+
+    def test_any_other_is_offline_until_the_broker_restarts(
+        self, rig: DiskRig, controller: Controller
+    ) -> None:
+        """It may be on the disk that failed; neither as a new one nor to be deleted is it known."""
+        _lose_a_disk_without_replica(rig, controller)
+        told = controller.told(rig.change(ONE, (ONE,)), (ONE,))
+        known = replace(told, states=tuple(replace(s, is_new=False) for s in told.states))
+        refused = rig.ask(ONE, known)
+        assert isinstance(refused, LeaderAndIsrAnswered)
+        assert refused.results[0].error == KAFKA_STORAGE_ERROR
+        state = rig.change(ONE, (ONE,))
+        assert controller.tell(ONE, state, (ONE,)) == KAFKA_STORAGE_ERROR
+        assert controller.stop(ONE, state.leader_epoch, delete=True) == KAFKA_STORAGE_ERROR
+        assert not rig.has_log(ONE)
+
+
+def _lose_a_disk_without_replica(rig: DiskRig, controller: Controller) -> None:
+    """Have ``ONE`` delete its replica, then lose a disk."""
+    assert controller.stop(ONE, rig.state().leader_epoch, delete=True) == NONE
+    rig.wait_until(lambda: not rig.has_log(ONE))
+    rig.lose_disk(ONE)
+    rig.wait_until(lambda: rig.announced(ONE))
