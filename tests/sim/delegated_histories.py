@@ -16,12 +16,9 @@ from random import Random
 from typing import Final, cast
 
 from controller.core.model import (
-    PartitionAssignment,
     Replicas,
     RequestId,
     TopicPartition,
-    ZkVersion,
-    Zxid,
 )
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
@@ -31,7 +28,7 @@ from controller.core.view import ClusterView
 from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
-from controller.znodes.topics import decode_topic
+from tests.sim.bound_rules import BoundRules
 from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
@@ -41,7 +38,6 @@ from tests.sim.order_rules import OrderRules
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
 from tests.sim.world import World
-from tests.sim.zookeeper import Transaction
 
 ROUND_S: Final = 15.0
 SILENT_S: Final = 35.0
@@ -164,7 +160,9 @@ class Observer(SilentObserver):
 
 def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) -> Build:
     """Return what builds a daemon of the delegated engine; ``lost`` is shown what it knows."""
-    observer, rules = Observer(world, lost), OrderRules(world)
+    # What others move, or ask to be taken back, comes on top of every bound.
+    bound = BoundRules(world, plot.options.step_size) if plot.is_strict else None
+    observer, rules = Observer(world, lost), OrderRules(world, bound)
 
     def build(ports: Ports) -> Reactor:
         inbox = cast("SimStore", ports.store).inbox
@@ -181,40 +179,6 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
         )
 
     return build
-
-
-class Bound:
-    """Judges that steps of ours keep a partition below max(|ORS|, |FTR|) + step_size replicas."""
-
-    def __init__(self, world: World, step_size: int | None) -> None:
-        """Watch every topic znode."""
-        self._world = world
-        self._step_size = step_size
-        self._before: dict[TopicPartition, PartitionAssignment] = {}
-        world.zookeeper.listeners.append(self._transacted)
-
-    def _transacted(self, transaction: Transaction) -> None:
-        for written in transaction.written:
-            parent, _, topic = written.path.rpartition("/")
-            if parent != paths.TOPICS or written.after is None:
-                continue
-            read = decode_topic(written.after.data, ZkVersion(0), Zxid(0))
-            if not isinstance(read, str):
-                for number, assignment in read.partitions.items():
-                    self._judge(TopicPartition(topic, number), assignment)
-
-    def _judge(self, partition: TopicPartition, now: PartitionAssignment) -> None:
-        before = self._before.get(partition)
-        self._before[partition] = now
-        records = self._world.invariants.records
-        goal = records.goal_of(partition)
-        if before is None or before == now or goal is None or self._step_size is None:
-            return
-        limit = max(len(goal.original or goal.target), len(goal.target)) + self._step_size
-        if len(before.replicas) <= limit:
-            self._world.invariants.judge.ensure(
-                len(now.replicas) <= limit, f"{partition}: {now} exceeds {limit} replicas"
-            )
 
 
 class Operators:
@@ -289,8 +253,6 @@ def play(
     world.create_topic("two", {n: [1 + (n + k) % BROKERS for k in range(2)] for n in range(3)})
     world.producer.start()
     operators = Operators(world, plot)
-    if plot.is_strict:
-        Bound(world, plot.options.step_size)
     build = daemons_of(world, plot, lost)
     faults = Faults(
         world,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.model import Replicas, TopicPartition
 from controller.reactor.ports import Order
+from tests.sim.bound_rules import BoundRules
 from tests.sim.decoded import read_state
 from tests.sim.zookeeper import Transaction
 
@@ -38,9 +39,10 @@ class Way(NamedTuple):
 class OrderRules:
     """Remembers what the ISR of every partition was, and judges each order that is made."""
 
-    def __init__(self, world: World) -> None:
-        """Listen to every transaction."""
+    def __init__(self, world: World, bound: BoundRules | None = None) -> None:
+        """Listen to every transaction; the bound is judged where it is given."""
         self._world = world
+        self._bound = bound
         self._isrs: defaultdict[TopicPartition, list[tuple[float, Replicas]]] = defaultdict(list)
         for partition in world.partitions():
             state = world.state(partition)
@@ -61,6 +63,8 @@ class OrderRules:
 
     def judge(self, order: Order, way: Way) -> None:
         """Judge an order that is about to be made."""
+        if self._bound is not None:
+            self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
         stored, state = self._world.assignment(order.partition), self._world.state(order.partition)
         origin = [r for r in stored.replicas if r not in stored.adding_replicas]
         kept = {*origin, *(() if order.cancels else order.target)}

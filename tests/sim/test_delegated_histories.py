@@ -43,6 +43,7 @@ from tests.sim.world import World
 
 PARTITION = TopicPartition("t", 0)
 REGRESSIONS: Final = {
+    341: "An order was judged by the bound of a request that replaced its own while it waited.",
     459: "A way back ended where it stood while an order answered late was being carried out.",
 }
 """Seeds that failed once, and what they found."""

@@ -1,0 +1,88 @@
+"""
+The rule about how large orders make a partition: max(|ORS|, |FTR|) + step_size replicas at most.
+
+There is no compare-and-set for an order, and the controller makes it when it gets to it. So, as in
+``order_rules``, it is held to what ZooKeeper said when it was sent: another order, of a daemon that
+died meanwhile or of a request that was replaced, may be made in between, and comes on top.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.core.model import PartitionAssignment, TopicPartition
+from controller.reactor.ports import Order
+from tests.sim.decoded import read_topic
+from tests.sim.zookeeper import Transaction
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class _Known(NamedTuple):
+    """What ZooKeeper said of a partition from a time on; without a limit nothing is judged."""
+
+    at: float
+    assignment: PartitionAssignment
+    limit: int | None
+
+
+class BoundRules:
+    """Remembers where partitions were and what our records allow; judges the orders made."""
+
+    def __init__(self, world: World, step_size: int | None) -> None:
+        """Listen to every transaction; without a step size everything is allowed."""
+        self._world = world
+        self._step_size = step_size
+        self._history: defaultdict[TopicPartition, list[_Known]] = defaultdict(list)
+        for partition in world.partitions():
+            self._note(partition, world.assignment(partition))
+        world.zookeeper.listeners.append(self._transacted)
+
+    def _transacted(self, transaction: Transaction) -> None:
+        for written in transaction.written:
+            match written.path.split("/")[1:]:
+                case ["brokers", "topics", topic] if written.after is not None:
+                    read = read_topic(written.after)
+                    assignments = {} if isinstance(read, str) else read.partitions
+                    for n, assignment in assignments.items():
+                        self._note(TopicPartition(topic, n), assignment)
+                case ["admin", "reassignments", topic, number]:
+                    partition = TopicPartition(topic, int(number))
+                    for known in self._history[partition][-1:]:
+                        self._note(partition, known.assignment)
+                case _:
+                    pass
+
+    def _note(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
+        known = _Known(self._world.now, assignment, self._limit(partition))
+        if self._history[partition][-1:] != [known]:
+            self._history[partition].append(known)
+
+    def _limit(self, partition: TopicPartition) -> int | None:
+        goal = self._world.invariants.records.goal_of(partition)
+        if goal is None or self._step_size is None:
+            return None
+        return max(len(goal.original or goal.target), len(goal.target)) + self._step_size
+
+    def judge(self, order: Order, known_since: float, sent_at: float) -> None:
+        """Judge an order by what was so when it was sent, or any time since ``known_since``."""
+        known = list(self._between(order.partition, known_since, sent_at))
+        self._world.invariants.judge.ensure(
+            order.cancels or any(_is_within(k, order) for k in known),
+            f"{order.partition}: an order of {order.target} at {sent_at:.3f} where stood {known}",
+        )
+
+    def _between(self, partition: TopicPartition, since: float, until: float) -> Iterator[_Known]:
+        history = [k for k in self._history[partition] if k.at <= until]
+        yield from [k for k in history if k.at <= since][-1:]
+        yield from (k for k in history if k.at > since)
+
+
+def _is_within(known: _Known, order: Order) -> bool:
+    """Whether the partition stays within its limit, or was beyond it before."""
+    stored, limit = known.assignment, known.limit
+    origin = {r for r in stored.replicas if r not in stored.adding_replicas}
+    return limit is None or len(stored.replicas) > limit or len(origin | set(order.target)) <= limit

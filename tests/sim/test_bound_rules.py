@@ -1,0 +1,99 @@
+"""What the simulation demands of how large an order makes a partition."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from controller.core.model import (
+    BrokerId,
+    Goal,
+    PartitionAssignment,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.reactor.ports import Order
+from controller.znodes import paths
+from controller.znodes.goals import encode_goal
+from controller.znodes.topics import encode_topic
+from tests.sim.bound_rules import BoundRules
+from tests.sim.builders import ids
+from tests.sim.judges import InvariantViolationError
+from tests.sim.world import World
+from tests.sim.zookeeper import NOBODY, Put
+
+PARTITION = TopicPartition("t", 0)
+
+
+def _world() -> World:
+    """Return a cluster with a record of ours: from [1, 2] to [3, 4], at most 3 at a time."""
+    world = World(1)
+    world.create_topic("t", {0: [1, 2]})
+    world.settle()
+    goal = Goal(ids([3, 4]), ids([1, 2]), RequestId("request"), Route.REQUEST)
+    world.zookeeper.ensure(paths.goal_path(PARTITION), encode_goal(goal))
+    return world
+
+
+def _stands(world: World, replicas: list[int], adding: list[int]) -> None:
+    assignment = PartitionAssignment(ids(replicas), ids(adding))
+    topic = TopicAssignment({0: assignment}, ZkVersion(0), Zxid(0), None)
+    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(topic))])
+
+
+def _judge(rules: BoundRules, world: World, target: list[int], *, cancels: bool = False) -> None:
+    order = Order(PARTITION, tuple(BrokerId(r) for r in target), cancels=cancels)
+    rules.judge(order, world.now - 1.0, world.now)
+
+
+@pytest.mark.parametrize(
+    ("target", "cancels", "is_right"),
+    [
+        ([1, 2, 3], False, True),
+        ([1, 2, 3, 4], False, False),
+        ([3, 4], False, False),
+        ([3, 4], True, True),
+    ],
+)
+def test_an_order_beyond_the_bound_is_judged(
+    target: list[int], *, cancels: bool, is_right: bool
+) -> None:
+    """Replicas that it drops in the end count; what takes a step back makes nothing larger."""
+    world = _world()
+    rules = BoundRules(world, 1)
+    _stands(world, [1, 2], [])
+    told = nullcontext() if is_right else pytest.raises(InvariantViolationError, match="an order")
+    with told:
+        _judge(rules, world, target, cancels=cancels)
+
+
+def test_what_was_made_after_an_order_was_sent_is_not_held_against_it() -> None:
+    """An order that waited comes on top of what was made in between."""
+    world = _world()
+    rules = BoundRules(world, 1)
+    _stands(world, [1, 2], [])
+    world.run_for(5.0)
+    sent_at = world.now
+    world.run_for(5.0)
+    _stands(world, [1, 2, 5], [])
+    order = Order(PARTITION, ids([1, 2, 3]), cancels=False)
+    rules.judge(order, sent_at - 1.0, sent_at)
+    with pytest.raises(InvariantViolationError):
+        _judge(BoundRules(world, 1), world, [1, 2, 3, 5])
+    world.run_for(5.0)
+    with pytest.raises(InvariantViolationError):
+        _judge(rules, world, [1, 2, 3, 5])
+
+
+@pytest.mark.parametrize("step_size", [None, 2])
+def test_without_a_step_size_or_with_room_nothing_is_said(step_size: int | None) -> None:
+    """The single jump has no bound."""
+    world = _world()
+    rules = BoundRules(world, step_size)
+    _stands(world, [1, 2], [])
+    _judge(rules, world, [3, 4])
