@@ -35,6 +35,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.moves.remnants import counts_in_vain
 from controller.core.pace.health import judge, note_isr
 from controller.core.pace.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.pace.paces import pace_set
@@ -143,6 +144,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.departed.pop((orphan.broker, orphan.partition), None)
             view.orphans_tried.discard(orphan)
             view.due.orphans = True
+            if counts_in_vain(view, orphan.partition):
+                view.due.add((orphan.partition,))
         case OrphanEndedRecord(orphan=orphan):
             if view.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 view.orphaned[orphan.partition] -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.apply import apply
-from controller.core.effects import ResignController, SendStopReplica
+from controller.core.effects import DescribeTopicConfigs, ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
     LegacyPlanRead,
@@ -13,6 +13,7 @@ from controller.core.events import (
     OrphansRead,
     StopReplicaAnswered,
     StopReplicaResult,
+    TopicConfigsRead,
     TopicsListed,
 )
 from controller.core.model import (
@@ -20,6 +21,7 @@ from controller.core.model import (
     BrokerId,
     LegacyPlan,
     PartitionAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -34,6 +36,7 @@ from tests.core.walks import Walked
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
+ORPHAN_ON_4 = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "dropped by another controller")
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,51 @@ def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
     assert tp() in driver.view.orphaned
     apply(driver.view, OrphanEndedRecord(five), driver.now)
     assert tp() not in driver.view.orphaned
+
+
+@pytest.mark.parametrize("found", ["before", "in the tenure"])
+def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
+    """Kafka's controller ended its move in the topic znode alone, for KAFKA-12315."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    if found == "before":
+        driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+        driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    else:
+        apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
+        driver.settle()
+    assert driver.view.states[tp()].isr == replicas(1, 2, 3)
+    assert deletions(driver, 4) == 1
+    assert driver.view.orphans == {}
+
+
+def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
+    """It is deleted first, and copied anew."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    driver.submit({tp(): (1, 2, 4)})
+    driver.run(tp())
+    assert driver.view.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+    assert deletions(driver, 4) == 1
+
+
+def test_what_is_to_be_deleted_stays_in_an_isr_that_is_too_small_without() -> None:
+    """The settings that say so are asked for; the step that wants the broker says why it waits."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    driver.view.configs.clear()
+    driver.view.asked_configs.clear()
+    apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
+    driver.change_isr(tp(), replicas(1, 4))
+    assert driver.view.states[tp()].isr == replicas(1, 4)
+    assert any(isinstance(e, DescribeTopicConfigs) for e in driver.sent)
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    assert driver.view.states[tp()].isr == replicas(1, 4)
+    driver.submit({tp(): (1, 2, 4)})
+    assert driver.view.reassignments[tp()].blocked is not None
+    driver.change_isr(tp(), replicas(1, 2, 4))
+    assert driver.view.states[tp()].isr == replicas(1, 2)
+    assert deletions(driver, 4) == 1
 
 
 def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:

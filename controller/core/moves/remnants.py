@@ -87,3 +87,14 @@ def left_where_it_stands(
     if assignment is None or view.engine is EngineName.DELEGATED:
         return ()
     return left_behind(view, partition, reassignment, assignment.replicas)
+
+
+def counts_in_vain(view: ClusterView, partition: TopicPartition) -> bool:
+    """Whether a replica that a record says is to be deleted is still in the ISR (KAFKA-12315)."""
+    if partition not in view.orphaned:
+        return False
+    state, assignment = view.states.get(partition), view.assignment(partition)
+    if state is None or assignment is None:
+        return False
+    strangers = (r for r in state.isr if r not in assignment.replicas)
+    return any((r, partition) in view.orphans for r in strangers)

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable
 from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
 from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
 from controller.core.moves.leaders import offline_leader, preferred_leader
-from controller.core.moves.turns import state_record
+from controller.core.moves.remnants import counts_in_vain
+from controller.core.moves.turns import assigned_isr, state_record
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.role.yields import owes_a_yield
 from controller.core.view import ClusterView
@@ -74,6 +75,9 @@ def repair(
         for r in state.isr
         if r == state.leader or (view.is_live(r, partition) and r not in bounced)
     )
+    if counts_in_vain(view, partition):
+        # What a record says is to be deleted cannot be as long as it counts as in sync.
+        isr = assigned_isr(view, partition, state.leader, isr)
     if isr == state.isr:
         return None
     return _write(view, partition, state, state.leader, isr)
