@@ -1,0 +1,68 @@
+"""What a Kafka controller left in an ISR (KAFKA-12315), in the hands of a daemon."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.events import Orphan
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.znodes import paths
+from controller.znodes.orphans import encode_orphan
+from controller.znodes.topics import encode_topic
+from tests.sim.builders import ids
+from tests.sim.histories import is_finished, reactors
+from tests.sim.world import World
+from tests.sim.zookeeper import NOBODY, Put
+
+PARTITION = TopicPartition("t", 0)
+DROPPED = BrokerId(3)
+
+
+def _dropped_in_the_topic_znode_alone(seed: int) -> World:
+    world = World(seed)
+    world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
+    world.producer.start()
+    world.settle()
+    znode = world.zookeeper.get(paths.topic_path("t"))
+    assert znode is not None
+    topic = TopicAssignment(
+        {0: PartitionAssignment(ids([1, 2]))}, ZkVersion(0), Zxid(0), topic_id=None
+    )
+    orphan = Orphan(DROPPED, PARTITION, Zxid(znode.czxid), "dropped by another controller")
+    record = paths.orphan_path(DROPPED, PARTITION)
+    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(topic))])
+    world.zookeeper.ensure(record, encode_orphan(orphan))
+    return world
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("target", [None, [1, 2, 3], [2, 4]])
+def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> None:
+    """Also where a request gives it the partition back: it copies anew."""
+    world = _dropped_in_the_topic_znode_alone(seed)
+    world.add_daemon(reactors(Options()))
+    if target is not None:
+        world.submit_request({PARTITION: target})
+
+    def is_over() -> bool:
+        left = world.zookeeper.get(paths.orphan_path(DROPPED, PARTITION))
+        there = world.assignment(PARTITION).replicas == tuple(target or (1, 2))
+        return left is None and there and is_finished(world)
+
+    world.run_until(is_over, within_s=120.0, look_every_s=1.0)
+    world.run_for(5.0)
+    state = world.state(PARTITION)
+    assert state is not None
+    assert set(state.isr) == set(target or (1, 2))
+    assert world.holders(PARTITION) == set(target or (1, 2))
+    world.producer.stop()
+    world.run_for(5.0)
+    world.invariants.judge_end({})
