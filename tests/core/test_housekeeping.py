@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.core.apply import apply
-from controller.core.effects import DescribeTopicConfigs, ResignController, SendStopReplica
+from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
     LegacyPlanRead,
     Orphan,
     OrphansRead,
+    StatesRead,
     StopReplicaAnswered,
     StopReplicaResult,
     TopicConfigsRead,
@@ -116,14 +119,13 @@ def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
     assert tp() not in driver.view.orphaned
 
 
-@pytest.mark.parametrize("found", ["before", "in the tenure"])
+@pytest.mark.parametrize("found", ["read", "recorded"])
 def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
     """Kafka's controller ended its move in the topic znode alone, for KAFKA-12315."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
-    if found == "before":
+    if found == "read":
         driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
-        driver.change_isr(tp(), replicas(1, 2, 3, 4))
     else:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
@@ -143,21 +145,34 @@ def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     assert deletions(driver, 4) == 1
 
 
-def test_what_is_to_be_deleted_stays_in_an_isr_that_is_too_small_without() -> None:
-    """The settings that say so are asked for; the step that wants the broker says why it waits."""
+def test_what_is_to_be_deleted_stays_in_the_isr_until_every_replica_is_there() -> None:
+    """It may have the only other copy, whatever ``min.insync.replicas`` says."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.view.configs.clear()
-    driver.view.asked_configs.clear()
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
-    driver.change_isr(tp(), replicas(1, 4))
-    assert driver.view.states[tp()].isr == replicas(1, 4)
-    assert any(isinstance(e, DescribeTopicConfigs) for e in driver.sent)
-    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
-    assert driver.view.states[tp()].isr == replicas(1, 4)
+    for isr in (replicas(1, 4), replicas(1, 2, 4)):
+        driver.change_isr(tp(), isr)
+        assert driver.view.states[tp()].isr == isr
     driver.submit({tp(): (1, 2, 4)})
-    assert driver.view.reassignments[tp()].blocked is not None
-    driver.change_isr(tp(), replicas(1, 2, 4))
-    assert driver.view.states[tp()].isr == replicas(1, 2)
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
+    driver.run(tp())
+    assert deletions(driver, 4) == 1
+    assert driver.view.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+
+
+def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
+    """To the preferred leader: all are in sync."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
+    before = driver.view.states[tp()]
+    changed = replace(
+        before, leader=BrokerId(4), isr=replicas(4, 2, 3, 1), version=ZkVersion(before.version + 1)
+    )
+    driver.observe(StatesRead({tp(): changed}, armed=frozenset({tp()})))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (1, replicas(2, 3, 1))
     assert deletions(driver, 4) == 1
 
 

@@ -20,7 +20,6 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.moves.remnants import counts_in_vain
 from controller.core.steps import Step
 from controller.core.view import ClusterView
 
@@ -100,8 +99,12 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
         if orphan is not None and orphan not in view.orphans_failed:
             # A StopReplica may be under way, and below version 3 no epoch would fence it.
             detail = f"broker {broker} is still deleting its old copy"
-            if counts_in_vain(view, partition):
-                detail = f"broker {broker} has an old copy to delete that still counts as in sync"
+            state = view.states.get(partition)
+            if state is not None and broker in state.isr:
+                detail = (
+                    f"broker {broker} is to delete its old copy, which stays in the ISR until all "
+                    "replicas are in it"
+                )
             return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
     return None
 

@@ -229,14 +229,14 @@ def state_record(
         partition=partition,
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
-        isr=assigned_isr(view, partition, leader, isr),
+        isr=_assigned(view, partition, leader, isr),
         controller_epoch=view.tenure.epoch,
         expected_version=state.version,
         leader_recovery_state=state.leader_recovery_state,
     )
 
 
-def assigned_isr(
+def _assigned(
     view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
 ) -> Replicas:
     """

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable
 from controller.core.agendas import Due
 from controller.core.effects import DescribeTopicConfigs, Effect, SetTimer
 from controller.core.model import NO_LEADER, Instant, TopicPartition
-from controller.core.moves.remnants import counts_in_vain
 from controller.core.nodes import PlanNode
 from controller.core.records import Decision
 from controller.core.view import ClusterView
@@ -58,8 +57,6 @@ def ask_for_unwell(
     """
     Ask whether a replica out of sync may lead, where no other is left, and what is under min ISR.
 
-    Also how many have to stay in sync where one that is to be deleted leaves the ISR.
-
     Again from time to time: an operator who gives records up says so when the partition is offline.
 
     Args:
@@ -69,8 +66,7 @@ def ask_for_unwell(
         in_question: Topics of which the cluster's health has to be judged.
 
     """
-    unwell = (p for p in due.partitions if _is_stranded(view, p) or counts_in_vain(view, p))
-    topics = {p.topic for p in unwell} | set(in_question)
+    topics = {p.topic for p in due.partitions if _is_stranded(view, p)} | set(in_question)
     return Decision(effects=tuple(ask(view, topics, now, UNWELL_TIMER)))
 
 

@@ -15,7 +15,7 @@ from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
 from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
 from controller.core.moves.leaders import offline_leader, preferred_leader
 from controller.core.moves.remnants import counts_in_vain
-from controller.core.moves.turns import assigned_isr, state_record
+from controller.core.moves.turns import state_record
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.role.yields import owes_a_yield
 from controller.core.view import ClusterView
@@ -75,12 +75,15 @@ def repair(
         for r in state.isr
         if r == state.leader or (view.is_live(r, partition) and r not in bounced)
     )
-    if counts_in_vain(view, partition):
-        # What a record says is to be deleted cannot be as long as it counts as in sync.
-        isr = assigned_isr(view, partition, state.leader, isr)
+    leader = state.leader
+    if counts_in_vain(view, partition) and frozenset(assignment.replicas).issubset(isr):
+        # What is to be deleted cannot be while it counts as in sync. It is not given up before
+        # every replica has what it has.
+        isr = tuple(r for r in isr if r in assignment.replicas)
+        leader = leader if leader in isr else assignment.replicas[0]
     if isr == state.isr:
         return None
-    return _write(view, partition, state, state.leader, isr)
+    return _write(view, partition, state, leader, isr)
 
 
 def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
