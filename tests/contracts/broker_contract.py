@@ -147,8 +147,8 @@ class Controller:
         return answer.results[0].error
 
 
-class BrokerContract:
-    """Derive from this, with a fixture ``rig``."""
+class ControlledContract:
+    """What contracts of brokers begin with: a controller of whom every broker has heard."""
 
     @pytest.fixture
     def controller(self, rig: BrokerRig) -> Controller:
@@ -157,6 +157,10 @@ class BrokerContract:
         for broker in rig.live():
             assert rig.ask(broker.id, controller.metadata()).error == NONE
         return controller
+
+
+class BrokerContract(ControlledContract):
+    """Derive from this, with a fixture ``rig``."""
 
     # --- whole requests ------------------------------------------------------------------------
 

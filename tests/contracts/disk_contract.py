@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Protocol
 
-import pytest
-
 from controller.core.events import LeaderAndIsrAnswered
 from controller.core.model import BrokerId
-from tests.contracts.broker_contract import NONE, ONE, TWO, BrokerRig, Controller
+from tests.contracts.broker_contract import (
+    NONE,
+    ONE,
+    TWO,
+    BrokerRig,
+    ControlledContract,
+    Controller,
+)
 
 KAFKA_STORAGE_ERROR: Final = 56
 
@@ -30,16 +35,8 @@ class DiskRig(BrokerRig, Protocol):
         ...
 
 
-class DiskContract:
+class DiskContract(ControlledContract):
     """Derive from this, with a fixture ``rig``."""
-
-    @pytest.fixture
-    def controller(self, rig: DiskRig) -> Controller:
-        """Return the controller, of whom every broker has heard."""
-        controller = Controller(rig)
-        for broker in rig.live():
-            assert rig.ask(broker.id, controller.metadata()).error == NONE
-        return controller
 
     def test_a_broker_says_by_a_znode_that_it_lost_a_disk(
         self, rig: DiskRig, controller: Controller

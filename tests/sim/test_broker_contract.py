@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -105,22 +106,21 @@ class _SimRig:
         leader.replication.append(self.partition, 1, lambda _error: None)
 
     def notified(self) -> bool:
-        names = self._zookeeper.children(paths.ISR_NOTIFICATIONS) or ()
-        found = (self._zookeeper.get(f"{paths.ISR_NOTIFICATIONS}/{name}") for name in names)
-        return any(
-            self.partition._asdict() in json.loads(znode.data)["partitions"]
-            for znode in found
-            if znode is not None
-        )
+        named = self.partition._asdict()
+        return any(named in told["partitions"] for told in self._notices(paths.ISR_NOTIFICATIONS))
 
     def lose_disk(self, broker: BrokerId) -> None:
         log = self._fabric.brokers[broker].logs.get(self.partition)
         self._fabric.brokers[broker].fail_directory(0 if log is None else log.directory)
 
     def announced(self, broker: BrokerId) -> bool:
-        names = self._zookeeper.children(paths.LOG_DIR_EVENTS) or ()
-        found = (self._zookeeper.get(f"{paths.LOG_DIR_EVENTS}/{name}") for name in names)
-        return any(json.loads(z.data)["broker"] == broker for z in found if z is not None)
+        return any(told["broker"] == broker for told in self._notices(paths.LOG_DIR_EVENTS))
+
+    def _notices(self, directory: str) -> Iterator[dict[str, Any]]:
+        for name in self._zookeeper.children(directory) or ():
+            znode = self._zookeeper.get(f"{directory}/{name}")
+            if znode is not None:
+                yield json.loads(znode.data)
 
     def wait_until(self, predicate: Callable[[], bool]) -> None:
         end = self._schedule.now() + SOON_S
