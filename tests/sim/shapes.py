@@ -15,17 +15,14 @@ from typing import Final
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
-    TopicAssignment,
     TopicPartition,
 )
 from controller.core.options import Options
 from controller.reactor.boundaries import Boundary
 from controller.znodes import paths
-from controller.znodes.topics import encode_topic
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
 
 OPTIONS: Final = Options(
     tenure_linger_s=3.0, stop_replica_timeout_s=10.0, max_partitions_in_flight=2
@@ -196,10 +193,7 @@ def start_dead(world: World) -> None:
 def _begin_foreign(world: World) -> None:
     """Write a step as AlterPartitionReassignments does (KIP-455)."""
     assignment = PartitionAssignment(ids((5, 4, 3, 1, 2)), ids((5, 4)), ids((1, 2)))
-    topic = world.topic("t")
-    partitions = {**topic.partitions, 0: assignment}
-    data = encode_topic(TopicAssignment(partitions, topic.version, topic.czxid))
-    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), data)])
+    world.assign("t", {0: assignment})
 
 
 def _delete_doomed(world: World, _daemon: SimDaemon) -> None:

@@ -12,20 +12,15 @@ from controller.core.model import (
     PartitionAssignment,
     RequestId,
     Route,
-    TopicAssignment,
     TopicPartition,
-    ZkVersion,
-    Zxid,
 )
 from controller.reactor.ports import Order
 from controller.znodes import paths
 from controller.znodes.goals import encode_goal
-from controller.znodes.topics import encode_topic
 from tests.sim.bound_rules import BoundRules
 from tests.sim.builders import ids
 from tests.sim.judges import InvariantViolationError
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
 
 PARTITION = TopicPartition("t", 0)
 
@@ -41,9 +36,7 @@ def _world() -> World:
 
 
 def _stands(world: World, replicas: list[int], adding: list[int]) -> None:
-    assignment = PartitionAssignment(ids(replicas), ids(adding))
-    topic = TopicAssignment({0: assignment}, ZkVersion(0), Zxid(0), None)
-    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(topic))])
+    world.assign("t", {0: PartitionAssignment(ids(replicas), ids(adding))})
 
 
 def _judge(rules: BoundRules, world: World, target: list[int], *, cancels: bool = False) -> None:

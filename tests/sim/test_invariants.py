@@ -349,9 +349,8 @@ def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool
     """It is ours where a record of ours names it as an original replica."""
     if is_proven:
         bench.write_goal(_goal([1, 2]))
-    shrunk = TopicAssignment({0: PartitionAssignment(ids([1, 2]))}, ZkVersion(0), Zxid(0))
     bench.write_state([1, 2])
-    bench.world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(shrunk))])
+    bench.world.assign("t", {0: PartitionAssignment(ids([1, 2]))})
     with pytest.raises(InvariantViolationError) if is_proven else nullcontext():
         bench.world.invariants.judge_end({})
 

@@ -8,19 +8,15 @@ from controller.core.events import Orphan
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
-    TopicAssignment,
     TopicPartition,
-    ZkVersion,
     Zxid,
 )
 from controller.core.options import Options
 from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
-from controller.znodes.topics import encode_topic
 from tests.sim.builders import ids
 from tests.sim.histories import is_finished, reactors
 from tests.sim.world import World
-from tests.sim.zookeeper import NOBODY, Put
 
 PARTITION = TopicPartition("t", 0)
 DROPPED = BrokerId(3)
@@ -33,12 +29,9 @@ def _dropped_in_the_topic_znode_alone(seed: int) -> World:
     world.settle()
     znode = world.zookeeper.get(paths.topic_path("t"))
     assert znode is not None
-    topic = TopicAssignment(
-        {0: PartitionAssignment(ids([1, 2]))}, ZkVersion(0), Zxid(0), topic_id=None
-    )
     orphan = Orphan(DROPPED, PARTITION, Zxid(znode.czxid), "dropped by another controller")
     record = paths.orphan_path(DROPPED, PARTITION)
-    world.zookeeper.transact(NOBODY, [Put(paths.topic_path("t"), encode_topic(topic))])
+    world.assign("t", {0: PartitionAssignment(ids([1, 2]))})
     world.zookeeper.ensure(record, encode_orphan(orphan))
     return world
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from controller.core.controls import Limits, Pauses
@@ -168,12 +169,14 @@ class World:
 
     def add_partitions(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
         """Add partitions to a topic, as CreatePartitions does."""
-        topic = self.topic(name)
-        partitions = dict(topic.partitions)
-        partitions.update({n: PartitionAssignment(_ids(r)) for n, r in assignment.items()})
-        data = encode_topic(TopicAssignment(partitions, topic.version, topic.czxid, topic.topic_id))
-        self.zookeeper.transact(NOBODY, [Put(paths.topic_path(name), data)])
+        self.assign(name, {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()})
         self.producer.partitions += [TopicPartition(name, n) for n in assignment]
+
+    def assign(self, name: str, assignment: Mapping[int, PartitionAssignment]) -> None:
+        """Write assignments into a topic znode, as others than the daemon do."""
+        topic = self.topic(name)
+        after = replace(topic, partitions={**topic.partitions, **assignment})
+        self.zookeeper.transact(NOBODY, [Put(paths.topic_path(name), encode_topic(after))])
 
     def delete_topic(self, name: str) -> None:
         """Queue a topic for deletion."""
