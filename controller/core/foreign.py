@@ -33,8 +33,7 @@ def policy_of(view: ClusterView) -> ForeignMoves:
 
 def foreign_goal(assignment: PartitionAssignment) -> Goal:
     """Return where a move of others leads, and where it came from."""
-    original = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
-    return Goal(assignment.target_replicas, original, FOREIGN, Route.FOREIGN)
+    return Goal(assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN)
 
 
 def count_of(view: ClusterView) -> int:

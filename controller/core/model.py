@@ -76,6 +76,13 @@ class PartitionAssignment:
         return bool(self.adding_replicas or self.removing_replicas)
 
     @property
+    def origin_replicas(self) -> Replicas:
+        """Where the step came from: RS without AR, in order (``ReplicaAssignment`` of Kafka)."""
+        if not self.adding_replicas:
+            return self.replicas
+        return tuple(r for r in self.replicas if r not in self.adding_replicas)
+
+    @property
     def target_replicas(self) -> Replicas:
         """TR: what remains when the removing replicas are gone, in the order of RS."""
         if not self.removing_replicas:

@@ -44,7 +44,7 @@ def stake_of(goal: Goal, assignment: PartitionAssignment | None) -> Stake:
     present: Replicas | None = None
     leaving: Replicas = ()
     if assignment is not None:
-        present = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+        present = assignment.origin_replicas
         leaving = assignment.removing_replicas
     before = goal.original if goal.original is not None else present or ()
     here = tuple(r for r in (before if present is None else present) if r not in leaving)

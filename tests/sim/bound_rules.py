@@ -84,5 +84,5 @@ class BoundRules:
 def _is_within(known: _Known, order: Order) -> bool:
     """Whether the partition stays within its limit, or was beyond it before."""
     stored, limit = known.assignment, known.limit
-    origin = {r for r in stored.replicas if r not in stored.adding_replicas}
+    origin = set(stored.origin_replicas)
     return limit is None or len(stored.replicas) > limit or len(origin | set(order.target)) <= limit

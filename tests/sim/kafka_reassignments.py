@@ -69,10 +69,9 @@ class KafkaReassignments:
             stored = None if topic is None else topic.partitions.get(partition.partition)
             if stored is None or partition.topic in doomed or partition not in cluster.states:
                 continue
-            origin = tuple(r for r in stored.replicas if r not in stored.adding_replicas)
             if wanted is None and not stored.is_reassigning:
                 continue
-            target = origin if wanted is None else wanted
+            target = stored.origin_replicas if wanted is None else wanted
             if not all(r in cluster.live or r in stored.replicas for r in target):
                 continue
             self._entry_done(partition, None)
@@ -110,7 +109,7 @@ class KafkaReassignments:
     ) -> None:
         """U1 (and U3, where a reassignment is replaced)."""
         cluster = self._cluster
-        origin = tuple(r for r in stored.replicas if r not in stored.adding_replicas)
+        origin = stored.origin_replicas
         replicas = _distinct(target + origin)
         adding = tuple(r for r in replicas if r not in origin)
         removing = tuple(r for r in replicas if r not in target)

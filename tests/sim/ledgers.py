@@ -266,7 +266,7 @@ class Ledger:
         if topic is None or goal.original is None:
             return
         assignment = self._world.assignment(partition)
-        was = set(assignment.replicas) - set(assignment.adding_replicas)
+        was = set(assignment.origin_replicas)
         self._judge.ensure(
             goal.original == self._stood.get(partition)
             or (assignment.is_reassigning and set(goal.original) == was),

@@ -66,8 +66,7 @@ class OrderRules:
         if self._bound is not None:
             self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
         stored, state = self._world.assignment(order.partition), self._world.state(order.partition)
-        origin = [r for r in stored.replicas if r not in stored.adding_replicas]
-        kept = {*origin, *(() if order.cancels else order.target)}
+        kept = {*stored.origin_replicas, *(() if order.cancels else order.target)}
         if state is None or kept.issuperset(stored.replicas) or kept & set(state.isr):
             return
         is_fresh = way.sent_at - way.handed_at <= FRESH_S

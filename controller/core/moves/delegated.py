@@ -265,10 +265,9 @@ class DelegatedTurn(OpeningTurn):
         what it was to drop. A dead replica that nobody wants would keep the step from ending.
         """
         assignment, goal = self.assignment, self.goal
-        added = assignment.adding_replicas
-        origin = tuple(r for r in assignment.replicas if r not in added)
         if is_off_course(self):
-            kept = (*origin, *(r for r in added if r in goal.target))
+            added = (r for r in assignment.adding_replicas if r in goal.target)
+            kept = (*assignment.origin_replicas, *added)
         else:
             target = assignment.target_replicas
             lost = [
@@ -299,9 +298,8 @@ class DelegatedTurn(OpeningTurn):
         unread = self.unread()
         if unread is not None:
             return unread
-        origin = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
         cause = "turned back" if self.goal.rolls_back else "the target changed"
-        return self.order(target, cause, budget, cancels=target == origin)
+        return self.order(target, cause, budget, cancels=target == assignment.origin_replicas)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
         """End the reassignment, or begin the next step."""

@@ -315,7 +315,7 @@ def original_of(
     """
     if not assignment.is_reassigning:
         return assignment.replicas
-    proven = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
+    proven = assignment.origin_replicas
     seen = view.before.get(partition)
     if seen is not None and set(seen) == set(proven):
         return seen
