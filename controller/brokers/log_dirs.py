@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.askers import Asker
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
-from controller.brokers.messages import frame_of
+from controller.brokers.messages import Frame, frame_of
 from controller.core.events import SizesRead
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.errors import ProtocolError, TransientError
@@ -49,6 +50,21 @@ class _Round:
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[BrokerId, str] = field(default_factory=dict)
     replicas: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
+    encoded: Frame | None = None
+
+    def question(self) -> Frame:
+        """
+        Return the request for one more broker.
+
+        It is the same for all: with many partitions encoding it takes longer than all the rest.
+
+        Raises:
+            ProtocolError: it cannot be encoded.
+
+        """
+        if self.encoded is None:
+            self.encoded = frame_of(_request(self.wanted))
+        return replace(self.encoded)
 
 
 class DescribedLogDirs(Asker):
@@ -99,7 +115,7 @@ class DescribedLogDirs(Asker):
         while current.left:
             broker = current.left.popleft()
             try:
-                told = await self._ask(broker, current.wanted)
+                told = sizes_of(await self._ask(broker, current), current.wanted)
             except (TransientError, ProtocolError) as error:
                 current.errors[broker.id] = str(error)
                 self._close(broker.id)
@@ -119,9 +135,7 @@ class DescribedLogDirs(Asker):
         if self._asked:
             self._begin()
 
-    async def _ask(
-        self, broker: LiveBroker, wanted: Mapping[TopicPartition, None]
-    ) -> dict[TopicPartition, int]:
+    async def _ask(self, broker: LiveBroker, current: _Round) -> ApiMessage:
         known = self._open.get(broker.id)
         if known is not None and known[0] == broker and known[1].is_open:
             connection = known[1]
@@ -130,8 +144,7 @@ class DescribedLogDirs(Asker):
             endpoint = self._listeners.required_of(broker)
             connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
             self._open[broker.id] = (broker, connection)
-        answer = await connection.ask(frame_of(_request(wanted)))
-        return sizes_of(answer, wanted)
+        return await connection.ask(current.question())
 
     def _close(self, broker: BrokerId) -> None:
         known = self._open.pop(broker, None)
