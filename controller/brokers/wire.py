@@ -49,8 +49,8 @@ _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 """Where the broker epoch stands in an UpdateMetadata, behind two or three fields of fixed size."""
 
 
-_RECENT: Final = 8
-"""How many encoded UpdateMetadata are kept: brokers that were busy catch up with merged ones."""
+_RECENT: Final = 32
+"""How many encoded UpdateMetadata are kept: not every broker is as far as the others."""
 
 
 class Encoder:

@@ -26,10 +26,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TypeVar
 
 from controller.core.model import (
-    NO_LEADER,
     BrokerId,
     Instant,
     LeaderEpoch,
@@ -39,6 +37,14 @@ from controller.core.model import (
 )
 from controller.core.phases import Shrinking
 from controller.core.view import ClusterView
+from controller.reactor.metadata import (
+    News,
+    added,
+    chunks,
+    parted,
+    told_together,
+    update_metadata_state,
+)
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -49,13 +55,10 @@ from controller.reactor.ports import (
     UpdateMetadataState,
 )
 
-_State = TypeVar("_State")
-
 LEADER_AND_ISR_CHUNK = 1000
 """Brokers handle a LeaderAndIsr under one lock: a large one would hold up everything else."""
 NEW_REPLICAS_CHUNK = 250
 """Of which replicas to create: a broker makes their logs under that lock, too, one by one."""
-UPDATE_METADATA_CHUNK = 2000
 METADATA_EVERY_S = 0.25
 """
 How long what is for clients alone waits after the last of its kind, in seconds.
@@ -68,7 +71,8 @@ A client with old metadata asks again after ``retry.backoff.ms`` (0.1 s), so it 
 class _Batch:
     live_brokers: bool = False
     leader_and_isr: dict[TopicPartition, LeaderAndIsrState] = field(default_factory=dict)
-    update_metadata: dict[TopicPartition, UpdateMetadataState] = field(default_factory=dict)
+    news: list[News] = field(default_factory=list)
+    """For clients."""
     stop: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
     delete: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
 
@@ -79,16 +83,16 @@ class _Batch:
         """
         Return what goes before the broker hears of the rest, and that rest, if there is any.
 
-        Clients hear of a partition after its replica did.
+        Clients hear of a partition after its replica did, but where very many are told at once:
+        those of the other brokers do not wait for this one either.
         """
         told = _told_together(self.leader_and_isr)
         if len(told) == len(self.leader_and_isr):
             return self, None
         waiting = {p: s for p, s in self.leader_and_isr.items() if p not in told}
-        seen = {p: s for p, s in self.update_metadata.items() if p not in waiting}
-        unseen = {p: s for p, s in self.update_metadata.items() if p in waiting}
+        seen, unseen = parted(self.news, waiting.__contains__)
         first = _Batch(self.live_brokers, told, seen, self.stop, self.delete)
-        return first, _Batch(leader_and_isr=waiting, update_metadata=unseen)
+        return first, _Batch(leader_and_isr=waiting, news=unseen)
 
     @property
     def is_for_clients(self) -> bool:
@@ -117,6 +121,12 @@ class _Queue:
         if rest is not None:
             self.batches.appendleft(rest)
         return part
+
+    def tell(self, news: News) -> None:
+        """Add what the broker's clients should see."""
+        if news:
+            batch = self.tail()
+            batch.news = added(batch.news, news)
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -201,14 +211,15 @@ class Outbox:
         brokers: Iterable[BrokerId] | None,
     ) -> None:
         """Tell brokers (None: all) what clients should see of the partitions."""
-        seen = {p: s for p in partitions if (s := _update_metadata_state(view, p)) is not None}
+        seen = {p: s for p in partitions if (s := update_metadata_state(view, p)) is not None}
         if brokers is None:
             self._for_all.update(seen)
             return
         # What waits for every broker comes after this, so it must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
+        news = News(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
-            queue.tail().update_metadata.update(seen)
+            queue.tell(news)
             queue.batches.append(_Batch())  # what follows must not go before this
 
     def add_stop_replica(
@@ -248,9 +259,9 @@ class Outbox:
     def take(self, view: ClusterView, now: Instant) -> Iterator[tuple[BrokerId, BrokerRequest]]:
         """Yield the next request of every broker that is not busy, and count it as out."""
         if self._for_all:
+            news, self._for_all = News(self._for_all), {}
             for queue in self._queues.values():
-                queue.tail().update_metadata.update(self._for_all)
-            self._for_all.clear()
+                queue.tell(news)
         due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
@@ -275,16 +286,16 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
         return
     epoch = view.tenure.epoch
     live = tuple(view.brokers.values())
-    if batch.live_brokers and (batch.leader_and_isr or not batch.update_metadata):
+    if batch.live_brokers and (batch.leader_and_isr or not batch.news):
         yield UpdateMetadata(epoch, (), live)
     if batch.leader_and_isr:
         states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
         yield LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
-    for seen in _chunks(tuple(batch.update_metadata.values()), UPDATE_METADATA_CHUNK):
+    for seen in told_together(batch.news):
         yield UpdateMetadata(epoch, seen, live)
     for stops in (batch.stop, batch.delete):
-        for stopped in _chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
+        for stopped in chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
             yield StopReplica(epoch, stopped)
 
 
@@ -296,11 +307,6 @@ def _told_together(
     room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
     created = [p for p, s in states.items() if s.is_new][:room]
     return {p: states[p] for p in chain(known, created)}
-
-
-def _chunks(items: tuple[_State, ...], size: int) -> Iterator[tuple[_State, ...]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _leader_and_isr_state(
@@ -327,26 +333,5 @@ def _leader_and_isr_state(
         adding_replicas=adding,
         removing_replicas=tuple(r for r in assignment.removing_replicas if r in replicas),
         is_new=is_new,
-        topic_id=view.topics[partition.topic].topic_id,
-    )
-
-
-def _update_metadata_state(
-    view: ClusterView, partition: TopicPartition
-) -> UpdateMetadataState | None:
-    state = view.states.get(partition)
-    if state is None or view.known_assignment(partition) is None:
-        return None
-    replicas = view.serving_replicas(partition)
-    leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
-    return UpdateMetadataState(
-        partition=partition,
-        controller_epoch=state.controller_epoch,
-        leader=leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        partition_epoch=state.version,
-        replicas=replicas,
-        offline_replicas=tuple(r for r in replicas if not view.is_live(r, partition)),
         topic_id=view.topics[partition.topic].topic_id,
     )

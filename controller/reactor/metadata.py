@@ -1,0 +1,125 @@
+"""
+What brokers' clients should see of partitions, kept so that all brokers can share it.
+
+Every broker is told of every partition. What is told of many at once is cut into parts when it is
+added: brokers are told the same parts whenever they are free, so that a part is put together once
+and encoded once (``brokers.wire``). What is told of few is merged while it waits, newest last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from controller.core.model import NO_LEADER, TopicPartition
+from controller.core.view import ClusterView
+from controller.reactor.ports import UpdateMetadataState
+
+UPDATE_METADATA_CHUNK: Final = 2000
+MANY: Final = 500
+"""From how many partitions on it is told as it is, merged with nothing."""
+NEWS_MAX: Final = 64
+"""What waits longer, for a broker that does not answer, is merged whatever its size."""
+
+States = Mapping[TopicPartition, UpdateMetadataState]
+_State = TypeVar("_State")
+
+
+class News:
+    """What is to be seen of some partitions; never changed, as several queues hold it."""
+
+    __slots__ = ("parts", "states")
+
+    def __init__(self, states: States) -> None:
+        """Take the states, which must not be changed afterwards."""
+        self.states = states
+        self.parts = tuple(chunks(tuple(states.values()), UPDATE_METADATA_CHUNK))
+        """What one UpdateMetadata each tells."""
+
+    def __bool__(self) -> bool:
+        """Whether it tells anything."""
+        return bool(self.states)
+
+    def without(self, partitions: Collection[TopicPartition]) -> News:
+        """Return what it tells of the others."""
+        if not any(p in partitions for p in self.states):
+            return self
+        return News({p: s for p, s in self.states.items() if p not in partitions})
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is told as it is."""
+        return len(self.states) >= MANY
+
+
+def told_together(waiting: Iterable[News]) -> Iterator[tuple[UpdateMetadataState, ...]]:
+    """Yield what one UpdateMetadata each tells, so that the newest of a partition comes last."""
+    short: dict[TopicPartition, UpdateMetadataState] = {}
+    for news in waiting:
+        if news.is_long:
+            yield from News(short).parts
+            short = {}
+            yield from news.parts
+        else:
+            short.update(news.states)
+    yield from News(short).parts
+
+
+def added(waiting: list[News], news: News) -> list[News]:
+    """Return what waits with more of it: no more than one state of each partition, if it is old."""
+    if len(waiting) < NEWS_MAX:
+        return [*waiting, news]
+    merged: dict[TopicPartition, UpdateMetadataState] = {}
+    for known in (*waiting, news):
+        merged.update(known.states)
+    return [News(merged)]
+
+
+def parted(
+    waiting: Iterable[News], is_late: Callable[[TopicPartition], bool]
+) -> tuple[list[News], list[News]]:
+    """
+    Return what is told now, and what is told later: the news of some partitions.
+
+    What is told of many at once is not parted, or it would be encoded for each broker. Of these
+    partitions it is the newest, so that nothing before it may follow it.
+    """
+    now: list[News] = []
+    late: list[News] = []
+    for news in waiting:
+        if news.is_long:
+            now.append(news)
+            late = [kept for known in late if (kept := known.without(news.states))]
+        else:
+            later = {p for p in news.states if is_late(p)}
+            now.append(news.without(later))
+            late.append(news.without(news.states.keys() - later))
+    return [n for n in now if n], [n for n in late if n]
+
+
+def chunks(items: tuple[_State, ...], size: int) -> Iterator[tuple[_State, ...]]:
+    """Yield the items in pieces of a size."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def update_metadata_state(
+    view: ClusterView, partition: TopicPartition
+) -> UpdateMetadataState | None:
+    """Return what clients should see of a partition, as the view says now; None: not known."""
+    state = view.states.get(partition)
+    if state is None or view.known_assignment(partition) is None:
+        return None
+    replicas = view.serving_replicas(partition)
+    leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
+    return UpdateMetadataState(
+        partition=partition,
+        controller_epoch=state.controller_epoch,
+        leader=leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.version,
+        replicas=replicas,
+        offline_replicas=tuple(r for r in replicas if not view.is_live(r, partition)),
+        topic_id=view.topics[partition.topic].topic_id,
+    )
