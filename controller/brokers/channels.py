@@ -144,6 +144,7 @@ class BrokerChannels:
             for channel in self._channels.values():
                 channel.close()
             self._channels.clear()
+        self._io.post(self._encoder.forget)
 
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Hand over the next request; ignored when no channel is open."""

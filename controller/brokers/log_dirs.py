@@ -64,7 +64,7 @@ class _Round:
         """
         if self.encoded is None:
             self.encoded = frame_of(_request(self.wanted))
-        return replace(self.encoded)
+        return replace(self.encoded)  # each connection gives it a header of its own
 
 
 class DescribedLogDirs(Asker):

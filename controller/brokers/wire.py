@@ -25,7 +25,7 @@ from controller.brokers.messages import (
     topic_uuid,
 )
 from controller.brokers.versions import Versions
-from controller.core.model import BrokerEpoch, BrokerId, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, LiveBroker
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -49,8 +49,11 @@ _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 """Where the broker epoch stands in an UpdateMetadata, behind two or three fields of fixed size."""
 
 
-_RECENT: Final = 32
+_RECENT: Final = 128
 """How many encoded UpdateMetadata are kept: not every broker is as far as the others."""
+
+_Told = tuple[int, ControllerEpoch, tuple[UpdateMetadataState, ...]]
+"""Version, controller epoch and states of an UpdateMetadata."""
 
 
 class Encoder:
@@ -65,7 +68,7 @@ class Encoder:
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
         self._controller_id = controller_id
         self._listeners = listeners
-        self._recent: deque[tuple[int, UpdateMetadata, Frame]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[_Told, Frame]] = deque(maxlen=_RECENT)
         self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
@@ -92,19 +95,21 @@ class Encoder:
 
     def _update_metadata(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
         # The states of two such requests are mostly the same objects, which compare at once.
-        same = (f for v, known, f in self._recent if v == version and known == request)
-        frame = next(same, None)
-        if frame is None:
-            frame = self._with_live_brokers(request, version, sender)
-            self._recent.appendleft((version, request, frame))
+        told = (version, request.controller_epoch, request.states)
+        bare = next((frame for known, frame in self._recent if known == told), None)
+        if bare is None:
+            alone = replace(request, live_brokers=())
+            bare = frame_of(update_metadata_request(alone, version, sender))
+            self._recent.appendleft((told, bare))
+        # The live brokers, encoded before, stand where none are listed.
+        kept = bare.body[: -_no_live_brokers(version)]
+        frame = replace(bare, body=kept + self._live_brokers(request, version, sender))
         offset = _BROKER_EPOCH_AT.get(version)
         return frame if offset is None else frame.readdressed(offset, sender.broker_epoch)
 
-    def _with_live_brokers(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
-        """Encode the states, and put the live brokers, encoded before, where none are listed."""
-        bare = frame_of(update_metadata_request(replace(request, live_brokers=()), version, sender))
-        kept = bare.body[: -_no_live_brokers(version)]
-        return replace(bare, body=kept + self._live_brokers(request, version, sender))
+    def forget(self) -> None:
+        """Keep nothing that was encoded: with very many partitions it is much."""
+        self._recent.clear()
 
     def _live_brokers(self, request: UpdateMetadata, version: int, sender: Sender) -> bytes:
         """Return what an UpdateMetadata ends with: the live brokers are its last field."""

@@ -77,10 +77,9 @@ def _active(
 
 
 def _towards(target: Replicas, now: PartitionAssignment) -> Activity:
-    settled = [r for r in now.replicas if r not in now.adding_replicas]
     removing = tuple(r for r in now.replicas if r not in target)
     return Activity(
         replicas=target + removing,
-        adding=tuple(r for r in target if r not in settled),
+        adding=tuple(r for r in target if r not in now.origin_replicas),
         removing=removing,
     )

@@ -2,13 +2,14 @@
 What brokers' clients should see of partitions, kept so that all brokers can share it.
 
 Every broker is told of every partition. What is told of many at once is cut into parts when it is
-added: brokers are told the same parts whenever they are free, so that a part is put together once
-and encoded once (``brokers.wire``). What is told of few is merged while it waits, newest last.
+added: brokers are told the same parts whenever they are free, so that a part need not be put
+together, and encoded (``brokers.wire``), for each of them. What is told of few is merged while it
+waits. A state that waits may be told although a newer one waits behind it, never after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from controller.core.model import NO_LEADER, TopicPartition
@@ -17,24 +18,30 @@ from controller.reactor.ports import UpdateMetadataState
 
 UPDATE_METADATA_CHUNK: Final = 2000
 MANY: Final = 500
-"""From how many partitions on it is told as it is, merged with nothing."""
-NEWS_MAX: Final = 64
-"""What waits longer, for a broker that does not answer, is merged whatever its size."""
+"""From how many partitions on it is told as it is."""
+STATES_EACH: Final = 2
+"""How many states of a partition may wait on average; beyond, all are merged into the newest."""
 
 States = Mapping[TopicPartition, UpdateMetadataState]
-_State = TypeVar("_State")
+_Item = TypeVar("_Item")
 
 
 class News:
     """What is to be seen of some partitions; never changed, as several queues hold it."""
 
-    __slots__ = ("parts", "states")
+    __slots__ = ("_parts", "states")
 
     def __init__(self, states: States) -> None:
         """Take the states, which must not be changed afterwards."""
         self.states = states
-        self.parts = tuple(chunks(tuple(states.values()), UPDATE_METADATA_CHUNK))
-        """What one UpdateMetadata each tells."""
+        self._parts: tuple[tuple[UpdateMetadataState, ...], ...] | None = None
+
+    @property
+    def parts(self) -> tuple[tuple[UpdateMetadataState, ...], ...]:
+        """What one UpdateMetadata each tells: the same objects for every queue."""
+        if self._parts is None:
+            self._parts = tuple(chunks(tuple(self.states.values()), UPDATE_METADATA_CHUNK))
+        return self._parts
 
     def __bool__(self) -> bool:
         """Whether it tells anything."""
@@ -52,7 +59,7 @@ class News:
         return len(self.states) >= MANY
 
 
-def told_together(waiting: Iterable[News]) -> Iterator[tuple[UpdateMetadataState, ...]]:
+def seen_together(waiting: Iterable[News]) -> Iterator[tuple[UpdateMetadataState, ...]]:
     """Yield what one UpdateMetadata each tells, so that the newest of a partition comes last."""
     short: dict[TopicPartition, UpdateMetadataState] = {}
     for news in waiting:
@@ -65,14 +72,27 @@ def told_together(waiting: Iterable[News]) -> Iterator[tuple[UpdateMetadataState
     yield from News(short).parts
 
 
-def added(waiting: list[News], news: News) -> list[News]:
-    """Return what waits with more of it: no more than one state of each partition, if it is old."""
-    if len(waiting) < NEWS_MAX:
-        return [*waiting, news]
-    merged: dict[TopicPartition, UpdateMetadataState] = {}
-    for known in (*waiting, news):
-        merged.update(known.states)
-    return [News(merged)]
+def added(waiting: Sequence[News], news: News, partitions: int) -> list[News]:
+    """
+    Return what waits with more of it.
+
+    Args:
+        waiting: What was added before, the oldest first.
+        news: What is told after it.
+        partitions: How many the cluster has: what waits for a broker that does not answer is
+            bounded by it.
+
+    """
+    before = list(waiting)
+    if before and len(before[-1].states) + len(news.states) < MANY:
+        news = News({**before.pop().states, **news.states})
+    together = [*before, news]
+    if sum(len(n.states) for n in together) <= max(MANY, STATES_EACH * partitions):
+        return together
+    newest: dict[TopicPartition, UpdateMetadataState] = {}
+    for known in together:
+        newest.update(known.states)
+    return [News(newest)]
 
 
 def parted(
@@ -97,7 +117,7 @@ def parted(
     return [n for n in now if n], [n for n in late if n]
 
 
-def chunks(items: tuple[_State, ...], size: int) -> Iterator[tuple[_State, ...]]:
+def chunks(items: tuple[_Item, ...], size: int) -> Iterator[tuple[_Item, ...]]:
     """Yield the items in pieces of a size."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

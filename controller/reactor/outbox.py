@@ -2,7 +2,8 @@
 What each broker is still to be told: per-broker queues, merged while the broker is busy.
 
 A broker gets one request at a time. While one is out, whatever is added joins the last batch of its
-queue: the newest state of a partition replaces an older one that was not sent yet. Within a batch
+queue: the newest state of a partition replaces an older one that was not sent yet (of metadata see
+``metadata``, which all queues share). Within a batch
 LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them;
 what would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about
 to be stopped) begins a new batch. An UpdateMetadata with the live brokers goes before all of it: a
@@ -42,7 +43,7 @@ from controller.reactor.metadata import (
     added,
     chunks,
     parted,
-    told_together,
+    seen_together,
     update_metadata_state,
 )
 from controller.reactor.ports import (
@@ -122,11 +123,11 @@ class _Queue:
             self.batches.appendleft(rest)
         return part
 
-    def tell(self, news: News) -> None:
-        """Add what the broker's clients should see."""
+    def tell(self, news: News, partitions: int) -> None:
+        """Add what the broker's clients should see, of so many partitions as there are."""
         if news:
             batch = self.tail()
-            batch.news = added(batch.news, news)
+            batch.news = added(batch.news, news, partitions)
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -219,7 +220,7 @@ class Outbox:
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         news = News(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
-            queue.tell(news)
+            queue.tell(news, len(view.states))
             queue.batches.append(_Batch())  # what follows must not go before this
 
     def add_stop_replica(
@@ -261,7 +262,7 @@ class Outbox:
         if self._for_all:
             news, self._for_all = News(self._for_all), {}
             for queue in self._queues.values():
-                queue.tell(news)
+                queue.tell(news, len(view.states))
         due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
@@ -292,7 +293,7 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
         states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
         yield LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
-    for seen in told_together(batch.news):
+    for seen in seen_together(batch.news):
         yield UpdateMetadata(epoch, seen, live)
     for stops in (batch.stop, batch.delete):
         for stopped in chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from controller.core.model import BrokerId, Instant
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.reactor import metadata
+from controller.reactor import outbox as outboxes
 from controller.reactor.metadata import (
     MANY,
-    NEWS_MAX,
+    STATES_EACH,
     UPDATE_METADATA_CHUNK,
     News,
     added,
-    told_together,
+    seen_together,
     update_metadata_state,
 )
 from controller.reactor.outbox import METADATA_EVERY_S, NEW_REPLICAS_CHUNK, Outbox
@@ -93,16 +100,26 @@ def test_the_newest_state_of_a_partition_is_told_last() -> None:
     assert seen[-1] == replicas(2)
 
 
-def test_what_waits_is_bounded_by_the_partitions() -> None:
-    """Of each partition one state waits in the end, however often it changed."""
-    driver, _ = opened(2)
+def seen(driver: Driver, partitions: Iterable[TopicPartition]) -> News:
+    """Return the news of partitions, as they are now."""
+    states = [update_metadata_state(driver.view, p) for p in partitions]
+    return News({s.partition: s for s in states if s is not None})
+
+
+@pytest.mark.parametrize("each", [1, MANY])
+def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
+    """However often they change, and however many at once, while a broker does not answer."""
+    driver, _ = opened(2 * MANY)
+    everything = list(driver.assignments)
     waiting: list[News] = []
-    for n in range(10 * NEWS_MAX):
-        state = update_metadata_state(driver.view, tp(n % 2))
-        assert state is not None
-        waiting = added(waiting, News({state.partition: state}))
-        assert sum(len(news.states) for news in waiting) <= NEWS_MAX + 1
-    assert [len(part) for part in told_together(waiting)] == [2]
+    for n in range(100):
+        news = seen(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
+        waiting = added(waiting, news, len(everything))
+        held = sum(len(n.states) for n in waiting)
+        assert held <= STATES_EACH * len(everything)
+    told_of = [s.partition for part in seen_together(waiting) for s in part]
+    assert len(told_of) == held
+    assert len(set(told_of)) == min(100 * each, len(everything))
 
 
 def test_a_broker_that_was_silent_is_told_the_newest_state_once() -> None:
@@ -110,13 +127,13 @@ def test_a_broker_that_was_silent_is_told_the_newest_state_once() -> None:
     driver, outbox = opened(3)
     outbox.add_update_metadata(driver.view, [tp(0)], None)
     assert len(dict(outbox.take(driver.view, NOW))) == 2
-    for round_ in range(10 * NEWS_MAX):
-        driver.change_isr(tp(1), replicas(1, 2) if round_ % 2 else replicas(1))
+    for n in range(2 * MANY + 1):
+        driver.change_isr(tp(1), replicas(1, 2) if n % 2 else replicas(1))
         outbox.add_update_metadata(driver.view, [tp(1)], None)
         assert list(outbox.take(driver.view, NOW)) == []
     outbox.answered(TWO)
     ((state,),) = states_of(told(outbox, driver, but=ONE))
-    assert (state.partition, state.isr) == (tp(1), replicas(1, 2))
+    assert (state.partition, state.isr) == (tp(1), replicas(1))
 
 
 def test_nothing_known_of_what_is_told_leaves_the_live_brokers_to_be_told() -> None:
@@ -149,3 +166,92 @@ def test_what_waits_for_its_replica_is_not_told_after_something_newer() -> None:
     assert sum(isinstance(r, LeaderAndIsr) for r in sent) > 1
     seen = [s.isr for part in states_of(sent) for s in part if s.partition == late]
     assert seen == [replicas(1)]
+
+
+class Trial:
+    """Random additions and answers, and what brokers believe of it."""
+
+    def __init__(self, dice: random.Random) -> None:
+        """Begin with six partitions."""
+        self.dice = dice
+        self.driver, self.outbox = opened(6)
+        self.now = NOW
+        self.told: dict[tuple[BrokerId, TopicPartition], int] = {}
+        self.believed: dict[tuple[BrokerId, TopicPartition], int] = {}
+
+    def act(self) -> None:
+        """Do one thing."""
+        some = self.dice.sample(list(self.driver.assignments), self.dice.randint(1, 6))
+        self.dice.choice((self.change, self.tell_all, self.tell_one, self.order, self.go, self.go))(
+            some
+        )
+
+    def change(self, some: list[TopicPartition]) -> None:
+        """Have a partition in another state."""
+        isr = self.dice.choice(((1,), (2,), (1, 2)))
+        self.driver.change_isr(some[0], replicas(*isr))
+
+    def tell_all(self, some: list[TopicPartition]) -> None:
+        """Tell both brokers."""
+        self.outbox.add_update_metadata(self.driver.view, some, None)
+        self.expect(some, ONE, TWO)
+
+    def tell_one(self, some: list[TopicPartition]) -> None:
+        """Tell one of them."""
+        broker = self.dice.choice((ONE, TWO))
+        self.outbox.add_update_metadata(self.driver.view, some, [broker])
+        self.expect(some, broker)
+
+    def expect(self, some: list[TopicPartition], *brokers: BrokerId) -> None:
+        """Have brokers told of partitions as they are now."""
+        versions = {p: self.driver.view.states[p].version for p in some}
+        self.told |= {(b, p): version for b in brokers for p, version in versions.items()}
+
+    def order(self, some: list[TopicPartition]) -> None:
+        """Have a replica created or changed: of these there are as many as wait."""
+        new = self.dice.choice(([], [ONE]))
+        self.outbox.add_leader_and_isr(self.driver.view, some[0], [ONE, TWO], new)
+
+    def go(self, _: list[TopicPartition]) -> None:
+        """Send, and have one broker answer or none."""
+        self.now = Instant(self.now + self.dice.choice((0.0, METADATA_EVERY_S)))
+        self.take()
+        self.outbox.answered(self.dice.choice((ONE, TWO, BrokerId(3))))
+
+    def take(self) -> int:
+        """Send; nothing that is told may be older than what was told before."""
+        taken = list(self.outbox.take(self.driver.view, self.now))
+        for to, request in taken:
+            for state in request.states if isinstance(request, UpdateMetadata) else ():
+                assert state.partition_epoch >= self.believed.get((to, state.partition), -1)
+                self.believed[to, state.partition] = state.partition_epoch
+        return len(taken)
+
+    def end(self) -> None:
+        """Have everything answered."""
+        while True:
+            self.now = Instant(self.now + METADATA_EVERY_S)
+            self.outbox.answered(ONE)
+            self.outbox.answered(TWO)
+            if not self.take():
+                return
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_is_merged_and_parted_a_broker_never_hears_of_an_older_state_last(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits are so small that everything happens."""
+    dice = random.Random(seed)
+    for module, name, most in (
+        (metadata, "MANY", 6),
+        (metadata, "UPDATE_METADATA_CHUNK", 4),
+        (outboxes, "LEADER_AND_ISR_CHUNK", 3),
+        (outboxes, "NEW_REPLICAS_CHUNK", 2),
+    ):
+        monkeypatch.setattr(module, name, dice.randint(1, most))
+    trial = Trial(dice)
+    for _ in range(60):
+        trial.act()
+    trial.end()
+    assert all(trial.believed.get(told, -1) >= version for told, version in trial.told.items())

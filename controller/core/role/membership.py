@@ -45,11 +45,11 @@ def welcome(view: ClusterView, due: Due) -> Decision:
 
     After a claim nothing is needed: the seeding tells every broker.
     """
-    effects: list[Effect] = []
-    for broker in sorted(due.joined) if not due.claimed else ():
-        if broker not in view.brokers:
-            continue
-        effects.append(SendUpdateMetadata(tuple(view.states), (broker,)))
+    joined = tuple(b for b in sorted(due.joined) if b in view.brokers)
+    if due.claimed or not joined:
+        return Decision()
+    effects: list[Effect] = [SendUpdateMetadata(tuple(view.states), joined)]
+    for broker in joined:
         led = tuple(p for p, state in view.states.items() if state.leader == broker)
         for partition in view.states:
             if broker in view.serving_replicas(partition) and partition not in led:
