@@ -110,6 +110,30 @@ def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> N
     assert tp() in driver.view.reassignments
 
 
+def edited() -> Driver:
+    """Return a daemon that waits with an entry, of which an operator just asked something else."""
+    driver = half_way(Route.LEGACY)
+    driver.view.configs.clear()
+    driver.observe(LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
+    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    return driver
+
+
+def test_an_edit_that_was_not_judged_stays_listed_when_the_daemon_stops() -> None:
+    """What is recorded is the older order: taken out, the newer one would be lost (seed 21012)."""
+    driver = edited()
+    driver.observe(ShutdownRequested())
+    assert resigned(driver)
+    assert listed(driver) == [tp()]
+
+
+def test_the_role_is_not_given_back_before_an_edit_is_judged() -> None:
+    """A broker would start it, while the older order stands in our records."""
+    driver = edited()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert not resigned(driver)
+
+
 def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan() -> None:
     """
     What goes back has no entry any more; the new plan's was not accepted yet (seed 708).

@@ -10,6 +10,7 @@ ZooKeeper refuses some, and what is read arrives late (``lanes``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.events import (
@@ -340,7 +341,10 @@ class SimStore:
             if controller is not None and controller.ephemeral_owner == self.session.id:
                 fence = Check(paths.CONTROLLER_EPOCH, claim.version)
                 delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
-                self._zookeeper.transact(self.session.id, [fence, delete])
+                with suppress(
+                    TransactionFailedError
+                ):  # the claim is over: what is there is not its
+                    self._zookeeper.transact(self.session.id, [fence, delete])
             return lambda: self.lanes.claims.put(resigned)
 
         def resigned() -> None:

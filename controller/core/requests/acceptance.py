@@ -176,6 +176,12 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
     return outcome
 
 
+def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
+    """Whether an entry of the plan is recorded as it is listed; else it is still to be judged."""
+    known = view.reassignments.get(partition)
+    return known is not None and known.goal.route is Route.LEGACY and known.goal.target == target
+
+
 def _judge(
     view: ClusterView,
     request: RequestId,
@@ -183,9 +189,9 @@ def _judge(
     target: Replicas,
     outcome: Acceptance,
 ) -> None:
-    running = view.reassignments.get(partition)
-    if running is not None and running.goal.route is Route.LEGACY and running.goal.target == target:
+    if is_taken(view, partition, target):
         return
+    running = view.reassignments.get(partition)
     if is_unread(view, partition.topic):
         outcome.is_complete = False
         return

@@ -34,7 +34,12 @@ from controller.core.records import (
     Record,
     RefusalRecord,
 )
-from controller.core.requests.acceptance import accept_legacy, entry_text, legacy_request_id
+from controller.core.requests.acceptance import (
+    accept_legacy,
+    entry_text,
+    is_taken,
+    legacy_request_id,
+)
 from controller.core.requests.conclusions import summary_of
 from controller.core.requests.topic_configs import ask
 from controller.core.view import ClusterView
@@ -119,12 +124,13 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
     """
     Return the entries to take out before a broker becomes the controller: it would start them.
 
-    What waits, even between two steps, is durable in our own records. What is in flight stays.
+    What waits, even between two steps, is durable in our own records. What is in flight stays, and
+    what was not judged: nobody else knows of it.
     """
     legacy = view.legacy
     if legacy is None or legacy.stale or view.options.legacy_mode is LegacyMode.MIRROR:
         return ()
-    waiting = (p for p in legacy.entries if p in view.reassignments)
+    waiting = (p for p, target in legacy.entries.items() if is_taken(view, p, target))
     return tuple(LegacyEntryRecord(p, None) for p in waiting if not view.reassignments[p].in_flight)
 
 
@@ -144,7 +150,8 @@ def has_undecided(view: ClusterView) -> bool:
     if legacy is None:
         return False
     return legacy.stale or any(
-        p not in view.reassignments and p.topic not in view.config_errors for p in legacy.entries
+        p.topic not in view.config_errors and not is_taken(view, p, target)
+        for p, target in legacy.entries.items()
     )
 
 
