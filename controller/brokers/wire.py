@@ -96,14 +96,13 @@ class Encoder:
     def _update_metadata(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
         # The states of two such requests are mostly the same objects, which compare at once.
         told = (version, request.controller_epoch, request.states)
-        bare = next((frame for known, frame in self._recent if known == told), None)
-        if bare is None:
+        head = next((frame for known, frame in self._recent if known == told), None)
+        if head is None:
             alone = replace(request, live_brokers=())
             bare = frame_of(update_metadata_request(alone, version, sender))
-            self._recent.appendleft((told, bare))
-        # The live brokers, encoded before, stand where none are listed.
-        kept = bare.body[: -_no_live_brokers(version)]
-        frame = replace(bare, body=kept + self._live_brokers(request, version, sender))
+            head = replace(bare, body=bare.body[: -_no_live_brokers(version)])
+            self._recent.appendleft((told, head))
+        frame = replace(head, body=head.body + self._live_brokers(request, version, sender))
         offset = _BROKER_EPOCH_AT.get(version)
         return frame if offset is None else frame.readdressed(offset, sender.broker_epoch)
 

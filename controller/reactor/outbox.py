@@ -2,13 +2,13 @@
 What each broker is still to be told: per-broker queues, merged while the broker is busy.
 
 A broker gets one request at a time. While one is out, whatever is added joins the last batch of its
-queue: the newest state of a partition replaces an older one that was not sent yet (of metadata see
-``metadata``, which all queues share). Within a batch
-LeaderAndIsr goes first, then UpdateMetadata, then StopReplica, as Kafka's controller orders them;
-what would change the meaning of an order already queued (a LeaderAndIsr for a replica that is about
-to be stopped) begins a new batch. An UpdateMetadata with the live brokers goes before all of it: a
-broker silently ignores a leader it does not know. So does the one that tells a newcomer everything:
-until then it would deny its clients that their topics exist.
+queue: the newest state of a partition replaces an older one that was not sent yet (for clients'
+metadata, which the queues share, see ``metadata``). Within a batch LeaderAndIsr goes first, then
+UpdateMetadata, then StopReplica, as Kafka's controller orders them; what would change the meaning
+of an order already queued (a LeaderAndIsr for a replica that is about to be stopped) begins a new
+batch. An UpdateMetadata with the live brokers goes before all of it: a broker silently ignores a
+leader it does not know. So does the one that tells a newcomer everything: until then it would deny
+its clients that their topics exist.
 
 What is too much for one LeaderAndIsr stays in its batch until the broker is free to hear it, in its
 newest state: nothing that waits is a request yet.

@@ -100,7 +100,7 @@ def test_the_newest_state_of_a_partition_is_told_last() -> None:
     assert seen[-1] == replicas(2)
 
 
-def seen(driver: Driver, partitions: Iterable[TopicPartition]) -> News:
+def news_of(driver: Driver, partitions: Iterable[TopicPartition]) -> News:
     """Return the news of partitions, as they are now."""
     states = [update_metadata_state(driver.view, p) for p in partitions]
     return News({s.partition: s for s in states if s is not None})
@@ -113,7 +113,7 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
     everything = list(driver.assignments)
     waiting: list[News] = []
     for n in range(100):
-        news = seen(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
+        news = news_of(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
         waiting = added(waiting, news, len(everything))
         held = sum(len(n.states) for n in waiting)
         assert held <= STATES_EACH * len(everything)

@@ -341,9 +341,8 @@ class SimStore:
             if controller is not None and controller.ephemeral_owner == self.session.id:
                 fence = Check(paths.CONTROLLER_EPOCH, claim.version)
                 delete = Delete(paths.CONTROLLER, ZkVersion(controller.version))
-                with suppress(
-                    TransactionFailedError
-                ):  # the claim is over: what is there is not its
+                # Where it is refused the claim is over, and what is there is another one's.
+                with suppress(TransactionFailedError):
                     self._zookeeper.transact(self.session.id, [fence, delete])
             return lambda: self.lanes.claims.put(resigned)
 
