@@ -91,3 +91,26 @@ def test_an_original_that_the_step_adds_is_waited_for() -> None:
     driver = found(OTHERS_STEP, 5, 4, step_size=1)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
     assert driver.view.assignment(tp()) == OTHERS_STEP
+
+
+@pytest.mark.parametrize("step_size", [1, 2, None])
+def test_good_copies_stay_until_live_originals_caught_up(step_size: int | None) -> None:
+    """A Kafka controller began the plan whole; the replica set has outgrown the bound already."""
+    step = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
+    driver = found(step, 1, 4, 5, step_size=step_size)
+    assert driver.view.states[tp()].isr == replicas(1, 4, 5)
+    driver.catch_up(tp(), 2)
+    assert driver.view.states[tp()].isr == replicas(1, 4, 5, 2)
+    driver.run(tp())
+    assert is_back(driver)
+
+
+def test_good_copies_wait_for_no_original_that_is_dead() -> None:
+    """It may never return; the live ones are in sync."""
+    step = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
+    driver = found(step, 1, 4, 5, step_size=1)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 4, 5, 6)}))
+    driver.catch_up(tp(), 2)
+    assert driver.view.states[tp()].isr == replicas(1, 2)
+    driver.run(tp())
+    assert is_back(driver)
