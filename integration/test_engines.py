@@ -31,6 +31,7 @@ from integration.plans import (
     plan_of,
     unconfigure,
 )
+from integration.requests import reassigner
 from integration.rows import ROWS, Row
 from integration.traffic import Traffic
 from integration.transactions import assignments, writes
@@ -196,7 +197,7 @@ def test_a_queued_entry_goes_before_the_step_in_flight_of_its_partition(
 def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
     row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
-    """Slow, then turned up while it runs; at the end the settings are as they were."""
+    """Slow, changed and then lifted while it runs; the settings are as they were."""
     topic = make_topic({0: (1, 2)}, {"retention.ms": "86400000"})
     fill(cluster, [(topic, 0)])
     targets: Targets = {(topic, 0): (2, 3)}
@@ -208,12 +209,24 @@ def test_a_throttle_stands_before_the_first_copy_and_leaves_no_trace(
     assert rates["follower.replication.throttled.rate"] == "1", rates
     listed = configured(cluster, f"topics/{topic}")["follower.replication.throttled.replicas"]
     assert listed == "0:3"
-    cluster.zk.ensure_path("/reassigner/control")
-    limits = {"version": 1, "requests": {name: {"throttle": 500_000_000}}}
-    cluster.zk.create(LIMITS, json.dumps(limits).encode())
-    await_end(cluster, targets, within_s=60)
+    missed = reassigner(cluster, "throttle", "none").stdout
+    assert f"reassigner throttle none --request {name}" in missed, missed
+    assert reassigner(cluster, "throttle", "2", "--request", name).code == 0
+    eventually(
+        lambda: configured(cluster, "brokers/3").get(RATES[1]) == "2",
+        within_s=20,
+        what="the rate is changed",
+    )
+    assert is_reassigning(cluster, topic)
+    assert reassigner(cluster, "throttle", "none", "--request", name).code == 0
     eventually(lambda: not configured(cluster, "brokers/3"), within_s=20)
+    await_end(cluster, targets, within_s=60)
     assert configured(cluster, f"topics/{topic}") == before
+    lifted = [w for w in writes(cluster) if w.path == "/config/brokers/3"][-1]
+    end = [w for w in writes(cluster) if w.path == f"/brokers/topics/{topic}"][-1]
+    assert lifted.zxid < end.zxid, (
+        "the throttle went with the request's end, not when it was lifted"
+    )
     cluster.zk.delete(LIMITS)
 
 

@@ -222,6 +222,41 @@ def test_throttle_of_all_is_turned_live_for_what_has_none_of_its_own(
     assert set(rates(cluster).values()) == {(None, None)}
 
 
+def test_submitted_throttle_of_a_request_in_parts_is_lifted_by_the_next_daemon(
+    cluster: Cluster, moved: Moved, daemons: Daemons
+) -> None:
+    """Of all parts, with no daemon there; the throttle of all is named as not reaching it."""
+    topic, targets = moved
+    before = configured(cluster, f"topics/{topic}")
+    whole = "in-parts-1"
+    killed = daemons.start("--tenure-linger", "1")
+    for partition, replicas in targets.items():
+        part = {partition: replicas}
+        submit_request(cluster, part, throttle=TRICKLE, part_of=whole, parts=len(targets))
+    both = (str(TRICKLE), str(TRICKLE))
+    eventually(
+        lambda: (rates(cluster)[3], rates(cluster)[4]) == (both, both),
+        within_s=20,
+        what="both parts are throttled",
+    )
+    await_copies(cluster, topic)
+    assert f"reassigner throttle 500MB --request {whole}" in said(cluster, "throttle", "500MB")
+    time.sleep(3)
+    assert rates(cluster)[3] == both
+    killed.kill()
+    said(cluster, "throttle", "none", "--request", whole)
+    daemons.start("--tenure-linger", "1")
+    await_leases_gone(cluster)
+    assert configured(cluster, f"topics/{topic}") == before
+    assert set(rates(cluster).values()) == {(None, None)}
+    await_end(cluster, targets, within_s=90)
+    ended(cluster, whole)
+    history = writes(cluster)
+    lifted = [w.zxid for w in history if w.path in ("/config/brokers/3", "/config/brokers/4")]
+    done = [w.zxid for w in history if w.path == f"/brokers/topics/{topic}"]
+    assert max(lifted) < max(done), "the throttle went with the end, not when it was lifted"
+
+
 def test_throttle_below_the_produce_rate_is_warned_about(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:

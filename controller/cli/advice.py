@@ -37,7 +37,7 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.WINDOW: "nothing: it goes on when the window opens; change it with "
     "`reassigner limits --window`",
     BlockedBy.THROTTLE: "nothing if it is being set; else let the daemon write /config in "
-    "ZooKeeper, or take the throttle away with `reassigner throttle none`",
+    "ZooKeeper, or lift the throttle with `reassigner throttle none --request ID`",
     BlockedBy.CLUSTER_HEALTH: "bring the partitions it names back above min.insync.replicas, or "
     "set under_min_isr to warn",
     BlockedBy.INCOMPLETE: "submit the parts that are missing; `reassigner cancel` takes the others "

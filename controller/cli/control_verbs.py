@@ -190,27 +190,30 @@ class ControlVerbs(Verbs):
         request: Annotated[
             str | None,
             typer.Option(
-                "--request", metavar="ID", help="Of this request only; none: as submitted."
+                "--request", metavar="ID", help="Of this request only, its submitted one included."
             ),
         ] = None,
         dry_run: DryRunOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """
-        Show or change, while work goes on, how fast brokers copy for it.
+        Show, change or lift, while work goes on, how fast brokers copy for it.
 
         Example: reassigner throttle 50MB --zookeeper zk1:2181/kafka
 
-        It holds for every request without a throttle of its own.
+        Without --request: for every request without a throttle of its own; open requests that have
+        one are listed. With --request: for that request, until `reassigner limits --request ID
+        --unset throttle` restores what was submitted. none lifts a throttle, and the settings of
+        brokers and topics are as before. A broker obeys the lowest rate of the requests that copy
+        to or from it.
         """
-        bytes_per_s = None if rate in (None, "none") else parse_bytes("RATE", str(rate))
         ids = request_ids([] if request is None else [request])
         with self._connected(zookeeper, config) as operator:
             if rate is None:
                 raise typer.Exit(show_throttle(operator, as_json=as_json))
             whose = ids[0] if ids else None
             raise typer.Exit(
-                change_throttle(operator, bytes_per_s, whose, dry_run=dry_run, as_json=as_json)
+                change_throttle(operator, rate, whose, dry_run=dry_run, as_json=as_json)
             )
 
     def disable(  # noqa: PLR0913 - the options of the verb

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from shlex import quote
 from typing import Any, Final
 
 from controller.cli.exits import Exit
 from controller.cli.pauses import check_requests
 from controller.cli.ports import OperatorPort
-from controller.cli.quantities import show_bytes
+from controller.cli.quantities import parse_bytes, show_bytes
 from controller.cli.reports import say, say_json
-from controller.core.controls import BrokerLimits, Limits, RequestLimits
+from controller.core.controls import (
+    UNTHROTTLED,
+    BrokerLimits,
+    Controls,
+    Limits,
+    RequestLimits,
+)
 from controller.core.model import BrokerId, RequestId
 from controller.errors import PlanInvalidError
 
@@ -163,7 +170,7 @@ def _said(limits: Limits | BrokerLimits | RequestLimits) -> dict[str, Any]:
         name: value if isinstance(value, int) else str(value)
         for name, value in found.items()
         if value is not None
-    }
+    } | ({"throttle": None} if found.get("throttle") == UNTHROTTLED else {})
 
 
 def _set_lines(limits: Limits) -> Iterator[str]:
@@ -209,12 +216,50 @@ def _shown(name: str, value: object) -> str:
         return "none"
     if name == "max_bytes_in_flight" and isinstance(value, int):
         return show_bytes(value)
+    if value == UNTHROTTLED and name == "throttle":
+        return "none"
     if name == "throttle" and isinstance(value, int):
         return f"{show_bytes(value)}/s"
     return str(value)
 
 
 # --- throttle ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThrottle:
+    """A throttle of one request, which holds in place of that of all."""
+
+    rate: int | None
+    """Bytes per second and broker; None: lifted live."""
+    is_live: bool
+    """Whether it was set live; else it was submitted with the request."""
+
+    def __str__(self) -> str:
+        rate = "none" if self.rate is None else f"{show_bytes(self.rate)}/s per broker"
+        return f"{rate}, {'set live' if self.is_live else 'as submitted'}"
+
+
+def own_throttles(operator: OperatorPort, controls: Controls) -> dict[RequestId, OwnThrottle]:
+    """Return the throttles of open requests that have one of their own, submitted ones included."""
+    kept = operator.request_ids()
+    still_open = [name for name, has_ended in kept.items() if not has_ended]
+    histories = operator.read_history(still_open)
+    asked = {name: history.options for name, history in histories.items()}
+    for submission in operator.read_submissions(operator.submission_names()).values():
+        if submission is not None:
+            asked.setdefault(submission.request, submission.options)
+    rates = {name: options.throttle for name, options in asked.items()}
+    live = {
+        name: own.throttle
+        for name, own in controls.limits.requests.items()
+        if own.throttle is not None and not kept.get(name)
+    }
+    return {
+        name: OwnThrottle(None if rate == UNTHROTTLED else rate, name in live)
+        for name, rate in sorted((rates | live).items())
+        if rate is not None
+    }
 
 
 def throttle_line(bytes_per_s: int | None) -> str:
@@ -226,42 +271,59 @@ def throttle_line(bytes_per_s: int | None) -> str:
 
 def change_throttle(
     operator: OperatorPort,
-    bytes_per_s: int | None,
+    rate: str,
     request: RequestId | None,
     *,
     dry_run: bool,
     as_json: bool,
 ) -> Exit:
     """
-    Set the throttle of all, or of one request; None takes it away again.
+    Set the throttle of all, or of one request; ``none`` lifts it.
 
     Raises:
-        PlanInvalidError: the request has ended, or nothing is known of it.
+        PlanInvalidError: the rate is none, or the request has ended or is not known.
 
     """
+    bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
     if request is not None:
-        wanted = Changes(request=request, unset=("throttle",))
-        if bytes_per_s is not None:
-            wanted = Changes(request=request, values={"throttle": bytes_per_s})
+        throttle = UNTHROTTLED if bytes_per_s is None else bytes_per_s
+        wanted = Changes(request=request, values={"throttle": throttle})
         return change_limits(operator, wanted, dry_run=dry_run, as_json=as_json)
     before = operator.read_controls().throttle if dry_run else operator.set_throttle(bytes_per_s)
+    controls = operator.read_controls()
+    missed = {
+        name: own
+        for name, own in own_throttles(operator, controls).items()
+        if own.rate != bytes_per_s
+    }
     if as_json:
-        say_json({"dry_run": dry_run, "throttle": bytes_per_s, "before": before})
+        say_json(
+            {
+                "dry_run": dry_run,
+                "throttle": bytes_per_s,
+                "before": before,
+                "not_reached": {name: own.rate for name, own in missed.items()},
+            }
+        )
         return Exit.DONE
     say(throttle_line(bytes_per_s))
+    for name, own in missed.items():
+        say(f"request {name} is not reached, it has its own: {own}")
+        say(f"  to change it: reassigner throttle {quote(rate)} --request {name}")
     if dry_run:
         say("Nothing was written.")
     return Exit.DONE
 
 
 def show_throttle(operator: OperatorPort, *, as_json: bool) -> Exit:
-    """Print the throttles that are set."""
+    """Print the throttle of all, and those of open requests with their own."""
     controls = operator.read_controls()
-    own = {n: r.throttle for n, r in controls.limits.requests.items() if r.throttle is not None}
+    own = own_throttles(operator, controls)
     if as_json:
-        say_json({"throttle": controls.throttle, "requests": own})
+        rates = {name: throttle.rate for name, throttle in own.items()}
+        say_json({"throttle": controls.throttle, "requests": rates})
         return Exit.DONE
     say(throttle_line(controls.throttle))
-    for name, rate in own.items():
-        say(f"request {name}: {show_bytes(rate)}/s per broker, set live")
+    for name, throttle in own.items():
+        say(f"request {name}: {throttle}")
     return Exit.DONE

@@ -17,6 +17,8 @@ from controller.cli.quantities import show_time
 from controller.cli.reports import say, say_json, tell
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, RequestId
+from controller.core.requests.acceptance import legacy_request_id
+from controller.core.requests.queues import queue_request_id
 from controller.errors import PlanInvalidError
 from controller.znodes.kill_switches import KillSwitch
 
@@ -130,6 +132,9 @@ def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> Non
     missing -= known.keys()
     submitted = operator.read_submissions(operator.submission_names()).values()
     missing -= {s.request for s in submitted if s is not None}
+    queue, plan = operator.read_queue(), operator.read_plan()
+    missing -= set() if queue is None else {queue_request_id(queue.czxid)}
+    missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
     if missing:
         raise PlanInvalidError(
             f"nothing is known of request {', '.join(sorted(missing))}; see `reassigner list`"

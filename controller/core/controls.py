@@ -18,6 +18,8 @@ from controller.core.submissions import StepSize, Window
 PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
+UNTHROTTLED: Final = 2**63 - 1
+"""A throttle that means none: Kafka's default of a rate, so that every release can read it."""
 
 
 class Order(StrEnum):
@@ -67,6 +69,7 @@ class RequestLimits:
     step_size: StepSize | None = None
     max_partitions_in_flight: int | None = None
     throttle: int | None = None
+    """Bytes per second and broker; ``UNTHROTTLED`` lifts what the request or all have."""
     window: Window | None = None
 
 

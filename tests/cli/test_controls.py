@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -16,9 +17,10 @@ from controller.core.controls import (
     Pauses,
     RequestLimits,
 )
-from controller.core.histories import RequestHistory, Summary
-from controller.core.model import BrokerId, RequestId, Zxid
-from controller.core.submissions import Window
+from controller.core.histories import Part, RequestHistory, Summary
+from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.core.submissions import RequestOptions, Window
+from controller.znodes.requests import encode_submission
 from tests.cli.asked import AT_MS
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 
@@ -72,7 +74,9 @@ def test_a_throttle_of_a_request_says_nothing_of_other_limits(terminal: Terminal
     terminal.run("limits", "--max-incoming", "2")
     result = terminal.run("throttle", "1MB", "--request", ONE)
     assert result.stdout.splitlines() == [f"request {ONE}: throttle 1 MB/s"]
-    unset = terminal.run("throttle", "none", "--request", ONE)
+    lifted = terminal.run("throttle", "none", "--request", ONE)
+    assert lifted.stdout.splitlines() == [f"request {ONE}: throttle none"]
+    unset = terminal.run("limits", "--request", ONE, "--unset", "throttle")
     assert unset.stdout.splitlines() == [f"request {ONE}: as submitted"]
 
 
@@ -214,13 +218,69 @@ def test_the_throttle_of_all_changes_live(terminal: Terminal) -> None:
 
 
 def test_the_throttle_of_a_request_is_one_of_its_limits(terminal: Terminal) -> None:
-    """None: as it was submitted."""
+    """``none`` lifts the submitted one, too, and holds against that of all."""
+    submitted_with(terminal, ONE, 50_000_000)
+    assert f"request {ONE}: 50 MB/s per broker, as submitted" in terminal.run("throttle").stdout
     terminal.run("throttle", "5MiB", "--request", ONE)
     limits = terminal.cluster.controls.limits
     assert limits.requests == {ONE: RequestLimits(throttle=5 * 1024 * 1024)}
-    assert f"request {ONE}: 5.24 MB/s" in terminal.run("throttle").stdout
-    terminal.run("throttle", "none", "--request", ONE)
+    assert f"request {ONE}: 5.24 MB/s per broker, set live" in terminal.run("throttle").stdout
+    result = terminal.run("throttle", "none", "--request", ONE)
+    assert result.stdout.splitlines() == [f"request {ONE}: throttle none"]
+    lifted = terminal.cluster.controls.limits.requests[ONE].throttle
+    assert lifted == 9223372036854775807, "Kafka's own rate for none, which older daemons read"
+    assert f"request {ONE}: none, set live" in terminal.run("throttle").stdout
+    assert json.loads(terminal.run("throttle", "--json").stdout)["requests"] == {ONE: None}
+    shown = json.loads(terminal.run("limits", "--json").stdout)["limits"]["requests"]
+    assert shown == {ONE: {"throttle": None}}
+    terminal.run("limits", "--request", ONE, "--unset", "throttle")
     assert terminal.cluster.controls.limits == Limits()
+
+
+def submitted_with(terminal: Terminal, request: RequestId, throttle: int) -> None:
+    """Let a request have been accepted with a throttle of its own."""
+    part = Part("0", 1, AT_MS, RequestOptions(throttle=throttle))
+    history = RequestHistory(request=request, czxid=Zxid(1), parts={"0": part})
+    terminal.cluster.histories[request] = history
+
+
+def test_the_throttle_of_all_names_the_requests_it_does_not_reach(terminal: Terminal) -> None:
+    """Each with the command that reaches it: accepted or still to be, set live or submitted."""
+    two, ended = RequestId("request_0000000002"), RequestId("request_0000000003")
+    submitted_with(terminal, ONE, 50_000_000)
+    submitted_with(terminal, ended, 70_000_000)
+    summary = Summary(request=ended, kind="request", total=1, done=1)
+    terminal.cluster.histories[ended] = replace(terminal.cluster.histories[ended], summary=summary)
+    terminal.cluster.histories[two] = RequestHistory(request=two, czxid=Zxid(2))
+    waiting = terminal.cluster.submit(encode_submission({}, RequestOptions(throttle=7_000_000)))
+    result = terminal.run("throttle", "20MB")
+    assert result.stdout.splitlines() == [
+        "throttle: 20 MB/s per broker, but for requests with their own",
+        f"request {ONE} is not reached, it has its own: 50 MB/s per broker, as submitted",
+        f"  to change it: reassigner throttle 20MB --request {ONE}",
+        f"request {waiting} is not reached, it has its own: 7 MB/s per broker, as submitted",
+        f"  to change it: reassigner throttle 20MB --request {waiting}",
+    ]
+    terminal.run("throttle", "20MB", "--request", ONE)
+    terminal.run("throttle", "none", "--request", waiting)
+    document = json.loads(terminal.run("throttle", "20MB", "--json", "--dry-run").stdout)
+    assert document["not_reached"] == {waiting: None}
+    assert "--request" not in terminal.run("throttle", "none", "--dry-run").stdout.replace(
+        f"--request {ONE}", ""
+    )
+
+
+@pytest.mark.parametrize("rate", ["2MB", "none"])
+def test_the_throttle_of_a_plan_by_the_legacy_route_and_of_the_queue(
+    terminal: Terminal, rate: str
+) -> None:
+    """Neither is kept as a request before anything of it was accepted or refused."""
+    terminal.cluster.plan = LegacyPlan({}, ZkVersion(0), Zxid(0x51))
+    terminal.cluster.queue = LegacyPlan({}, ZkVersion(0), Zxid(0x61))
+    for request in ("legacy-0000000000000051", "queue-0000000000000061"):
+        result = terminal.run("throttle", rate, "--request", request)
+        assert result.exit_code == 0, result.stderr
+        assert request in terminal.cluster.controls.limits.requests
 
 
 def test_the_kill_switch_is_turned_on_once(terminal: Terminal) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.controls import THROTTLE, Controls, Limits, RequestLimits
+from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
 from controller.core.effects import ReadEntityConfigs
 from controller.core.events import BrokersRead, ControlsRead, GuardsRead
 from controller.core.leases import (
@@ -407,3 +407,75 @@ def test_every_read_is_asked_for_once() -> None:
     made.view.stakes.note(Entity("brokers/7"))
     effects = follow_throttles(made.view, made.view.take_due(), made.now).effects
     assert not any(isinstance(e, ReadEntityConfigs) for e in effects)
+
+
+def turned(made: ThrottleRig, throttle: int, request: RequestId = REQUEST) -> None:
+    """Set a request's throttle live."""
+    limits = Limits(requests={request: RequestLimits(throttle=throttle)})
+    made.view.controls = replace(made.view.controls, limits=limits)
+    made.change_controls()
+
+
+def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
+    """``reassigner throttle none --request``: neither lists nor rates stay while it copies on."""
+    made = rig(orders={"retention.ms": "1000"})
+    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)}, throttle=5000)
+    turned(made, UNTHROTTLED)
+    assert made.values(ORDERS) == {"retention.ms": "1000"}
+    assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
+    assert made.view.leases == {}
+    assert made.gate(orders(0)) is None
+    turned(made, 700)
+    assert made.values("brokers/4") == rates("700")
+    assert "0:4" in made.values(ORDERS)[FOLLOWER_REPLICAS]
+
+
+def test_lifted_throttle_holds_against_the_throttle_for_all() -> None:
+    """None is not "as all": the operator wants this request at full speed."""
+    made = rig()
+    made.view.controls = Controls(throttle=300)
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
+    assert made.values("brokers/4") == rates("300")
+    turned(made, UNTHROTTLED)
+    assert made.values("brokers/4") == {}
+    assert made.values(ORDERS) == {}
+
+
+def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topic() -> None:
+    """A broker's rate may stay for another request: listed, its replicas would still obey it."""
+    made = rig(orders={FOLLOWER_REPLICAS: "7:7"})
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
+    made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
+    assert made.values("brokers/4") == rates("700")
+    turned(made, UNTHROTTLED, OTHER)
+    assert made.values(ORDERS) == {
+        LEADER_REPLICAS: "0:1,0:2,0:3",
+        FOLLOWER_REPLICAS: "7:7,0:4",
+    }
+    assert made.values("brokers/4") == rates("5000")
+    written = len(made.writes)
+    made.refresh(600.0)
+    assert len(made.writes) == written
+    made.end(orders(0))
+    assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "7:7"}
+    assert made.view.leases == {}
+
+
+def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
+    """``*`` would hold what has no throttle any more."""
+    made = rig(orders={LEADER_REPLICAS: "7:7"})
+    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
+    made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
+    entity = Entity(ORDERS)
+    lease = made.view.leases[entity]
+    whole = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
+    made.view.leases[entity] = replace(lease, ours=whole)
+    config = EntityConfig(whole, ZkVersion(9))
+    made.settings[entity] = made.view.entity_configs[entity] = config
+    turned(made, UNTHROTTLED, OTHER)
+    assert made.values(ORDERS) == {
+        LEADER_REPLICAS: "7:7,0:1,0:2,0:3",
+        FOLLOWER_REPLICAS: "0:4",
+    }
+    made.end(orders(0))
+    assert made.values(ORDERS) == {LEADER_REPLICAS: "7:7"}

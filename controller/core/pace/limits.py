@@ -7,9 +7,9 @@ turned for all, and the daemon's settings last.
 
 from __future__ import annotations
 
-from controller.core.controls import BrokerLimits, Order, RequestLimits
+from controller.core.controls import UNTHROTTLED, BrokerLimits, Order, RequestLimits
 from controller.core.model import BrokerId, Goal, RequestId, Route
-from controller.core.submissions import StepSize, Window
+from controller.core.submissions import RequestOptions, StepSize, Window
 from controller.core.view import ClusterView
 
 _AS_SUBMITTED = RequestLimits()
@@ -50,12 +50,16 @@ def _number(size: StepSize) -> int | None:
 
 def throttle_of(view: ClusterView, request: RequestId) -> int | None:
     """Return a request's throttle in bytes per second and broker; None where there is none."""
-    turned = _turned(view, request).throttle
-    if turned is not None:
-        return turned
     known = view.requests.get(request)
-    own = None if known is None else known.options.throttle
-    return view.controls.throttle if own is None else own
+    own = own_throttle(view, request, RequestOptions() if known is None else known.options)
+    throttle = view.controls.throttle if own is None else own
+    return None if throttle == UNTHROTTLED else throttle
+
+
+def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
+    """Return a request's own throttle, set live or submitted; None: the throttle of all holds."""
+    turned = _turned(view, request).throttle
+    return options.throttle if turned is None else turned
 
 
 def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:

@@ -28,6 +28,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.pace.limits import own_throttle
 from controller.core.records import (
     AcceptedRecord,
     Change,
@@ -108,11 +109,13 @@ def _with_history(view: ClusterView) -> set[RequestId]:
 
 def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]) -> Change:
     """Record how the way back is gone, before its first step is."""
-    wishes = [view.accepted[name].options for name in names if view.accepted[name].entries]
+    asked = {n: view.accepted[n].options for n in names if view.accepted[n].entries}
+    wishes = asked.values()
+    throttles = [t for n, w in asked.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
     options = replace(
         wish_of(view, cancellation),
-        throttle=min((w.throttle for w in wishes if w.throttle is not None), default=None),
+        throttle=min(throttles, default=None),
         step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )

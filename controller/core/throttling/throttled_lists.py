@@ -7,7 +7,7 @@ ours stays, ``*`` stays, a list gets our entries added and at the end only those
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,11 @@ Settings = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as it is to stand: the whole value, our part of it, and what is others'."""
+    """
+    One setting as it is to stand: the whole value, our part of it, and what is others'.
+
+    Without a part of ours it is as others set it, and absent where ``before`` is None.
+    """
 
     value: str
     ours: str
@@ -44,34 +48,52 @@ def entries(text: str | None) -> tuple[str, ...]:
 
 
 def merged(
-    wanted: Iterable[str], have: str | None, ours: str | None, before: str | None
+    wanted: Iterable[str],
+    have: str | None,
+    ours: str | None,
+    before: str | None,
+    lifted: Collection[str] = (),
 ) -> Setting | None:
     """
-    Return a list with the wanted entries in it.
+    Return a list with the wanted entries in it, and without lifted ones of ours.
 
     Args:
         wanted: What has to be listed, in order.
         have: What stands there.
         ours: What of it we added; None: nothing.
         before: What stood there before we did.
+        lifted: Partitions, by number, whose copies have no throttle any more.
 
     Returns:
         None: nothing is to be changed, as every wanted entry stands there or ``*`` does.
 
     """
     present = entries(have)
-    missing = set(wanted).difference(present)
-    if EVERY_REPLICA in present or not missing:
-        return None
     mine = set(entries(ours))
+    if EVERY_REPLICA in present:
+        narrowed = _narrowed(wanted, before) if lifted and have == ours else None
+        return None if narrowed is None or narrowed.value == have else narrowed
+    missing = set(wanted).difference(present)
+    surplus = mine.intersection(present).difference(wanted) if lifted else ()
+    if not missing and not any(e.partition(":")[0] in lifted for e in surplus):
+        return None
     theirs = tuple(e for e in present if e not in mine)
-    added = tuple(e for e in wanted if e not in set(theirs))
     had = have if ours is None else before
-    kept = ",".join(theirs) if theirs else None if had is None else ""
+    return _joined(theirs, wanted, ",".join(theirs) if theirs else None if had is None else "")
+
+
+def _narrowed(wanted: Iterable[str], before: str | None) -> Setting | None:
+    """Return the list that replaces a ``*`` of ours; None: what stood there is ``*``, too."""
+    theirs = entries(before)
+    return None if EVERY_REPLICA in theirs else _joined(theirs, wanted, before)
+
+
+def _joined(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) -> Setting:
+    added = tuple(e for e in wanted if e not in set(theirs))
     value = ",".join(theirs + added)
     if len(value) > LIST_BYTES_MAX:
-        return Setting(EVERY_REPLICA, EVERY_REPLICA, kept)
-    return Setting(value, ",".join(added), kept)
+        return Setting(EVERY_REPLICA, EVERY_REPLICA, before)
+    return Setting(value, ",".join(added), before)
 
 
 def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:

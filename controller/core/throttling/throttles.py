@@ -130,6 +130,8 @@ class Wanted:
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rate: int | None = None
+    lifted: frozenset[str] = frozenset()
+    """Partitions of a topic, by number, that are open and have no throttle: ours are not listed."""
 
     def __bool__(self) -> bool:
         return bool(self.lists) or self.rate is not None
@@ -154,7 +156,8 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
         lists={
             LEADER_REPLICAS: _listed((n, stake.sources) for n, stake in throttled),
             FOLLOWER_REPLICAS: _listed((n, stake.receivers) for n, stake in throttled),
-        }
+        },
+        lifted=frozenset(str(n) for n, stake in stakes if stake.goal.request not in rates),
     )
 
 
@@ -203,7 +206,8 @@ def _changed(
     ours = {} if lease is None else lease.ours
     before = {} if lease is None else lease.before
     for key, listed in wanted.lists.items():
-        setting = merged(listed, config.values.get(key), ours.get(key), before.get(key))
+        have = config.values.get(key)
+        setting = merged(listed, have, ours.get(key), before.get(key), wanted.lifted)
         if setting is not None:
             yield key, setting
     if wanted.rate is not None:
@@ -221,7 +225,15 @@ def _set(
     before = {} if lease is None else dict(lease.before)
     values = dict(config.values)
     for key, setting in settings.items():
-        values[key], ours[key], before[key] = setting.value, setting.ours, setting.before
+        if setting.ours:
+            values[key], ours[key], before[key] = setting.value, setting.ours, setting.before
+            continue
+        ours.pop(key, None)
+        before.pop(key, None)
+        if setting.before is None:
+            values.pop(key, None)
+        else:
+            values[key] = setting.before
     version = None if lease is None else lease.version
     written = LeaseRecord(Lease(entity, ours, before, version), as_settings(values), config.version)
     return Change((written,))
