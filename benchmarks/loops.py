@@ -128,7 +128,6 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
             configs=ports.configs,
             clock=ports.clock,
             observer=observer,
-            lease_s=NEVER_S,
         )
         loop.spent, loop.observer = spent, observer
         return loop

@@ -167,7 +167,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     parts = _telemetry(settings, stack, clock, log)
     metrics, health = parts.metrics, parts.health
     stopping = Signals()
-    session = Session(build_client(settings), timeout_s=settings.zookeeper_session_timeout_s)
+    session = Session(build_client(settings, clock))
     health.watch_session(lambda: _state_of(session))
     http = str(advertised(settings.http_advertise, parts.http.address, socket.gethostname()))
     log.info(
@@ -238,7 +238,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         clock=clock,
         observer=observer,
         boundaries=None if ambush is None else _trapped(ambush, log),
-        lease_s=settings.zookeeper_session_timeout_s,
+        lease=session.lease,
     )
 
     def threads() -> Iterator[tuple[str, bool]]:

@@ -97,7 +97,9 @@ class Settings(BaseSettings):
         description="The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."
     )
     zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = Field(
-        10.0, description="ZooKeeper session timeout: how long the role outlives a dead daemon."
+        10.0,
+        description="ZooKeeper session timeout: how long the role outlives a dead daemon. The "
+        "servers may grant another (`minSessionTimeout`, `maxSessionTimeout`), which counts.",
     )
     zookeeper_auth_scheme: str | None = Field(
         None, description="ZooKeeper authentication scheme, for example digest."

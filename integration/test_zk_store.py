@@ -6,11 +6,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Final
 
 import pytest
 from kazoo.exceptions import KazooException
 from kazoo.security import make_acl, make_digest_acl
 
+from controller.clocks import MonotonicClock
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -24,6 +26,7 @@ from controller.core.model import TopicPartition
 from controller.errors import CommitUnknownError, ControllerMovedError
 from controller.reactor.ports import Committed, Create, Znode
 from controller.zk.leadership import leader_address
+from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from integration.servers import ZooKeeperServer
@@ -35,6 +38,10 @@ from tests.contracts.rigs import StoreRig
 from tests.contracts.store_contract import StoreContract
 
 Build = Callable[..., ZkRig]
+
+ZOOKEEPER_MAX_S: Final = 60.0
+"""``maxSessionTimeout`` of the servers here."""
+BUSY_S: Final = 0.5
 
 
 @pytest.fixture
@@ -141,12 +148,15 @@ def test_a_commit_without_a_connection_is_unknown(build: Build, zookeeper: ZooKe
 
 
 def test_a_silent_zookeeper_ends_the_claim(claimed: ZkRig, zookeeper: ZooKeeperServer) -> None:
-    """Another controller may long be in charge when we hear of it."""
+    """Another controller may be in charge as soon as the session may be over."""
+    claimed.store.commit([[Create("/before", b"")]])
+    heard_at = time.monotonic()
     zookeeper.freeze()
     try:
         with pytest.raises((CommitUnknownError, ControllerMovedError)):
             claimed.store.commit([[Create("/a", b"")]])
         claimed.wait_for(Deposed)
+        assert time.monotonic() - heard_at < SESSION_TIMEOUT_S + LOOK_S + BUSY_S
     finally:
         zookeeper.thaw()
     claimed.session.wait(30)
@@ -174,6 +184,13 @@ def test_resigning_while_zookeeper_is_away_is_made_good(
         what="/controller is deleted once ZooKeeper is back",
         tolerating=(KazooException,),
     )
+
+
+def test_the_session_lasts_as_long_as_zookeeper_grants(build: Build) -> None:
+    """Not as long as was asked for: the servers cap it (``maxSessionTimeout``)."""
+    rig = build(session_timeout_s=3600.0)
+    assert rig.session.timeout_s == ZOOKEEPER_MAX_S
+    assert rig.session.lease.ends - MonotonicClock().now() <= ZOOKEEPER_MAX_S
 
 
 # --- permissions ---------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.security import make_digest_acl
 
+from controller.clocks import MonotonicClock
 from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
+from controller.zk.clients import LeasedClient
 from controller.zk.leadership import Leadership
 from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
@@ -120,13 +122,14 @@ class ZkRig:
         self.inbox = WaitingInbox()
         place.put(paths.BROKER_IDS)
         place.put(paths.TOPICS)
-        client = KazooClient(
+        client = LeasedClient(
+            MonotonicClock(),
             hosts=place.hosts,
             timeout=session_timeout_s,
             connection_retry=dict(RECONNECT),
             auth_data=[("digest", digest)] if digest else None,
         )
-        self.session = Session(client, timeout_s=session_timeout_s)
+        self.session = Session(client)
         self.leadership = None if http is None else Leadership(self.session, self.inbox, http=http)
         self.store = ZkStore(
             self.session,

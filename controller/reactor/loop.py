@@ -13,7 +13,6 @@ once: channels are closed before anything else happens, and nothing that was que
 from __future__ import annotations
 
 import heapq
-import math
 from collections import deque
 from typing import assert_never
 
@@ -70,6 +69,7 @@ from controller.reactor.ports import (
     Clock,
     Observer,
     Reassignments,
+    SessionLease,
     Sizes,
     Store,
     TopicConfigs,
@@ -99,7 +99,7 @@ class Reactor:
         sizes: Sizes | None = None,
         reassignments: Reassignments | None = None,
         boundaries: Boundaries | None = None,
-        lease_s: float = math.inf,
+        lease: SessionLease | None = None,
     ) -> None:
         """
         Build the loop around a view.
@@ -115,8 +115,8 @@ class Reactor:
             reassignments: The cluster's own controller, for the engine that tells it what to move.
             boundaries: Told of every instant between two writes or sends, so that the proof of
                 recovery can die exactly there.
-            lease_s: How long we may stand still and still believe in our claim: the ZooKeeper
-                session's timeout.
+            lease: How long we may stand still, or hear nothing from ZooKeeper, and still believe in
+                our claim; None: for ever.
 
         """
         self.view = view
@@ -131,7 +131,7 @@ class Reactor:
         self._sizes = sizes
         self._orders = Orders(reassignments)
         self._boundaries = boundaries
-        self._lease_s = lease_s
+        self._lease = lease
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
         self._outbox = Outbox()
@@ -190,15 +190,22 @@ class Reactor:
 
     def _check_lease(self, now: Instant) -> None:
         """
-        Give the claim up where we stood still for longer than it lasts without us.
+        Give the claim up where it may have ended without us.
 
         A process that was stopped between a write and a send would else wake up and send in the
         name of an epoch that is over. Brokers refuse it only if they heard of the next one.
         """
         slept, self._awake_at = now - self._awake_at, now
-        if self.view.tenure is not None and slept > self._lease_s:
-            self._fold(Deposed(f"the daemon stood still for {slept:.0f} s"), now)
-            self._store.resign_controller()
+        if self.view.tenure is None or self._lease is None:
+            return
+        if slept > self._lease.timeout_s:
+            reason = f"the daemon stood still for {slept:.0f} s"
+        elif now >= self._lease.ends:
+            reason = f"no answer from ZooKeeper for {self._lease.timeout_s:g} s"
+        else:
+            return
+        self._fold(Deposed(reason), now)
+        self._store.resign_controller()
 
     # --- one round -----------------------------------------------------------------------------
 

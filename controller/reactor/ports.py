@@ -387,6 +387,20 @@ class Clock(Protocol):
         ...
 
 
+class SessionLease(Protocol):
+    """How long the ZooKeeper session, and what hangs on it, certainly lives without us."""
+
+    @property
+    def timeout_s(self) -> float:
+        """The session time-out that the server granted, in seconds."""
+        ...
+
+    @property
+    def ends(self) -> Instant:
+        """The instant at which the server may have ended the session, as far as we heard."""
+        ...
+
+
 class Inbox(Protocol):
     """Where every adapter, on whatever thread, puts its events."""
 

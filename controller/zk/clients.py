@@ -1,13 +1,130 @@
-"""The settings that concern the connection to ZooKeeper, as kazoo's client takes them."""
+"""
+kazoo's client from our settings, and how long its session certainly lives.
+
+kazoo keeps the session time-out that the server granted to itself, and reports a silent server only
+after two thirds of it. The session's life is counted from the sending of the last request that was
+answered: the server had heard of us at that instant or later, whatever else was late.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
+from collections import deque
+from typing import Any, Final
 
+from kazoo.client import KazooClient
+from kazoo.exceptions import SessionExpiredError
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
+
+from controller.core.model import Instant
 from controller.errors import PlanInvalidError
+from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.handlers import PollHandler
+
+_PING: Final = -2
+"""The number of every ping; those of ordinary requests are above 0."""
+
+
+class ClientLease:
+    """Implements ``reactor.ports.SessionLease``; written by kazoo's connection thread."""
+
+    def __init__(self, clock: Clock, timeout_s: float) -> None:
+        """
+        Begin without a session.
+
+        Args:
+            clock: Counts also while the machine is suspended.
+            timeout_s: The time-out that is asked for; the server may grant another.
+
+        """
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._ends = Instant(0.0)
+
+    @property
+    def timeout_s(self) -> float:
+        """The session time-out that the server granted; until then the one asked for."""
+        return self._timeout_s
+
+    @property
+    def ends(self) -> Instant:
+        """When the session may have ended, on the clock it was built with."""
+        return self._ends
+
+    @property
+    def left_s(self) -> float:
+        """The seconds until then; 0 or less afterwards."""
+        return self._ends - self._clock.now()
+
+    def now(self) -> Instant:
+        """Return the present instant."""
+        return self._clock.now()
+
+    def granted(self, timeout_s: float, asked_at: Instant) -> None:
+        """Take the answer to a request, sent at that instant, to open the session or join it."""
+        self._timeout_s = timeout_s
+        self._ends = Instant(asked_at + timeout_s)
+
+    def answered(self, asked_at: Instant) -> None:
+        """Take an answer to a request that was sent at that instant."""
+        self._ends = max(self._ends, Instant(asked_at + self._timeout_s))
+
+
+class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
+    """A client that knows how long its session certainly lives."""
+
+    _connection: Any
+
+    def __init__(self, clock: Clock, **options: Any) -> None:  # noqa: ANN401 - kazoo's options
+        """Build kazoo's client; ``timeout`` is required among its options."""
+        super().__init__(**options)
+        self.lease = ClientLease(clock, options["timeout"])
+        made = self._connection
+        self._connection = _LeasedConnection(
+            self, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options
+        )
+
+
+class _LeasedConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
+    """As kazoo's own, and notes what was sent when and answered."""
+
+    def __init__(self, client: LeasedClient, *args: Any, **options: Any) -> None:  # noqa: ANN401 - kazoo's
+        super().__init__(client, *args, **options)
+        self._lease = client.lease
+        self._asked: deque[Instant] = deque()
+        self._pinged: deque[Instant] = deque()
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401 - kazoo's
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        self._asked.clear()
+        self._pinged.clear()
+        asked_at = self._lease.now()
+        answer = super()._invoke(timeout, request, xid)
+        granted_ms = answer[0].time_out
+        if granted_ms > 0:  # else the session has expired
+            self._lease.granted(granted_ms / 1000, asked_at)
+        return answer
+
+    def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
+        if xid == _PING:
+            self._pinged.append(self._lease.now())
+        elif xid is not None and xid > 0:
+            self._asked.append(self._lease.now())
+        super()._submit(request, timeout, xid)
+
+    def _read_header(self, timeout: float) -> Any:  # noqa: ANN401 - kazoo's
+        answer = super()._read_header(timeout)
+        header = answer[0]
+        # What is not a ping is answered in the order in which it was sent.
+        asked = self._pinged if header.xid == _PING else self._asked
+        if asked and (header.xid == _PING or header.xid > 0):
+            asked_at = asked.popleft()
+            if header.err != SessionExpiredError.code:
+                self._lease.answered(asked_at)
+        return answer
 
 
 def client_options(settings: Settings) -> dict[str, Any]:

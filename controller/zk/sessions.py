@@ -15,18 +15,21 @@ import threading
 from typing import Any, Final, Protocol
 
 import structlog
-from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 
 from controller.errors import ControllerError, PlanInvalidError, SessionSuspendedError
+from controller.reactor.ports import Clock, SessionLease
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
 from controller.zk.answers import answer
-from controller.zk.clients import client_options
+from controller.zk.clients import LeasedClient, client_options
 from controller.znodes import paths
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
 """For ever: only ZooKeeper can tell whether the session survived."""
+
+LOOK_S: Final = 1.0
+"""How often the end of a silent session is looked for: waiting stops while the machine sleeps."""
 
 _DEAD: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
@@ -43,34 +46,31 @@ class SessionListener(Protocol):
         ...
 
 
-def build_client(settings: Settings) -> KazooClient:
+def build_client(settings: Settings, clock: Clock) -> LeasedClient:
     """
     Build the daemon's client.
+
+    Args:
+        settings: Where ZooKeeper is, and how to connect.
+        clock: What the session's life is measured with.
 
     Raises:
         PlanInvalidError: the settings ask for SASL and the library for it is not installed.
 
     """
-    return KazooClient(connection_retry=dict(RECONNECT), **client_options(settings))
+    return LeasedClient(clock, connection_retry=dict(RECONNECT), **client_options(settings))
 
 
 class Session:
     """One daemon's connection to ZooKeeper, over any number of sessions."""
 
-    def __init__(self, client: KazooClient, *, timeout_s: float) -> None:
-        """
-        Wrap a client that was not started.
-
-        Args:
-            client: See ``build_client``.
-            timeout_s: The session timeout; an answer that takes longer counts as none.
-
-        """
+    def __init__(self, client: LeasedClient) -> None:
+        """Wrap a client that was not started; see ``build_client``."""
         self.client = client
-        self.timeout_s = timeout_s
+        self._lease = client.lease
         self._listeners: list[SessionListener] = []
         self._connected = threading.Event()
-        self._alarm: threading.Timer | None = None
+        self._alarm: threading.Event | None = None
         self._last_id: int | None = None
         self._running = False
         self._log = structlog.stdlib.get_logger(__name__)
@@ -122,6 +122,16 @@ class Session:
     def ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer as long as the session would live; see ``answer``."""
         return answer(pending, self.timeout_s)
+
+    @property
+    def lease(self) -> SessionLease:
+        """How long the session certainly lives."""
+        return self._lease
+
+    @property
+    def timeout_s(self) -> float:
+        """The session time-out granted by the server: an answer that takes longer is none."""
+        return self._lease.timeout_s
 
     @property
     def is_connected(self) -> bool:
@@ -179,13 +189,20 @@ class Session:
 
         ZooKeeper tells us only when we are back; by then another controller may long be in charge.
         """
-        self._alarm = threading.Timer(
-            self.timeout_s, self._lost, (f"no contact with ZooKeeper for {self.timeout_s:g} s",)
-        )
-        self._alarm.daemon = True
-        self._alarm.start()
+        self._quiet()
+        self._alarm = quiet = threading.Event()
+        threading.Thread(
+            target=self._sound, args=(quiet,), name="zookeeper alarm", daemon=True
+        ).start()
+
+    def _sound(self, quiet: threading.Event) -> None:
+        while (left_s := self._lease.left_s) > 0:
+            if quiet.wait(min(left_s, LOOK_S)):
+                return
+        if not quiet.is_set():
+            self._lost(f"no contact with ZooKeeper for {self.timeout_s:g} s")
 
     def _quiet(self) -> None:
         if self._alarm is not None:
-            self._alarm.cancel()
+            self._alarm.set()
             self._alarm = None

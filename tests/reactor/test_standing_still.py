@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.events import WallClockRead
 from controller.core.model import Instant, TopicPartition
+from controller.core.view import ClusterView
 from controller.reactor.boundaries import Boundary
+from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 from tests.sim.daemons import DaemonLoop, Ports, SimDaemon
 from tests.sim.histories import reactors
@@ -42,6 +45,32 @@ class _Stopped:
     def now(self) -> Instant:
         """Return the time, which went on without the process."""
         return Instant(self._clock.now() + (0.0 if self.sent is None else A_MINUTE_S))
+
+
+def test_the_role_is_given_up_with_a_session_that_may_be_over() -> None:
+    """ZooKeeper is silent for the session's time-out: another controller may be in charge."""
+    world = World(1)
+    world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
+    world.producer.start()
+    world.settle()
+    daemon = world.add_daemon(reactors(OPTIONS))
+    world.submit_plan({TopicPartition("t", 0): [5, 4, 3]})
+    world.run_until(lambda: _view(daemon).tenure is not None, within_s=WITHIN_S)
+    daemon.store.session.suspend()
+    world.run_for(daemon.store.timeout_s - 1.0)
+    assert _view(daemon).tenure is not None
+    world.run_for(2.0)
+    daemon.put(WallClockRead(0.0))  # as its host does now and then
+    world.run_for(0.1)
+    sent = daemon.channels.sent
+    assert _view(daemon).tenure is None
+    world.run_for(10.0)
+    assert daemon.channels.sent == sent
+
+
+def _view(daemon: SimDaemon) -> ClusterView:
+    assert isinstance(daemon.loop, Reactor)
+    return daemon.loop.view
 
 
 @pytest.mark.parametrize(

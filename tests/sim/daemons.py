@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
 from controller.reactor.boundaries import Boundary, Reached
-from controller.reactor.ports import Channels, Clock, Store, TopicConfigs
+from controller.reactor.ports import Channels, Clock, SessionLease, Store, TopicConfigs
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
 from tests.sim.store import SimStore
@@ -68,8 +68,8 @@ class Ports:
     clock: Clock
     reached: Reached
     """To be called at every boundary between two writes or sends."""
-    lease_s: float
-    """The ZooKeeper session's timeout."""
+    lease: SessionLease
+    """How long the ZooKeeper session certainly lives."""
 
 
 Build = Callable[[Ports], DaemonLoop]
@@ -119,7 +119,7 @@ class SimDaemon:
                 self.configs,
                 fabric.schedule,
                 self._pass_boundary,
-                session_timeout_s,
+                self.store,
             )
         )
         self.loop.put(WallClockRead(fabric.schedule.unix_s()))

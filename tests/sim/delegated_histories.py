@@ -175,7 +175,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             observer=observer,
             reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
             boundaries=Boundaries(ports.reached),
-            lease_s=ports.lease_s,
+            lease=ports.lease,
         )
 
     return build

@@ -67,7 +67,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             clock=ports.clock,
             observer=seen_by,
             boundaries=Boundaries(ports.reached),
-            lease_s=ports.lease_s,
+            lease=ports.lease,
         )
 
     return build

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controller.core.model import Instant
 from tests.sim.schedule import Action, Schedule
 from tests.sim.zookeeper import SessionId, SimZooKeeper, Watch
 
@@ -52,6 +53,7 @@ class SimSession:
         self.id: SessionId = zookeeper.open_session()
         self.is_connected = True
         self._connected_at = schedule.now()
+        self._suspended_at = 0.0
         self._connection = 0
         self._to_server_at = 0.0
         self._to_client_at = 0.0
@@ -69,6 +71,12 @@ class SimSession:
     def hears_since(self) -> float:
         """Since when it has been connected; now, where it is not."""
         return self._connected_at if self.is_connected else self._schedule.now()
+
+    @property
+    def ends(self) -> Instant:
+        """When the server may end it, as far as its client knows."""
+        heard = self._schedule.now() if self.is_connected else self._suspended_at
+        return Instant(heard + self._timeout_s)
 
     # --- talking -------------------------------------------------------------------------------
 
@@ -133,6 +141,7 @@ class SimSession:
         if not self.is_connected:
             return
         self.is_connected = False
+        self._suspended_at = self._schedule.now()
         self._connection += 1
         connection = self._connection
         for number in self._requests:

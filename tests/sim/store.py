@@ -21,7 +21,14 @@ from controller.core.events import (
     LeadershipLost,
 )
 from controller.core.leases import Entity
-from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition, ZkVersion
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import (
@@ -114,6 +121,16 @@ class SimStore:
         self.lanes = Lanes(schedule, lambda: struck("reads_late"))
         self.session = self._open()
         self._reads = SimReads(zookeeper, self.session, inbox, self.lanes)
+
+    @property
+    def timeout_s(self) -> float:
+        """The session's time-out; with ``ends`` it makes a ``SessionLease``."""
+        return self._session_timeout_s
+
+    @property
+    def ends(self) -> Instant:
+        """When the server may end the session, as far as this client knows."""
+        return self.session.ends
 
     @property
     def inbox(self) -> Inbox:

@@ -140,7 +140,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             clock=ports.clock,
             observer=observer,
             boundaries=Boundaries(ports.reached),
-            lease_s=ports.lease_s,
+            lease=ports.lease,
         )
         return sizes.reactor
 

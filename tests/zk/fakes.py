@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import ACL
 
 from controller.core.events import Event
+from controller.core.model import Instant
+from controller.zk.clients import ClientLease, LeasedClient
 from controller.zk.sessions import Session
 from controller.znodes import paths
 
@@ -66,10 +68,23 @@ class FakeTransaction:
         return Answered(scripted() if callable(scripted) else scripted)
 
 
+class FakeClock:
+    """A clock for the test to set."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> Instant:
+        """Return the time."""
+        return Instant(self.seconds)
+
+
 class FakeClient:
     """Znodes, watches and a connection state."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, timeout_s: float = WITHIN_S) -> None:
+        self.clock = FakeClock()
+        self.lease = ClientLease(self.clock, timeout_s)
         self.nodes: dict[str, tuple[Any, Stat]] = {}
         """Data, which may be None as in kazoo, and stat."""
         self.watches: dict[str, set[Callable[[WatchedEvent], None]]] = defaultdict(set)
@@ -100,6 +115,7 @@ class FakeClient:
 
     def start_async(self) -> None:
         """Connect at once."""
+        self.lease.granted(self.lease.timeout_s, self.clock.now())
         self.listener(KazooState.CONNECTED)
 
     def stop(self) -> None:
@@ -218,9 +234,9 @@ class FakeInbox:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def connected_session(client: FakeClient, *, timeout_s: float = WITHIN_S) -> Session:
+def connected_session(client: FakeClient) -> Session:
     """Build a session on the fake that has its connection."""
     client.nodes.setdefault(paths.BROKER_IDS, (b"", Stat(0, 1, 0)))
-    session = Session(client, timeout_s=timeout_s)
+    session = Session(cast("LeasedClient", client))
     session.start(within_s=WITHIN_S)
     return session

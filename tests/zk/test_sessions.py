@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
 import pytest
 from kazoo.protocol.states import KazooState, KeeperState
@@ -10,9 +11,10 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.errors import PlanInvalidError
 from controller.setting_sources import load_settings
+from controller.zk.clients import LeasedClient
 from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
-from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, connected_session
+from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeClock, connected_session
 
 
 class _Listener:
@@ -30,8 +32,8 @@ class _Listener:
         self.has_lost.set()
 
 
-def _listened(client: FakeClient, *, timeout_s: float = WITHIN_S) -> tuple[Session, _Listener]:
-    session, listener = connected_session(client, timeout_s=timeout_s), _Listener()
+def _listened(client: FakeClient) -> tuple[Session, _Listener]:
+    session, listener = connected_session(client), _Listener()
     session.add_listener(listener)
     return session, listener
 
@@ -41,7 +43,7 @@ def test_the_client_never_gives_up_reconnecting() -> None:
     settings = load_settings(
         {"zookeeper": "a:1,b:2/kafka", "zookeeper_session_timeout_s": 7.0}, environ={}
     )
-    client = build_client(settings)
+    client = build_client(settings, FakeClock())
     assert client.hosts == [("a", 1), ("b", 2)]
     assert client.chroot == "/kafka"
     assert client._conn_retry.max_tries == -1
@@ -68,12 +70,37 @@ def test_another_session_follows_a_loss() -> None:
 
 def test_silence_beyond_the_timeout_is_a_loss() -> None:
     """ZooKeeper cannot tell us that the session expired while it cannot be reached."""
-    client = FakeClient()
-    session, listener = _listened(client, timeout_s=0.01)
+    client = FakeClient(timeout_s=0.01)
+    session, listener = _listened(client)
+    client.clock.seconds += 0.01
     client.listener(KazooState.SUSPENDED)
     assert listener.has_lost.wait(WITHIN_S)
     assert "no contact" in str(listener.told[0])
     assert not session.is_connected
+
+
+def test_silence_counts_from_the_last_answer_and_while_the_machine_sleeps() -> None:
+    """The client library reports a silent server late, and no timer runs in a suspended machine."""
+    client = FakeClient(timeout_s=10.0)
+    _, listener = _listened(client)
+    client.clock.seconds += 7.0
+    client.listener(KazooState.SUSPENDED)
+    assert not listener.has_lost.wait(0.05)
+    client.clock.seconds += 3.0
+    assert listener.has_lost.wait(WITHIN_S)
+
+
+def test_a_server_that_answers_again_silences_the_alarm() -> None:
+    """Within its time-out the session is the same."""
+    client = FakeClient(timeout_s=10.0)
+    _, listener = _listened(client)
+    client.clock.seconds += 9.99
+    client.listener(KazooState.SUSPENDED)
+    client.lease.granted(10.0, client.clock.now())
+    client.listener(KazooState.CONNECTED)
+    client.clock.seconds += 5.0
+    assert not listener.has_lost.wait(0.1)
+    assert listener.told == [False]
 
 
 def test_our_own_stop_is_no_loss() -> None:
@@ -96,7 +123,7 @@ def test_refused_credentials_make_the_session_unusable() -> None:
 def test_a_wrong_chroot_is_refused() -> None:
     """Rather than creating an empty cluster there."""
     with pytest.raises(PlanInvalidError, match="chroot"):
-        Session(FakeClient(), timeout_s=1).start(within_s=1)
+        Session(cast("LeasedClient", FakeClient())).start(within_s=1)
 
 
 def test_what_we_create_gets_the_permissions_of_the_cluster() -> None:
