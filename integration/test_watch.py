@@ -58,7 +58,7 @@ def test_every_number_of_a_running_move_is_drawn(
     for name in in_flight:
         row = next(line for line in text.splitlines() if line.startswith(name))
         assert "A2-syncing 1/" in row
-        assert "replica_not_in_isr" in row
+        assert "copying to " in row
     assert re.search(r"^1 +0 +2 \(.*B/s\)", text, re.MULTILINE), text
     assert re.search(r"^[345] +\d \([\d.]+ MB left", text, re.MULTILINE), text
     assert "blocked: limit" in text

@@ -14,8 +14,8 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "to be repaired by hand (`reassigner doctor` names it)",
     BlockedBy.NO_LEADER: "bring a broker of the ISR back; if its records are given up, set "
     "unclean.leader.election.enable=true on the topic",
-    BlockedBy.REPLICA_NOT_IN_ISR: "nothing while it copies; else look at that broker's log, disk "
-    "and network, and at replication throttles that are too low for the produce rate",
+    BlockedBy.REPLICA_NOT_IN_ISR: "look at that broker's log, disk and network, and at "
+    "replication throttles that are too low for the produce rate",
     BlockedBy.BROKER_DEAD: "bring the broker or its disk back, or submit a plan with another "
     "target for this partition",
     BlockedBy.MIN_ISR: "bring lagging replicas back in sync, or lower the topic's "

@@ -26,7 +26,7 @@ from controller.cli.reports import (
     ids,
     partition_line,
     request_line,
-    wait_words,
+    state_words,
     waiting_line,
     work_line,
 )
@@ -166,9 +166,8 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     for head in ("partition", "progress", "phase", "replicas", "isr", "leader"):
         table.add_column(head, no_wrap=True)
-    table.add_column("waits for")
+    table.add_column("state")
     for partition in status["in_flight"][:PARTITIONS_MAX]:
-        blocked = partition["blocked_on"]
         now, target = ids(partition["replicas"]), ids(partition["target_replicas"])
         step, steps = partition["step"], partition["steps"]
         table.add_row(
@@ -179,7 +178,7 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
             f"{now} -> {target}",
             ids(partition["isr"]),
             str(partition["leader"]),
-            Text(wait_words(blocked) if blocked else ""),
+            Text(state_words(partition)),
         )
     more = len(status["in_flight"]) - PARTITIONS_MAX
     if more > 0:

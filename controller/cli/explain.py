@@ -14,18 +14,20 @@ from controller.cli.advice import advice_for
 from controller.cli.exits import Exit
 from controller.cli.facts import Facts, Standing, gather
 from controller.cli.ports import InspectorPort
-from controller.cli.reports import ids, say, say_json, tell, wait_words
+from controller.cli.reports import ids, say, say_json, state_words, tell, wait_words
 from controller.cli.requests import ending_line
 from controller.cli.surroundings import Surroundings
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
 from controller.core.model import (
     NO_LEADER,
+    BlockedBy,
     BrokerId,
     Goal,
     PartitionState,
     TopicPartition,
 )
+from controller.core.waits import COPYING
 from controller.errors import TransientError
 
 WORDS = {
@@ -137,8 +139,14 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "step", f"{moved['step']} of {moved['steps']}"
     if moved["blocked_on"] is not None:
         yield from _wait_rows(moved["blocked_on"], stalled=moved["stalled"])
-    elif moved["stalled"]:
+        return
+    if moved.get("state") == COPYING:
+        yield "state", state_words(moved)
+    if moved["stalled"]:
         yield "STALLED", f"without progress since {moved['phase_since']}"
+        advice = advice_for(BlockedBy.REPLICA_NOT_IN_ISR)
+        if moved.get("state") == COPYING and advice is not None:
+            yield "what to do", advice
 
 
 def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[str, str]]:
@@ -200,6 +208,7 @@ def _document(
         "topic": facts.partition.topic,
         "partition": facts.partition.partition,
         "standing": facts.standing.value,
+        "state": None if moved is None else moved.get("state"),
         "replicas": list(assignment.replicas),
         "adding_replicas": list(assignment.adding_replicas),
         "removing_replicas": list(assignment.removing_replicas),

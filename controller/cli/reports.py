@@ -12,6 +12,7 @@ from controller.cli.amounts import amount_words, broker_loads
 from controller.cli.holds import held_lines
 from controller.cli.plans import Entry, Standing
 from controller.core.model import Refusal, RequestId
+from controller.core.waits import COPYING
 
 NAMES_MAX: Final = 10
 _UNDER_WAY: Final = frozenset({"in_flight", "waiting"})
@@ -140,7 +141,12 @@ def work_line(status: Mapping[str, Any]) -> str:
     partitions = status["partitions"]
     undecided = partitions.get("undecided", 0)
     more = f", {undecided} not accepted yet" if undecided else ""
-    return f"{partitions['in_flight']} partitions in flight, {partitions['waiting']} waiting{more}"
+    copying = partitions.get(COPYING, 0)
+    copies = f" ({copying} copying)" if copying else ""
+    return (
+        f"{partitions['in_flight']} partitions in flight{copies}, "
+        f"{partitions['waiting']} waiting{more}"
+    )
 
 
 def request_line(request: Mapping[str, Any]) -> str:
@@ -160,8 +166,8 @@ def request_line(request: Mapping[str, Any]) -> str:
 
 def partition_line(partition: Mapping[str, Any]) -> str:
     """Word one partition in flight."""
-    blocked = partition["blocked_on"]
-    waits = f", waits for {wait_words(blocked)}" if blocked else ""
+    state = state_words(partition)
+    waits = f", {state}" if state else ""
     stalled = ", STALLED" if partition.get("stalled") else ""
     return (
         f"{partition['topic']}-{partition['partition']}: {partition['phase']}, step "
@@ -188,6 +194,18 @@ def waiting_line(partition: Mapping[str, Any]) -> str:
     """Word one of the few that stand for all that wait for the same."""
     name = f"{partition['topic']}-{partition['partition']}"
     return f"{name}: waiting, waits for {wait_words(partition['blocked_on'])}"
+
+
+def state_words(partition: Mapping[str, Any]) -> str:
+    """Word what a partition in flight waits for, or that it copies; empty: neither."""
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        return f"waits for {wait_words(blocked)}"
+    if partition.get("state") != COPYING:
+        return ""
+    isr = partition["isr"]
+    copies = [r for r in partition["adding_replicas"] if r not in isr]
+    return f"copying to {ids(copies)} (since {partition['phase_since']})"
 
 
 def wait_words(blocked: Mapping[str, Any]) -> str:

@@ -320,3 +320,5 @@ class Blocked:
 
     by: BlockedBy
     detail: str
+    is_copying: bool = False
+    """Whether only replicas that are being added are not in sync yet: progress, nothing amiss."""

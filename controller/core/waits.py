@@ -9,6 +9,7 @@ holds for all alike, and is told here. For telling only: nothing is decided by i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from controller.core.model import (
     Blocked,
@@ -28,6 +29,8 @@ from controller.core.role.tenures import hold_of
 from controller.core.view import ClusterView
 from controller.core.works import Reassignment
 
+COPYING: Final = "copying"
+"""The state of a partition whose new replicas are not in sync yet, where nothing else is amiss."""
 IN_TURN = frozenset(
     {
         BlockedBy.LIMIT,
@@ -54,10 +57,10 @@ class Waits:
         """What every partition waits for that has no step under way; None when they go on."""
 
     def of(self, reassignment: Reassignment) -> Blocked | None:
-        """Return what an accepted reassignment waits for, None when it goes on."""
+        """Return what an accepted reassignment waits for; None when it makes progress or copies."""
         blocked = reassignment.blocked
         if not isinstance(reassignment.phase, Pending):
-            return blocked
+            return None if reassignment.is_copying else blocked
         held = self._hold(reassignment)
         if held is not None:
             return held

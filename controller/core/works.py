@@ -78,6 +78,11 @@ class Reassignment:
         return not isinstance(self.phase, Pending | Ended)
 
     @property
+    def is_copying(self) -> bool:
+        """Whether a step is under way whose new replicas are not in sync yet, and nothing else."""
+        return self.in_flight and self.blocked is not None and self.blocked.is_copying
+
+    @property
     def may_be_made(self) -> bool:
         """Delegated: whether the cluster's controller may still make an order of it."""
         return self.is_out or self.in_doubt
@@ -99,7 +104,12 @@ class Reassignment:
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; other words about the same reason are the same wait."""
-        if blocked is None or self.blocked is None or self.blocked.by is not blocked.by:
+        before = self.blocked
+        if (
+            blocked is None
+            or before is None
+            or (before.by, before.is_copying) != (blocked.by, blocked.is_copying)
+        ):
             self.blocked_since = at if blocked else None
         self.blocked = blocked
 

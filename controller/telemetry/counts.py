@@ -45,7 +45,11 @@ class WorkCounts:
 
     phases: Counter[str]
     blocked: Counter[str]
-    """Everything that waits, by what for: in flight, waiting, and not accepted yet."""
+    """
+    Everything that waits, by what for: in flight, waiting, and not accepted yet.
+
+    What is copying is not among them.
+    """
     examples: Mapping[str, tuple[Example, ...]]
     """For each of these reasons the first few by name."""
     moving: Counter[RequestId]
@@ -54,9 +58,11 @@ class WorkCounts:
     undecided: int
     """Entries of the legacy znode that cannot be accepted yet."""
     in_flight: tuple[TopicPartition, ...]
+    copying: int
+    """Those in flight whose new replicas are not in sync yet, and that wait for nothing else."""
     stalled: Mapping[TopicPartition, str]
     """
-    Those that have not come on for too long, and what they wait for.
+    Those without progress for too long, and what they wait for; copies may be among them.
 
     In flight without a change of phase, or not begun for another reason than that others go first.
     """
@@ -134,6 +140,7 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk
         waiting=Counter(counting.waiting),
         undecided=undecided,
         in_flight=tuple(counting.in_flight),
+        copying=counting.copying,
         stalled=counting.stalled,
     )
 
@@ -168,6 +175,7 @@ class _Counting:
         self.moving: dict[RequestId, int] = {}
         self.waiting: dict[RequestId, int] = {}
         self.in_flight: list[TopicPartition] = []
+        self.copying = 0
         self.stalled: dict[TopicPartition, str] = {}
         self._waits = Waits(view, now)
         self._leading = view.leading
@@ -180,13 +188,15 @@ class _Counting:
         reason = self._waits.of(reassignment)
         if reason is not None:
             self._blocked(partition, request, reason, since_of(reassignment), is_begun=is_begun)
+        self.copying += reassignment.is_copying
         if is_begun:
             self.moving[request] = self.moving.get(request, 0) + 1
             self.in_flight.append(partition)
         else:
             self.waiting[request] = self.waiting.get(request, 0) + 1
         if self._leading and is_stalled(reassignment, reason, self._still_since):
-            self.stalled[partition] = UNNOTED if reason is None else reason.by.value
+            noted = reassignment.blocked if reassignment.is_copying else reason
+            self.stalled[partition] = UNNOTED if noted is None else noted.by.value
 
     def add_undecided(self, view: ClusterView) -> int:
         found = 0

@@ -97,8 +97,13 @@ class Metrics:
         )
         self.blocked = Gauge(
             "reassigner_blocked_partitions",
-            "Reassignments that wait, by what for",
+            "Reassignments that wait, by what for; copying is not waiting",
             ["reason"],
+            registry=registry,
+        )
+        self.copying = Gauge(
+            "reassigner_copying_partitions",
+            "Reassignments whose new replicas copy and are not in sync yet; these do not wait",
             registry=registry,
         )
         self.stalled = Gauge(
@@ -347,6 +352,7 @@ class Metrics:
             self.partitions.labels(label).set(snapshot.work.phases[label])
         for by in BlockedBy:
             self.blocked.labels(by.value).set(snapshot.work.blocked[by.value])
+        self.copying.set(snapshot.work.copying)
         stalled = Tally(snapshot.work.stalled.values())
         for label in STALL_LABELS:
             self.stalled.labels(label).set(stalled[label])

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from controller.core.phases import LABELS
+from controller.core.waits import COPYING
 from controller.telemetry.listings import IN_FLIGHT, Filter
 from controller.telemetry.page_frame import frame, ids, option, table
 from controller.telemetry.pictures import duration, legend, matrix, quantity, timeline
@@ -126,6 +127,7 @@ def _summary(status: Mapping[str, Any]) -> str:
         f"ZooKeeper {status.get('zookeeper', 'unknown')}",
         f"brokers {', '.join(map(str, status['brokers'])) or 'none'}",
         f"{counts['in_flight']} in flight",
+        f"{counts['copying']} copying",
         f"{counts['waiting']} waiting",
     )
     return "<p>" + " &middot; ".join(escape(str(w)) for w in words) + "</p>"
@@ -290,7 +292,12 @@ def _blocked(status: Mapping[str, Any]) -> str:
         for by, count in status["blocked"].items()
     )
     heads = ("waits for", "partitions", "stalled", "for example")
-    return table(heads, rows, empty="Nothing waits.")
+    slow = {by: n for by, n in status["stalled"].items() if by not in status["blocked"]}
+    late = "".join(
+        f'<p class="bad">{n} partitions without progress for too long: {escape(by)}</p>'
+        for by, n in slow.items()
+    )
+    return table(heads, rows, empty="Nothing waits.") + late
 
 
 def _example(found: Mapping[str, Any] | None) -> str:
@@ -312,7 +319,7 @@ def _partitions(shown: Overview) -> str:
 <button type="submit">filter</button></form>"""
     if listing is None:
         return f'{form}<p class="bad">The loop is busy; load the page again.</p>'
-    heads = ("partition", "phase", "step", "replicas", "target", "ISR", "leader", "waits for")
+    heads = ("partition", "phase", "step", "replicas", "target", "ISR", "leader", "state")
     rows = (_partition(p) for p in listing["partitions"])
     found = table(heads, rows, empty="None.")
     return f"{form}{found}{_pages(shown, listing)}"
@@ -330,7 +337,6 @@ def _pages(shown: Overview, listing: Mapping[str, Any]) -> str:
 
 
 def _partition(partition: Mapping[str, Any]) -> tuple[str, ...]:
-    blocked = partition["blocked_on"]
     name = f"{partition['topic']}-{partition['partition']}"
     return (
         escape(name) + (' <span class="bad">stalled</span>' if partition["stalled"] else ""),
@@ -340,8 +346,16 @@ def _partition(partition: Mapping[str, Any]) -> tuple[str, ...]:
         ids(partition["target_replicas"]),
         ids(partition["isr"]),
         escape(str(partition["leader"])),
-        escape("" if blocked is None else _wait_words(blocked)),
+        escape(_state_words(partition)),
     )
+
+
+def _state_words(partition: Mapping[str, Any]) -> str:
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        return f"blocked by {_wait_words(blocked)}"
+    since = f" since {partition['phase_since']}" if partition["state"] == COPYING else ""
+    return f"{partition['state']}{since}"
 
 
 def _wait_words(blocked: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from controller.core.role.eligibility import refusals
 from controller.core.role.engines import holds_role
 from controller.core.steps import steps_to
 from controller.core.view import ClusterView
-from controller.core.waits import Waits, since_of
+from controller.core.waits import COPYING, Waits, since_of
 from controller.core.works import Reassignment, Request
 from controller.telemetry.controls import controls_of, limits_of
 from controller.telemetry.counts import Example, WorkCounts, unjudged_entries
@@ -83,6 +83,7 @@ def status_of(
         "requests": _requests(view, clocks, work, book),
         "partitions": {
             "in_flight": len(work.in_flight),
+            "copying": work.copying,
             "waiting": work.waiting.total(),
             "undecided": work.undecided,
         },
@@ -154,6 +155,7 @@ def partition_document(
         "partition": partition.partition,
         "request": goal.request,
         "phase": label_of(reassignment.phase),
+        "state": _state_of(reassignment, waits),
         "step": step,
         "steps": steps,
         "replicas": list(assignment.replicas) if assignment else [],
@@ -168,6 +170,14 @@ def partition_document(
         "phase_since": clocks.at(reassignment.phase_since),
         "stalled": is_stalled,
     }
+
+
+def _state_of(reassignment: Reassignment, waits: Waits) -> str:
+    if reassignment.is_copying:
+        return COPYING
+    if waits.of(reassignment) is not None:
+        return "blocked"
+    return "moving" if reassignment.in_flight else "waiting"
 
 
 def _blocked_on(reassignment: Reassignment, waits: Waits, clocks: Clocks) -> dict[str, Any] | None:

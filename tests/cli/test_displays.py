@@ -69,3 +69,13 @@ def test_lines_come_only_when_they_change() -> None:
         " step 2 of 3",
     ]
     assert written.count("going") == 1
+
+
+def test_a_partition_that_copies_says_so() -> None:
+    """It waits for nothing."""
+    copies = a_partition(
+        state="copying", adding_replicas=[3], phase_since="2026-01-02T03:04:05.000Z"
+    )
+    text = drawn(in_flight=[copies])
+    assert "copying to 3" in text
+    assert "waits for" not in text

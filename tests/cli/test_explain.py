@@ -87,6 +87,28 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
     ]
 
 
+@pytest.mark.parametrize("stalled", [False, True])
+def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -> None:
+    """What to do is said only where it takes too long."""
+    cluster = a_moving_cluster()
+    document = explained()
+    document["reassignment"] |= {
+        "state": "copying",
+        "blocked_on": None,
+        "adding_replicas": [4],
+        "isr": [0, 2, 3],
+        "stalled": stalled,
+    }
+    cluster.explanations[tp()] = document
+    printed = Terminal(cluster).run("explain", "t-0").stdout
+    assert f"  state       copying to 4 (since {SINCE})\n" in printed
+    assert "waits for" not in printed
+    assert ("STALLED" in printed) is stalled
+    assert (ADVICE[BlockedBy.REPLICA_NOT_IN_ISR] in printed) is stalled
+    told = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
+    assert (told["state"], told["blocked_on"]) == ("copying", None)
+
+
 def test_without_a_daemon_zookeeper_alone_explains() -> None:
     """And says so; the steps are those of our own setting."""
     result = Terminal(a_moving_cluster()).run("explain", "t", "0")

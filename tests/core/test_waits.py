@@ -14,6 +14,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.moves.gates import sync_gate
 from controller.core.moves.lacks import leader_missing, state_unknown
 from controller.core.nodes import PlanNode
 from controller.core.observe import observe
@@ -62,6 +63,46 @@ def test_what_is_in_flight_does_not_wait_for_a_slot() -> None:
     """It has one."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,), Syncing(), step=1).view
     assert waits_for(view) is None
+
+
+@pytest.mark.parametrize(("isr", "is_copying"), [((1, 2), True), ((1, 3), False), ((1,), False)])
+def test_a_copy_is_no_wait(isr: tuple[int, ...], *, is_copying: bool) -> None:
+    """Only replicas being added are missing; a replica that was there and lags is amiss."""
+    built = a_view(1, 2, 3).with_partition(
+        tp(), (1, 2, 3), adding=(3,), state=partition_state(1, isr)
+    )
+    view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
+    reassignment = view.reassignments[tp()]
+    found = sync_gate(
+        view, tp(), reassignment.goal, partition_state(1, isr), reassignment.goal.target
+    )
+    assert found is not None
+    assert found.by is BlockedBy.REPLICA_NOT_IN_ISR
+    reassignment.wait(found, Instant(990.0))
+    assert reassignment.is_copying is is_copying
+    assert (waits_for(view) is None) is is_copying
+
+
+def test_a_wait_begins_when_a_copy_ends_for_a_lagging_replica() -> None:
+    """How long it copied says nothing of how long something has been amiss."""
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,))
+    view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
+    copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3", is_copying=True)
+    apply(view, BlockedRecord(tp(), copies, Instant(900.0)), Instant(900.0))
+    lags = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 2")
+    apply(view, BlockedRecord(tp(), lags, Instant(950.0)), Instant(950.0))
+    assert since_of(view.reassignments[tp()]) == 950.0
+
+
+def test_a_dead_replica_that_is_added_is_waited_for() -> None:
+    """Nothing copies to it."""
+    state = partition_state(1, (1, 2))
+    built = a_view(1, 2).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
+    goal = view.reassignments[tp()].goal
+    assert sync_gate(view, tp(), goal, state, goal.target) == Blocked(
+        BlockedBy.BROKER_DEAD, "replica 3 is not live"
+    )
 
 
 def test_without_the_role_the_role_is_waited_for() -> None:

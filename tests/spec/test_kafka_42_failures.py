@@ -90,6 +90,7 @@ def test_failure_case_2b_a_replica_that_does_not_start_holds_up_its_partition_on
     waiting = driver.view.reassignments[tp(0)]
     assert waiting.blocked is not None
     assert waiting.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
+    assert waiting.is_copying
     stopped = [e for e in driver.sent if isinstance(e, SendStopReplica) and e.partition == tp(0)]
     assert stopped == []
     assert set(driver.view.states[tp(0)].isr) == set(replicas(1, 2))

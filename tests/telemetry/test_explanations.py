@@ -33,14 +33,15 @@ def test_a_partition_in_flight_tells_its_wait_and_the_steps_to_come() -> None:
     view = built.with_reassignment(
         tp(), (3, 4, 5), Syncing(), original=(0, 1, 2), since=600.0, step=2
     ).view
-    view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4")
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
     assert explained(view)["reassignment"]["size_bytes"] is None
     view.sizes[tp()] = 7_000_000
     document = explained(view)
     assert document["reassignment"]["size_bytes"] == 7_000_000
     assert document["reassignment"]["stalled"] is True
     assert document["reassignment"]["route"] == "legacy"
-    assert document["reassignment"]["blocked_on"]["by"] == "replica_not_in_isr"
+    assert document["reassignment"]["blocked_on"]["by"] == "broker_dead"
+    assert document["reassignment"]["state"] == "blocked"
     assert document["steps_to_come"] == [
         {"target": [0, 3, 4, 5], "adding": [5], "dropping": [2]},
         {"target": [3, 4, 5], "adding": [], "dropping": [0]},

@@ -26,6 +26,7 @@ def work_of(
     phases: Mapping[str, int] | None = None,
     blocked: Mapping[str, int] | None = None,
     stalled: Mapping[TopicPartition, str] | None = None,
+    copying: int = 0,
 ) -> WorkCounts:
     """Return counts of work."""
     return WorkCounts(
@@ -36,6 +37,7 @@ def work_of(
         waiting=Counter(),
         undecided=0,
         in_flight=(),
+        copying=copying,
         stalled=stalled or {},
     )
 
@@ -113,6 +115,14 @@ def test_the_session_is_in_one_state(state: SessionState) -> None:
 def test_the_exposition_is_prometheus_text() -> None:
     """What /metrics serves can be scraped."""
     assert b"# TYPE reassigner_steps_total counter" in Metrics().exposition()
+
+
+def test_copies_are_counted_apart_from_what_is_blocked() -> None:
+    """A partition that copies needs no attention."""
+    metrics = Metrics()
+    metrics.show(Snapshot({}, work_of(copying=3), None))
+    assert value(metrics, "reassigner_copying_partitions") == 3.0
+    assert value(metrics, "reassigner_blocked_partitions", reason="replica_not_in_isr") == 0.0
 
 
 def test_strain_is_shown_and_falls_back_to_zero() -> None:

@@ -131,6 +131,19 @@ def test_the_page_shows_partitions_and_requests() -> None:
         assert text in html
 
 
+def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
+    """It has a state of its own; without progress for too long it is shown as stalled."""
+    view = a_busy_view()
+    copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
+    view.reassignments[tp()].wait(copies, Instant(0.0))
+    html = page(view)
+    assert "<h2>Blocked (0)</h2>" in html
+    assert "Nothing waits." in html
+    assert "1 copying" in html
+    assert "<td>copying since " in html
+    assert "1 partitions without progress for too long: replica_not_in_isr" in html
+
+
 def test_what_comes_from_the_cluster_is_escaped() -> None:
     """Names and reasons may hold anything."""
     html = page(a_busy_view())

@@ -65,7 +65,7 @@ def test_an_idle_standby_says_so() -> None:
         "broker_loads": [an_idle_broker(1), an_idle_broker(2)],
         "routes": [],
         "requests": [],
-        "partitions": {"in_flight": 0, "waiting": 0, "undecided": 0},
+        "partitions": {"in_flight": 0, "copying": 0, "waiting": 0, "undecided": 0},
         "controls": {
             "paused": {"everything": None, "requests": {}, "brokers": {}},
             "disabled": False,
@@ -95,16 +95,34 @@ def test_a_tenure_is_told_with_its_epoch() -> None:
     assert document["tenure"] == {"held": True, "epoch": 9, "since": "2026-01-02T03:02:25.000Z"}
 
 
+def test_a_partition_that_copies_is_not_blocked() -> None:
+    """It is a state of its own, and counted as such; it may be stalled all the same."""
+    built = a_view(1, 2, 3, 4).with_partition(
+        tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
+    )
+    view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1, since=100.0).view
+    copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4 is not in ISR", is_copying=True)
+    view.reassignments[tp()].wait(copies, Instant(995.0))
+    document = status(view)
+    assert document["partitions"]["copying"] == 1
+    assert document["blocked"] == {}
+    assert document["stalled"] == {"replica_not_in_isr": 1}
+    (partition,) = document["in_flight"]
+    assert (partition["state"], partition["blocked_on"]) == ("copying", None)
+    assert partition["stalled"] is True
+
+
 def test_a_partition_in_flight_is_told_whole() -> None:
     """An operator sees where it is, where it goes and what it waits for."""
     built = a_view(1, 2, 3, 4).with_partition(
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
-    view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4")
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3")
     view.reassignments[tp()].blocked_since = Instant(995.0)
     document = status(view)
-    assert document["partitions"] == {"in_flight": 1, "waiting": 0, "undecided": 0}
+    counts = {"in_flight": 1, "copying": 0, "waiting": 0, "undecided": 0}
+    assert document["partitions"] == counts
     assert document["blocked"] == {"replica_not_in_isr": 1}
     assert document["in_flight"] == [
         {
@@ -112,6 +130,7 @@ def test_a_partition_in_flight_is_told_whole() -> None:
             "partition": 0,
             "request": REQUEST,
             "phase": "A2-syncing",
+            "state": "blocked",
             "step": 2,
             "steps": 2,
             "replicas": [2, 3, 4, 1],
@@ -123,7 +142,7 @@ def test_a_partition_in_flight_is_told_whole() -> None:
             "leader": 2,
             "blocked_on": {
                 "by": "replica_not_in_isr",
-                "detail": "replica 4",
+                "detail": "replica 3",
                 "since": "2026-01-02T03:04:00.000Z",
             },
             "since": "2026-01-02T03:03:55.000Z",

@@ -135,17 +135,24 @@ def sync_gate(
     Return what keeps the step's target from being within the ISR.
 
     A replica that is not part of the final target is not waited for: if it died or lags, it is the
-    first that the next step drops.
+    first that the next step drops. Where all that lag are live and being added, it is copying.
     """
     lagging = tuple(r for r in target if r in goal.target and r not in state.isr)
-    return _not_in_isr(view, partition, lagging) if lagging else None
+    if not lagging:
+        return None
+    assignment = view.known_assignment(partition)
+    adding = () if assignment is None else assignment.adding_replicas
+    return _not_in_isr(view, partition, lagging, is_copying=set(lagging) <= set(adding))
 
 
-def _not_in_isr(view: ClusterView, partition: TopicPartition, lagging: Replicas) -> Blocked:
+def _not_in_isr(
+    view: ClusterView, partition: TopicPartition, lagging: Replicas, *, is_copying: bool = False
+) -> Blocked:
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
         return Blocked(BlockedBy.BROKER_DEAD, f"replica {ids(dead)} is not live")
-    return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, f"replica {ids(lagging)} is not in ISR")
+    detail = f"replica {ids(lagging)} is not in ISR"
+    return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
 
 
 def drop_gate(
