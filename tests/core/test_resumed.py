@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from controller.core.controls import Controls, Limits
 from controller.core.events import (
+    BrokersRead,
     ControlsRead,
     KillSwitchRead,
     LeadershipGained,
@@ -30,7 +31,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.submissions import Window
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import Driver, broker, replicas, tp
 
 REQUEST = RequestId("request_0000000000")
 ONE_AT_A_TIME = Options(max_partitions_in_flight=1)
@@ -130,3 +131,22 @@ def test_what_another_controller_ended_counts_as_moved() -> None:
     took_over(driver, {tp(): goal((3, 4, 5), (0, 1, 2))})
     assert not driver.view.reassignments
     assert driver.view.requests[REQUEST].moved_bytes == 30
+
+
+def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_is_dead() -> None:
+    """It is beyond the bound already, and dropping first would leave two copies of three."""
+    driver = Driver({tp(): (1, 4, 5)}, min_isr=2)
+    step = PartitionAssignment(replicas(2, 5, 3, 1, 4), replicas(2, 3), replicas(1, 4))
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 5}))
+    driver.change_isr(tp(), replicas(1, 4, 2, 3))
+    driver.states[tp()].clear()
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    took_over(driver, {tp(): goal((2, 5, 3), (1, 4, 5))})
+    assert driver.view.states[tp()].isr == replicas(1, 4, 2, 3)
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.BROKER_DEAD
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7)}))
+    driver.catch_up(tp(), 5)
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 5, 3))

@@ -33,6 +33,7 @@ class Rule(StrEnum):
     REPLICAS_ENTER_ISR = "only replicas enter the ISR"
     ISR_WITHIN_REPLICAS = "the daemon writes no ISR beyond the replicas"
     ABOVE_FLOOR = "no live replica is taken out of an ISR that is too small without it"
+    COPIES_KEPT = "no good copy is given up that the partition still needs"
     # Claims, and the shape of what is written.
     SENT_IS_DURABLE = "what the daemon sends is durable"
     ONE_WRITER_PER_CLAIM = "one version of /controller_epoch has one writer"

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
+    PartitionAssignment,
     PartitionState,
     TopicPartition,
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
+from tests.sim.copy_rules import CopyRules
 from tests.sim.decoded import read_state
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written
@@ -47,6 +49,7 @@ class StateRules:
         self._judge = judge
         self._znodes = znodes
         self._records = records
+        self._copies = CopyRules(judge, znodes, records)
         self._daemons = daemons
         self._writers: dict[int, int] = {}
         """Which session wrote states with a controller epoch."""
@@ -58,6 +61,16 @@ class StateRules:
     def broker_moved(self, broker: BrokerId) -> None:
         """Take note that a registration came or went."""
         self._moved_at[broker] = self._fabric.schedule.now()
+
+    def marked(
+        self,
+        session: int,
+        partition: TopicPartition,
+        old: PartitionAssignment,
+        new: PartitionAssignment,
+    ) -> None:
+        """Take note of what a step is about to drop, before the states that go with it."""
+        self._copies.marked(partition, old, new, lambda r: self._was_live(session, r, partition))
 
     def written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
@@ -119,6 +132,13 @@ class StateRules:
         if transaction.session in self._daemons:
             self._within_replicas(partition, after)
             self._above_floor(transaction.session, partition, before, after)
+            self._copies.written(
+                partition,
+                before,
+                after,
+                is_live=lambda r: self._was_live(transaction.session, r, partition),
+                may_be_live=lambda r: not self._was_dead(transaction.session, r),
+            )
 
     def _elected_uncleanly(
         self,
@@ -213,6 +233,11 @@ class StateRules:
         log = broker.logs.get(partition)
         is_online = log is not None and log.is_online
         return is_online and self.had_to_hear(session, self._moved_at.get(broker_id, 0.0))
+
+    def _was_dead(self, session: int, broker: BrokerId) -> bool:
+        """Whether a daemon had to know that a broker is not live."""
+        since = self._moved_at.get(broker, 0.0)
+        return self._zookeeper_lacks(broker) and self.had_to_hear(session, since)
 
     def had_to_hear(self, session: int, since: float) -> bool:
         """Whether the daemon with a session had to hear of what happened at a time."""

@@ -14,11 +14,13 @@ from typing import Final
 import pytest
 
 from controller.core.model import TopicPartition
+from controller.core.moves.turns import Turn
 from controller.core.options import LegacyMode, TenurePolicy
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
+from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import Plot, asked_plot_of, plan_plot_of, plot_of
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
@@ -80,6 +82,7 @@ ASKED_REGRESSIONS: Final = {
 }
 """The same for plots with operators that ask the daemon itself."""
 FULL_REGRESSIONS: Final = {
+    3: "A step that Kafka's controller began gave up good copies while its target had a dead one.",
     14: "What waited on a topic to be deleted got no leader, and kept the role from the deletion.",
     1479: "A step whose write ZooKeeper refused did not say so.",
     2428: "Where a partition stood before others moved it was taken for a wrong original.",
@@ -127,6 +130,15 @@ def test_what_was_asked_for_is_owed_whatever_happens(seed: int) -> None:
 def test_what_a_campaign_found_is_survived(seed: int) -> None:
     """Each seed as a campaign plays it."""
     play(seed, plot_of(seed))
+
+
+def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No record is lost by it while nothing else fails: redundancy has a rule of its own."""
+    monkeypatch.setattr(Turn, "unsynced", lambda _turn, _target: None)
+    with pytest.raises(InvariantViolationError, match="good copies"):
+        play(7, plot_of(7))
 
 
 @pytest.mark.parametrize("mode", list(LegacyMode))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,20 @@ class _Bench:
         by = self.store.session.id if session is None else session
         self.world.zookeeper.transact(by, [*fence, Put(paths.state_path(P), data)])
 
+    def isr_changes(self, isr: Sequence[int]) -> None:
+        """Let the leader write another ISR, as it does when followers lag or catch up."""
+        before = self.world.state(P)
+        assert before is not None
+        data = encode_state(
+            leader=before.leader,
+            leader_epoch=before.leader_epoch,
+            isr=ids(isr),
+            controller_epoch=before.controller_epoch,
+            leader_recovery_state=0,
+        )
+        session = self.broker(before.leader).session_id
+        self.world.zookeeper.transact(session, [Put(paths.state_path(P), data)])
+
     def write_topic(self, *assignments: PartitionAssignment) -> None:
         topic = TopicAssignment(dict(enumerate(assignments)), ZkVersion(0), Zxid(0))
         write = Put(paths.topic_path("t"), encode_topic(topic))
@@ -130,7 +145,7 @@ def bench() -> _Bench:
 
 def test_a_healthy_history_breaks_no_rule(bench: _Bench) -> None:
     """And is judged all the time."""
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     bench.world.run_for(5.0)
     assert bench.world.invariants.checks > 100
 
@@ -143,7 +158,7 @@ def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
     bench: _Bench, *, after_s: float, is_late: bool, is_broken: bool
 ) -> None:
     """A daemon that stood still, or hears late, may still take it for dead."""
-    bench.write_state([1, 3])
+    bench.isr_changes([1, 3])
     bench.broker(3).stop()
     bench.broker(3).start()
     bench.world.run_for(after_s)
@@ -174,7 +189,7 @@ def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
 ) -> None:
     """And only where the topic allows it."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean)
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     for number in range(1, down + 1):
         bench.broker(number).stop()
     bench.world.run_for(KNOWN_S)
@@ -207,6 +222,44 @@ def test_a_dead_replica_may_leave_an_isr_that_gets_too_small(bench: _Bench) -> N
     for number in (2, 3):
         bench.broker(number).stop()
     bench.write_state([1])
+
+
+def test_a_good_copy_that_is_still_needed_is_noticed_when_it_leaves(bench: _Bench) -> None:
+    """Three replicas are the target; what replaces 3 is not in sync yet."""
+    bench.write_goal(_goal([1, 2, 4]))
+    bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
+    with pytest.raises(InvariantViolationError, match="good copies"):
+        bench.write_state([1, 2])
+
+
+def test_a_good_copy_may_leave_where_the_replication_factor_shrinks(bench: _Bench) -> None:
+    """The plan itself asks for fewer."""
+    bench.write_goal(_goal([1, 2]))
+    bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
+    bench.write_state([1, 2])
+
+
+def test_what_was_out_of_sync_when_its_step_began_may_leave_with_it(bench: _Bench) -> None:
+    """It is replaced first, and came back into the ISR meanwhile."""
+    bench.write_goal(_goal([1, 2, 4]))
+    bench.isr_changes([1, 2])
+    bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
+    bench.isr_changes([1, 2, 3])
+    bench.write_state([1, 2])
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_the_way_back_waits_for_live_originals_only(bench: _Bench, *, is_dead: bool) -> None:
+    """A dead original may never come back; a live one is about to catch up."""
+    back = replace(_goal([4, 2, 3], [4, 2, 3]), cancelled_by=RequestId("cancel"))
+    bench.write_goal(back)
+    bench.world.brokers[BrokerId(4)].logs[P] = Log(0)
+    bench.write_topic(PartitionAssignment(ids([4, 2, 3, 1]), ids([1]), ids([1])))
+    if is_dead:
+        bench.broker(4).stop()
+        bench.world.run_for(KNOWN_S)
+    with nullcontext() if is_dead else pytest.raises(InvariantViolationError, match="good copies"):
+        bench.write_state([2, 3], leader=2)
 
 
 def test_two_writers_with_one_epoch_are_noticed(bench: _Bench) -> None:
@@ -249,7 +302,7 @@ def test_a_wrong_topic_znode_is_noticed(
 
 def test_a_replica_may_be_forgotten_with_an_orphan_record(bench: _Bench) -> None:
     """The log that is left is not lost sight of."""
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     bench.world.zookeeper.ensure(paths.orphan_path(BrokerId(3), P), b"{}")
     bench.write_topic(PartitionAssignment(ids([1, 2])))
 
@@ -266,14 +319,14 @@ def test_deleting_an_isr_member_is_noticed(bench: _Bench) -> None:
 
 def test_deleting_a_replica_that_is_to_stay_is_noticed(bench: _Bench) -> None:
     """Out of ISR is not enough."""
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     with pytest.raises(InvariantViolationError, match="which is to stay"):
         bench.stop(3)
 
 
 def test_deleting_before_the_leader_knows_is_noticed(bench: _Bench) -> None:
     """The leader could still take the replica back into the ISR."""
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     removing = PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3]))
     bench.write_topic(removing)
     with pytest.raises(InvariantViolationError, match="counts it among"):
@@ -349,7 +402,7 @@ def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool
     """It is ours where a record of ours names it as an original replica."""
     if is_proven:
         bench.write_goal(_goal([1, 2]))
-    bench.write_state([1, 2])
+    bench.isr_changes([1, 2])
     bench.world.assign("t", {0: PartitionAssignment(ids([1, 2]))})
     with pytest.raises(InvariantViolationError) if is_proven else nullcontext():
         bench.world.invariants.judge_end({})

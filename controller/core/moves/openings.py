@@ -51,15 +51,15 @@ class OpeningTurn(Turn):
         """
         Write the step into the topic znode with A1, dropping first where that loses nothing.
 
-        A good copy goes before what replaces it only where both have no room within the bound. On
-        the way back a step that adds nothing needs no room: good copies wait for live originals.
+        A good copy goes before what replaces it only where the step adds a replica and both have no
+        room within the bound. A step that adds nothing needs no room: one that others began, or the
+        last one of a way back, keeps its good copies.
         """
         dropping = assignment.removing_replicas
         leader = self.leader_within(assignment.target_replicas)
-        has_room = not self.outgrows(len(assignment.replicas))
+        adds = any(r not in self.assignment.replicas for r in assignment.replicas)
+        has_room = not adds or not self.outgrows(len(assignment.replicas))
         must_wait = not self.drops_first or (has_room and not self.keeps_copies(dropping))
-        if not any(r not in dropping for r in assignment.adding_replicas):
-            must_wait = must_wait or self.unreturned(dropping) is not None
         if not dropping or must_wait or self.drop_blocked(dropping) is not None:
             leader = None
         return self.start(assignment, leader, before, cause, budget)
