@@ -25,7 +25,12 @@ from controller.core.model import (
 
 @dataclass(frozen=True, slots=True)
 class SendLeaderAndIsr:
-    """Tell these brokers the partition's state; those in ``new`` may have to create the log."""
+    """
+    Tell these brokers the partition's state.
+
+    Those in ``new`` get the partition by the very write that this follows: they may create its log
+    beside a failed disk, unless they are in the ISR by the time it is told (``outbox``).
+    """
 
     partition: TopicPartition
     brokers: tuple[BrokerId, ...]

@@ -182,7 +182,16 @@ class Outbox:
         brokers: Iterable[BrokerId],
         new: Iterable[BrokerId],
     ) -> None:
-        """Tell brokers what they are to the partition, as the view says now."""
+        """
+        Tell brokers what they are to the partition, as the view says now.
+
+        Args:
+            view: What is the case.
+            partition: Of which to tell.
+            brokers: Whom to tell.
+            new: Those of them that may get the partition anew (``_is_new``).
+
+        """
         state = view.states.get(partition)
         assignment = view.known_assignment(partition)
         if state is None or assignment is None:
@@ -198,7 +207,7 @@ class Outbox:
                 batch = _Batch()
                 queue.batches.append(batch)
             queued = batch.leader_and_isr.get(partition)
-            is_new = broker in fresh or (queued is not None and queued.is_new)
+            is_new = _is_new(state, broker, queued, asked=broker in fresh)
             batch.leader_and_isr[partition] = (
                 _leader_and_isr_state(view, partition, state, assignment, is_new=True)
                 if is_new
@@ -308,6 +317,29 @@ def _told_together(
     room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
     created = [p for p, s in states.items() if s.is_new][:room]
     return {p: states[p] for p in chain(known, created)}
+
+
+def _is_new(
+    state: PartitionState, broker: BrokerId, queued: LeaderAndIsrState | None, *, asked: bool
+) -> bool:
+    """
+    Whether a broker may create the log where it finds none and one of its disks failed.
+
+    Never a member of the ISR: it may have lost the log with a disk, and would lead with an empty
+    one. But of a partition whose first state was just written no replica has a log yet; what is
+    queued of that was never sent, so nothing was acknowledged that the broker would lack.
+
+    Args:
+        state: The partition's state as it will be told.
+        broker: Who is told.
+        queued: What was queued for the broker before and not sent yet.
+        asked: Whether it gets the partition by the write that is told.
+
+    """
+    if broker not in state.isr:
+        return asked or (queued is not None and queued.is_new)
+    is_first = asked and state.leader_epoch == 0
+    return is_first or (queued is not None and queued.is_new and broker in queued.isr)
 
 
 def _leader_and_isr_state(

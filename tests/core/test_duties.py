@@ -365,6 +365,18 @@ def test_what_waits_gets_a_leader_once_the_deletion_had_its_time(
     assert driver.view.states[tp()].leader == BrokerId(leader)
 
 
+def test_a_broker_that_restarts_while_it_is_added_is_not_new_to_the_partition() -> None:
+    """It may have its log on a disk that failed, and be in the ISR by now: so it says."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=Options(step_size=None))
+    driver.submit({tp(): (2, 3)})
+    assert SendLeaderAndIsr(tp(), replicas(2, 3, 1), replicas(3)) in driver.sent
+    driver.sent.clear()
+    driver.observe(live(1, 2, 3, bounced=(3,)))
+    told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and 3 in e.brokers]
+    assert told
+    assert all(not e.new for e in told)
+
+
 def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
     """Its registration stays, and it was not away: nobody else leads for it."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))

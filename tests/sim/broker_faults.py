@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from controller.znodes import paths
 from tests.sim.brokers import DIRECTORIES, SimBroker
 
 if TYPE_CHECKING:
+    from controller.core.model import TopicPartition
     from tests.sim.sessions import SimSession
     from tests.sim.world import World
 
@@ -21,6 +23,8 @@ AWAY_S: Final = (0.5, 15.0)
 BOUNCE_S: Final = (0.01, 0.3)
 PASSING_S: Final = (0.5, 6.0)
 """How long a fault that ends by itself lasts."""
+WITHOUT_DISK_S: Final = (4.0, 20.0)
+"""After what time a failed disk is repaired of a broker that restarted without it."""
 MEMBER_LOST_S: Final = (0.2, 12.0)
 """How long clients of a lost ZooKeeper server need to find another one; some lose their session."""
 MEMBER_SHARE: Final = 1 / 3
@@ -43,6 +47,7 @@ class BrokerFaults:
             "broker_session_expired": self._expire_broker,
             "fetches_slow": self._slow_fetches,
             "directory_failed": self._fail_directory,
+            "broker_restarted_without_disk": self._restart_without_disk,
             "network_lossy": self._lose_messages,
             "controller_removed": self._remove_controller,
             "kafka_controller_dies": self._kafka_controller_dies,
@@ -125,15 +130,48 @@ class BrokerFaults:
         self._world.schedule.call_between(*AWAY_S, restart)
         return True
 
+    def _restart_without_disk(self) -> bool:
+        """Let a disk fail and the broker restart before it is repaired."""
+        broker = self._a_broker()
+        if broker is None or any(b.offline_directories for b in self._world.brokers.values()):
+            return False
+        broker.fail_directory(self._chance.randrange(DIRECTORIES))
+
+        def restart() -> None:
+            if broker.is_alive:
+                broker.kill()
+                self._world.schedule.call_between(*BOUNCE_S, broker.start)
+
+        def repair() -> None:
+            broker.kill()
+            self._mend(broker)
+            broker.start()
+
+        self._world.schedule.call_between(*BOUNCE_S, restart)
+        self._world.schedule.call_between(*WITHOUT_DISK_S, repair)
+        return True
+
     def _mend(self, broker: SimBroker) -> None:
         """Repair the failed disks of a broker that is down, or replace those nobody counts on."""
         world = self._world
-        lost = [p for p, log in broker.logs.items() if not log.is_online]
+        for partition in list(broker.unseen):
+            if self._is_left_over(broker, partition):
+                # It could not be deleted while nobody saw it; an operator takes it away.
+                del broker.unseen[partition]
+        lost = [p for p, log in broker.logs.items() if not log.is_online] + list(broker.unseen)
         states = [world.state(p) for p in lost]
         if lost and all(s is not None and broker.id not in s.isr for s in states):
             broker.replace_directories()
         else:
             broker.repair_directories()
+
+    def _is_left_over(self, broker: SimBroker, partition: TopicPartition) -> bool:
+        """Whether the broker is no replica any more, or of another topic of that name."""
+        topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
+        if topic is None or topic.czxid > broker.unseen_since:
+            return True
+        assignment = self._world.topic(partition.topic).partitions.get(partition.partition)
+        return assignment is None or broker.id not in assignment.replicas
 
     def _lose_messages(self) -> bool:
         network = self._world.fabric.network

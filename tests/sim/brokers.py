@@ -76,6 +76,10 @@ class SimBroker:
         self.metadata: dict[TopicPartition, CachedLeader] = {}
         self.hosted: dict[TopicPartition, HostedReplica] = {}
         self.logs: dict[TopicPartition, Log] = {}
+        self.unseen: dict[TopicPartition, Log] = {}
+        """Logs on disks that failed before the process began: it does not know of them."""
+        self.unseen_since = 0
+        """The zxid at which it began without them."""
         self.offline_directories: set[int] = set()
         self.refused: set[TopicPartition] = set()
         """Replicas offline until the restart: they got no log, one may be on a lost disk."""
@@ -109,6 +113,7 @@ class SimBroker:
         self.metadata = {}
         self.hosted = {}
         self.refused = set()
+        self._overlook_failed()
         if self.session is not None:
             # The ephemeral of the life before is in the way: a broker waits until it is gone.
             self._fabric.zookeeper.close_session(self.session.id)
@@ -214,9 +219,24 @@ class SimBroker:
                 ANNOUNCE_AGAIN_S, lambda: self._announce_failure(incarnation)
             )
 
+    def _overlook_failed(self) -> None:
+        """Begin without the logs on failed disks: nothing tells which replicas were there."""
+        failed = {p: log for p, log in self.logs.items() if not log.is_online}
+        if failed:
+            self.unseen |= failed
+            self.unseen_since = self._fabric.zookeeper.zxid
+        for partition in failed:
+            del self.logs[partition]
+
+    def copy(self, partition: TopicPartition) -> Log | None:
+        """Return what the broker has of a partition, seen or not."""
+        return self.logs.get(partition) or self.unseen.get(partition)
+
     def repair_directories(self) -> None:
         """Mount the failed directories again, nothing lost, while the process is down."""
         self.offline_directories.clear()
+        self.logs = self.unseen | self.logs
+        self.unseen = {}
         for log in self.logs.values():
             log.is_online = True
 
@@ -225,6 +245,7 @@ class SimBroker:
         lost = [p for p, log in self.logs.items() if not log.is_online]
         for partition in lost:
             del self.logs[partition]
+        self.unseen = {}
         self.offline_directories.clear()
 
     def _log_for(self, partition: TopicPartition, *, is_new: bool) -> Log | None:

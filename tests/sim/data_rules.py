@@ -76,7 +76,7 @@ class DataRules:
         if partition.topic in self._doomed:
             return
         for member in state.isr:
-            log = self._fabric.brokers[member].logs.get(partition)
+            log = self._fabric.brokers[member].copy(partition)
             self._judge.applies(Rule.NOTHING_LOST)
             if log is None or not log.holds(committed):
                 self._judge.fail(

@@ -57,6 +57,7 @@ class Weights:
     record_refused: int = 0
     records_refused: int = 0
     claim_refused: int = 0
+    broker_restarted_without_disk: int = 0
 
 
 LATENT: Final = frozenset(

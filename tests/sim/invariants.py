@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
+    PartitionState,
     Replicas,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.reactor.ports import Check, LeaderAndIsr
+from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
 from controller.znodes.controllers import decode_controller
 from controller.znodes.legacy_plans import decode_legacy_plan
@@ -94,7 +95,7 @@ class Invariants:
             self._data.nothing_is_lost(partition)
         self.records.nothing_is_left()
 
-    def told(self, request: LeaderAndIsr) -> None:
+    def told(self, to: BrokerId, request: LeaderAndIsr) -> None:
         """Judge a LeaderAndIsr that the daemon hands over: what it says must be durable."""
         for sent in request.states:
             state = self._znodes.states.get(sent.partition)
@@ -107,6 +108,22 @@ class Invariants:
                 f"{sent.partition}: the daemon sends {sent}, ZooKeeper says {state}",
                 Rule.SENT_IS_DURABLE,
             )
+            if sent.is_new and sent.leader_epoch and self._data.committed(sent.partition):
+                self._is_no_member(to, sent, state)
+
+    def _is_no_member(
+        self, broker: BrokerId, sent: LeaderAndIsrState, state: PartitionState
+    ) -> None:
+        """
+        Only of a partition's first state is a member of the ISR without a log.
+
+        It may be told late, in a newer state; before that nothing is acknowledged.
+        """
+        self.judge.ensure(
+            broker not in sent.isr and broker not in state.isr,
+            f"{sent.partition}: broker {broker} is to make its log anew: {sent}, {state}",
+            Rule.NEW_IN_NO_ISR,
+        )
 
     # --- ZooKeeper -----------------------------------------------------------------------------
 

@@ -163,7 +163,9 @@ class KafkaReassignments:
         if partition not in self._started:
             self._started.add(partition)
             cluster.write_state(partition, state.leader, state.isr)
-            cluster.tell(partition, stored.replicas, new=stored.adding_replicas)
+            # Kafka's takes a member of the ISR for new, too; what it loses by that is not ours.
+            new = tuple(r for r in stored.adding_replicas if r not in state.isr)
+            cluster.tell(partition, stored.replicas, new=new)
         return False
 
     def _move_leader(

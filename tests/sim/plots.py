@@ -24,6 +24,8 @@ UNCLEAN_SHARE: Final = 0.3
 """The share of those with a topic that allows unclean elections."""
 UNFENCED_SHARE: Final = 0.2
 """The share of those whose brokers know no leader epoch in StopReplica."""
+WITHOUT_DISK_SHARE: Final = 0.3
+"""Of those in which disks fail, the share where brokers restart before theirs is repaired."""
 REFUSALS_SHARE: Final = 0.5
 """Of those in which writes are refused, the share where records and claims are as well."""
 CLASSIC: Final = Weights()
@@ -148,6 +150,7 @@ def plot_of(seed: int) -> Plot:
     plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
     plot = _without_fences(seed, plot)
+    plot = _without_disks(seed, plot)
     return _with_refusals(seed, plot)
 
 
@@ -191,6 +194,15 @@ def _without_fences(seed: int, plot: Plot) -> Plot:
     if Random(f"fences {seed}").random() >= UNFENCED_SHARE:
         return plot
     return replace(plot, name=f"{plot.name}, StopReplica unfenced", fences_stop_replica=False)
+
+
+def _without_disks(seed: int, plot: Plot) -> Plot:
+    """Let brokers in some restart while a disk of theirs is away."""
+    failing = plot.weights.directory_failed
+    if not failing or Random(f"without disks {seed}").random() >= WITHOUT_DISK_SHARE:
+        return plot
+    weights = replace(plot.weights, broker_restarted_without_disk=3 * failing)
+    return replace(plot, name=f"{plot.name}, restarts without a disk", weights=weights)
 
 
 def _with_refusals(seed: int, plot: Plot) -> Plot:

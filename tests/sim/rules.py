@@ -20,6 +20,7 @@ class Rule(StrEnum):
     DELETES_NONE_IN_ISR = "the daemon asks for no deletion of an ISR member"
     DELETES_NONE_TO_STAY = "the daemon asks for no deletion of what is to stay"
     DELETES_ONLY_EXCLUDED = "what the daemon deletes the newest leader knows to be excluded"
+    NEW_IN_NO_ISR = "no member of the ISR is told to make its log anew"
     # States.
     ISR_NOT_EMPTY = "no ISR is empty"
     LEADER_IN_ISR = "the leader is in the ISR"

@@ -145,6 +145,28 @@ def test_what_may_be_on_a_failed_disk_is_offline_until_the_restart(broker: SimBr
     assert broker.logs[P].directory == DIRECTORIES - 1
 
 
+def test_a_broker_that_restarts_without_a_disk_does_not_know_what_was_there(
+    broker: SimBroker,
+) -> None:
+    """Told that the replica is new it makes an empty log; else it is offline until the repair."""
+    _accept(broker)
+    log = broker.logs[P]
+    broker.fail_directory(log.directory)
+    broker.kill()
+    broker.start()
+    old = leader_and_isr(P, leader=1, replicas=[1, 2], leader_epoch=9, is_new=False)
+    assert _send(broker, old) == [codes.KAFKA_STORAGE_ERROR]
+    assert (P in broker.logs, broker.copy(P)) == (False, log)
+    broker.kill()
+    broker.start()
+    new = leader_and_isr(P, leader=1, replicas=[1, 2], leader_epoch=9, is_new=True)
+    assert _send(broker, new) == [codes.NONE]
+    assert broker.copy(P) is not log
+    broker.kill()
+    broker.repair_directories()
+    assert broker.copy(P) is not log
+
+
 def test_a_stop_replica_with_an_older_leader_epoch_is_fenced(broker: SimBroker) -> None:
     """So a late one cannot kill a replica that is wanted again."""
     _accept(broker, epoch=3)

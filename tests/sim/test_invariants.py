@@ -429,11 +429,34 @@ def test_telling_what_is_not_durable_is_noticed(bench: _Bench) -> None:
             partition_epoch=state.version,
         )
 
-    told(request(state.isr))
+    told(BrokerId(1), request(state.isr))
     with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
-        told(request([1]))
+        told(BrokerId(1), request([1]))
+    newer = leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=state.leader_epoch + 1)
     with pytest.raises(InvariantViolationError, match="ZooKeeper says"):
-        told(leader_and_isr(P, leader=1, replicas=[1, 2, 3], leader_epoch=state.leader_epoch + 1))
+        told(BrokerId(1), newer)
+
+
+def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Bench) -> None:
+    """But not of a partition that was just created; the builder says of every replica it is new."""
+
+    def request() -> LeaderAndIsr:
+        state = bench.world.state(P)
+        assert state is not None
+        return leader_and_isr(
+            P,
+            leader=state.leader,
+            replicas=state.isr,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.version,
+        )
+
+    told = bench.world.invariants.told
+    told(BrokerId(1), request())
+    bench.write_state([1, 2])
+    told(BrokerId(3), request())
+    with pytest.raises(InvariantViolationError, match="make its log anew"):
+        told(BrokerId(1), request())
 
 
 @pytest.mark.parametrize("says_why", [False, True])

@@ -56,10 +56,10 @@ class HistoryObserver:
         """Take note of a race that was lost; what else is refused is another's fault."""
         self._was_refused |= error in RACES
 
-    def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:  # noqa: ARG002
+    def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Judge that nothing is sent that is not durable."""
         if isinstance(request, LeaderAndIsr):
-            self._world.invariants.told(request)
+            self._world.invariants.told(broker, request)
 
     def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
         """Judge that whatever stands still says why, and that nothing is tried in vain for long."""

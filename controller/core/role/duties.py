@@ -36,15 +36,13 @@ def introduce(
     Nothing while the topic is in doubt: a leader that is told former replicas takes them into the
     ISR again. What is the case is told when the topic is read.
 
-    Only brokers the topic znode lists as adding may create the log anew elsewhere: for an original
-    replica a missing log on a failed directory must stay an error.
+    None of them is new to the partition: a broker that restarted since it was added may have its
+    log on a disk that failed, and the leader may have taken it into the ISR since we read that.
     """
-    assignment = view.assignment(partition)
     recipients = tuple(brokers)
-    if assignment is None or not recipients:
+    if view.assignment(partition) is None or not recipients:
         return ()
-    new = tuple(r for r in recipients if r in assignment.adding_replicas)
-    return (SendLeaderAndIsr(partition, recipients, new),)
+    return (SendLeaderAndIsr(partition, recipients),)
 
 
 def repair(
