@@ -22,9 +22,9 @@ from controller.core.events import (
     LegacyPlanRead,
     StatesRead,
 )
-from controller.core.model import TopicPartition
+from controller.core.model import TopicPartition, ZkVersion
 from controller.errors import CommitUnknownError, ControllerMovedError
-from controller.reactor.ports import Committed, Create, Znode
+from controller.reactor.ports import Committed, Create, Operation, SetData, Znode
 from controller.zk.leadership import leader_address
 from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
@@ -210,6 +210,32 @@ def test_what_is_created_gets_the_permissions_of_the_cluster(build: Build) -> No
     assert rig.store.commit([[Create(goal, b"")]]) == [Committed()]
     for path in (goal, paths.GOALS, paths.CONTROLLER):
         assert place.client.get_acls(path)[0] == acl
+
+
+def test_settings_of_brokers_are_readable_by_the_cluster_alone(build: Build) -> None:
+    """They may hold passwords; what exists keeps the permissions that it has."""
+    place = build().place
+    place.client.add_auth("digest", "kafka:secret")
+    mine = make_digest_acl("kafka", "secret", all=True)
+    acl = [mine, make_acl("world", "anyone", read=True)]
+    place.client.set_acls(paths.TOPICS, acl)
+    place.put(paths.CONTROLLER_EPOCH, b"5")
+    of_others = [*acl, make_digest_acl("auditor", "secret", read=True)]
+    created, existing, topics = "/config/brokers/1", "/config/brokers/2", "/config/topics/t"
+    place.client.create(existing, b"{}", acl=of_others, makepath=True)
+    place.put("/config/topics")
+    rig = build(digest="kafka:secret")
+    rig.store.claim_controller()
+    rig.wait_for(ControllerClaimed)
+    writes: list[list[Operation]] = [
+        [Create(created, b"{}"), Create(topics, b"{}")],
+        [SetData(existing, b'{"version":1}', ZkVersion(0))],
+    ]
+    assert rig.store.commit(writes) == [Committed(), Committed()]
+    assert place.client.get_acls(created)[0] == [mine]
+    assert place.client.get_acls(topics)[0] == acl
+    assert place.client.get_acls(existing)[0] == of_others
+    assert place.client.get(existing)[0] == b'{"version":1}'
 
 
 def test_permissions_that_do_not_suffice_are_told(build: Build) -> None:

@@ -1,19 +1,40 @@
 """
 Which permissions our znodes get: those the cluster gives its own.
 
-Brokers, and whoever is the controller after us, must be able to change and delete what we create.
+Brokers, and the controllers after us, must be able to change and delete what we create. Below the
+roots that Kafka treats as sensitive (``ZkData.SensitiveRootPaths``), where passwords and tokens
+stand, only the cluster's own identities may read. What exists keeps its permissions when it is
+written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from controller.errors import PlanInvalidError
 from controller.znodes import paths
+
+SENSITIVE: Final = (paths.BROKER_CONFIGS, "/config/users", "/delegation_token/tokens")
+"""Kafka creates what is below these with ``CREATOR_ALL_ACL`` alone where ACLs are set."""
+
+
+def acl_at(path: str, acls: list[Any]) -> list[Any]:
+    """
+    Return the permissions for a new znode.
+
+    Args:
+        path: Where it is created.
+        acls: What the cluster gives its ordinary znodes.
+
+    """
+    if not any(path == root or path.startswith(f"{root}/") for root in SENSITIVE):
+        return acls
+    # An open cluster, or one without identities, has nobody else to leave it to.
+    return [acl for acl in acls if acl.id.scheme != "world"] or acls
 
 
 def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:

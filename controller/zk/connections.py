@@ -30,7 +30,7 @@ from controller.core.model import ZkVersion, Zxid
 from controller.errors import PlanInvalidError, RefusedError, SessionSuspendedError
 from controller.reactor.ports import Operation
 from controller.settings import Settings
-from controller.zk.acls import cluster_acl
+from controller.zk.acls import acl_at, cluster_acl
 from controller.zk.clients import client_options
 from controller.zk.multis import Refused, fill, multi_answer
 from controller.znodes import paths
@@ -191,6 +191,7 @@ class Connection:
     def _creation(self, path: str, data: bytes, *, sequence: bool = False) -> Any:  # noqa: ANN401 - kazoo has no types
         acl = cluster_acl(self._acl_of)
         self._make_parents(path, acl)
+        acl = acl_at(path, acl)
         return self._client.create_async(path, data, acl=acl, sequence=sequence, include_data=True)
 
     def _make_parents(self, path: str, acl: list[Any]) -> None:
@@ -200,7 +201,7 @@ class Connection:
             return
         self._make_parents(parent, acl)
         try:
-            self._ask(self._client.create_async(parent, b"", acl=acl))
+            self._ask(self._client.create_async(parent, b"", acl=acl_at(parent, acl)))
         except NodeExistsError:
             return
 
@@ -225,9 +226,8 @@ class Connection:
     def _commit(self, multi: Iterable[Operation]) -> bool:
         """Write all or nothing; False where something has changed or is gone."""
         with self._translated():
-            self._client.default_acl = cluster_acl(self._acl_of)
             transaction = self._client.transaction()
-            fill(transaction, multi)
+            fill(transaction, multi, cluster_acl(self._acl_of))
             try:
                 multi_answer(transaction.commit_async(), self._connect_s)
             except Refused as refused:

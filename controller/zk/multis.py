@@ -39,6 +39,7 @@ from controller.reactor.ports import (
     SetData,
     WriteError,
 )
+from controller.zk.acls import acl_at
 from controller.zk.answers import Pending, answer
 from controller.zk.sessions import Session
 from controller.znodes import paths
@@ -117,16 +118,24 @@ def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
     return results
 
 
-def fill(transaction: Any, multi: Iterable[Operation]) -> None:  # noqa: ANN401 - kazoo has no types
-    """Put operations into a multi, in their order."""
+def fill(transaction: Any, multi: Iterable[Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
+    """
+    Put operations into a multi, in their order.
+
+    Args:
+        transaction: The multi.
+        multi: The operations.
+        acls: The permissions that the cluster gives its ordinary znodes.
+
+    """
     for operation in multi:
         match operation:
             case Check(path=path, version=version):
                 transaction.check(path, version)
             case Create(path=path, data=data):
-                transaction.create(path, data)
+                transaction.create(path, data, acl=acl_at(path, acls))
             case CreateSequential(path=path, data=data):
-                transaction.create(path, data, sequence=True)
+                transaction.create(path, data, acl=acl_at(path, acls), sequence=True)
             case SetData(path=path, data=data, version=version):
                 transaction.set_data(path, data, version)
             case Delete(path=path, version=version):
@@ -162,7 +171,7 @@ class Multis:
     def _send(self, fence: Fence, multi: Sequence[Operation]) -> Pending:
         transaction = self._session.client.transaction()
         fence.lead(transaction)
-        fill(transaction, multi)
+        fill(transaction, multi, self._session.acls)
         pending: Pending = transaction.commit_async()
         return pending
 

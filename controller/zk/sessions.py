@@ -68,6 +68,8 @@ class Session:
         """Wrap a client that was not started; see ``build_client``."""
         self.client = client
         self._lease = client.lease
+        self.acls: list[Any] = []
+        """What the cluster gives its ordinary znodes; read by ``start``."""
         self._listeners: list[SessionListener] = []
         self._connected = threading.Event()
         self._alarm: threading.Event | None = None
@@ -103,7 +105,7 @@ class Session:
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )
             # Brokers must be able to change what we create, so it gets the permissions they use.
-            self.client.default_acl = cluster_acl(self._acl_of)
+            self.client.default_acl = self.acls = cluster_acl(self._acl_of)
         except ControllerError:
             self.stop()
             raise

@@ -14,6 +14,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.core.model import ZkVersion
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
@@ -146,7 +147,47 @@ def test_a_sequential_znode_gets_a_name_of_its_own() -> None:
     client.script.append(OK)
     path = "/config/changes/config_change_"
     Multis(connected_session(client)).commit(FENCE, [[CreateSequential(path, b"x")]])
-    assert client.committed[0][-1] == ("create", path, b"x", {"sequence": True})
+    assert client.committed[0][-1] == (
+        "create",
+        path,
+        b"x",
+        {"acl": OPEN_ACL_UNSAFE, "sequence": True},
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "is_sensitive"),
+    [
+        ("/config/brokers/3", True),
+        ("/config/users/ann", True),
+        ("/delegation_token/tokens/x", True),
+        ("/config/brokers", True),
+        ("/config/topics/t", False),
+        ("/config/brokers-of-mine", False),
+        (paths.QUEUE, False),
+    ],
+)
+def test_only_the_cluster_may_read_what_may_hold_passwords(
+    path: str, *, is_sensitive: bool
+) -> None:
+    """As Kafka's ``SensitiveRootPaths``; everything else can be read by everybody there."""
+    mine = make_acl("sasl", "kafka", all=True)
+    everyone = make_acl("world", "anyone", read=True)
+    client = FakeClient()
+    client.acls[paths.TOPICS] = [mine, everyone]
+    client.script.append(OK)
+    Multis(connected_session(client)).commit(FENCE, [[Create(path, b"")]])
+    acl = [mine] if is_sensitive else [mine, everyone]
+    assert client.committed[0][-1] == ("create", path, b"", {"acl": acl})
+
+
+def test_an_open_cluster_stays_open_where_passwords_may_stand() -> None:
+    """It has no identities that could be all who may read."""
+    client = FakeClient()
+    client.script.append(OK)
+    path = "/config/brokers/3"
+    Multis(connected_session(client)).commit(FENCE, [[Create(path, b"")]])
+    assert client.committed[0][-1] == ("create", path, b"", {"acl": OPEN_ACL_UNSAFE})
 
 
 def test_kafkas_own_parents_are_never_made() -> None:
