@@ -300,7 +300,7 @@ def _telemetry(
     pages = Pages(
         metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk, shelf=shelf
     )
-    http = HttpServer(settings.http, pages)
+    http = HttpServer(settings.http, pages, names=_names(settings))
     stack.callback(http.close)
     http.start()
     notifications = Notifications(
@@ -309,6 +309,14 @@ def _telemetry(
     )
     stack.callback(notifications.close)
     return _Telemetry(metrics, health, journal, board, http, notifications)
+
+
+def _names(settings: Settings) -> frozenset[str]:
+    """Return the registered names under which clients may address the HTTP server."""
+    names = set((settings.http_hosts or "").split(","))
+    if settings.http_advertise is not None:
+        names.add(settings.http_advertise.host.lower())
+    return frozenset(names - {""})
 
 
 def _targets(settings: Settings) -> Iterator[Target]:

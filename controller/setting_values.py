@@ -19,6 +19,7 @@ OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
 
 _IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _WEB: Final = re.compile(r"https?://[^\s/]+\S*")
 _CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
 
@@ -120,6 +121,22 @@ def _is_ipv6(text: str) -> bool:
         return ip_address(text).version == _IPV6
     except ValueError:
         return False
+
+
+def host_names(text: str | None) -> str | None:
+    """
+    Check a comma-separated list of host names or ``*``; return it in lower case, without spaces.
+
+    Raises:
+        ValueError: one is no host name.
+
+    """
+    if text is None:
+        return None
+    names = [name.strip().lower() for name in text.split(",")]
+    if not all(name == "*" or _HOST_NAME.fullmatch(name) for name in names):
+        raise ValueError("must be host names without ports, comma-separated, or *")
+    return ",".join(names)
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:

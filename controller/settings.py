@@ -39,6 +39,7 @@ from controller.setting_values import (
     TOKEN_MIN,
     HttpAddress,
     connect_string,
+    host_names,
     long_enough,
     occasions,
     parse_address,
@@ -257,6 +258,13 @@ class Settings(BaseSettings):
         None,
         description="Where commands reach that server, published in ZooKeeper; without a port, the "
         "one listened on. Without it what `http` says, the machine's host name for 0.0.0.0.",
+    )
+    http_hosts: Annotated[str | None, AfterValidator(host_names)] = Field(
+        None,
+        description="More names under which clients address that server, comma-separated; * for "
+        "any. Addresses, names without a dot, local ones (.svc, .local, .internal), the machine's "
+        "own and that of `http_advertise` need no entry. Other names are refused: a web site could "
+        "point one of its own here and read the page.",
     )
     http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,

@@ -211,3 +211,12 @@ def test_occasions_of_notifications_are_known_ones() -> None:
     load_settings({"zookeeper": "zk", "notify_on": "ended, stalled"}, environ={})
     with pytest.raises(PlanInvalidError, match="--notify-on: must be a list of started, ended"):
         load_settings({"zookeeper": "zk", "notify_on": "ended,breakfast"}, environ={})
+
+
+def test_more_names_of_the_http_server_are_a_list() -> None:
+    """In lower case, as they are compared; ports and addresses of the web are no names."""
+    assert valid(http_hosts="Moves.Example.com, a.b").http_hosts == "moves.example.com,a.b"
+    assert valid(http_hosts="*").http_hosts == "*"
+    for wrong in ("a:80", "http://a", "a,,b", "a b", "*.example.com"):
+        with pytest.raises(PlanInvalidError, match="--http-hosts"):
+            valid(http_hosts=wrong)

@@ -3,14 +3,14 @@ What can be changed from the status page, for whoever knows the token.
 
 The token comes in the form itself, never in a cookie, so no other page can use a browser that knows
 it; a request that another site started is refused besides. Tokens are compared in constant time,
-and after some wrong ones nobody is listened to for a while. Each try is told.
+and after some wrong ones a client is locked out for a while. Each try is told.
 """
 
 from __future__ import annotations
 
 import hmac
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,8 +25,11 @@ from controller.telemetry.page import ACTIONS, render_form
 BODY_MAX: Final = 4096
 FORM: Final = "application/x-www-form-urlencoded"
 WRONG_MAX: Final = 10
-"""Wrong tokens within ``WRONG_WITHIN_S``, from which on nobody is listened to."""
+"""Wrong tokens of one client within ``WRONG_WITHIN_S``, which lock its submissions."""
 WRONG_WITHIN_S: Final = 60.0
+CLIENTS_MAX: Final = 1000
+"""Clients whose wrong tokens are remembered; beyond, those of the one that has been quiet longest
+are forgotten. Tokens are too long to be guessed even without a lock."""
 
 
 class Steering(Protocol):
@@ -68,7 +71,7 @@ class Desk:
         Args:
             token: What a form has to carry.
             steering: Carries out what is asked for.
-            clock: For how long nobody is listened to after wrong tokens.
+            clock: For how long a client is locked out after wrong tokens.
             told: Told of each try.
 
         """
@@ -76,7 +79,8 @@ class Desk:
         self._steering = steering
         self._clock = clock
         self._told = told
-        self._wrong: deque[Instant] = deque(maxlen=WRONG_MAX)
+        self._wrong: OrderedDict[str, deque[Instant]] = OrderedDict()
+        """When each client sent its last wrong tokens; the client that did so last comes last."""
         self._lock = threading.Lock()
 
     def take(self, headers: Mapping[str, str], body: bytes, client: str) -> Verdict:
@@ -86,7 +90,7 @@ class Desk:
         Args:
             headers: Of the HTTP request, by lower-case name.
             body: The form, encoded.
-            client: Where it comes from, for the log.
+            client: The address it comes from: wrong tokens are counted for each.
 
         """
         if headers.get("content-type", "").partition(";")[0].strip() != FORM:
@@ -98,21 +102,25 @@ class Desk:
         if not is_same_site(headers):
             self._told(action, request, client, "another site")
             return Verdict(HTTPStatus.FORBIDDEN, "from another site\n")
-        problem = self._problem(form.get("token", ""))
+        problem = self._problem(form.get("token", ""), client)
         if problem:
             self._told(action, request, client, problem)
             return Verdict(HTTPStatus.FORBIDDEN, render_form(action, request, problem=problem))
         return self._carry_out(action, request, client)
 
-    def _problem(self, token: str) -> str:
+    def _problem(self, token: str, client: str) -> str:
         """Return why a token does not count, empty if it does."""
         with self._lock:
             now = self._clock.now()
-            if len(self._wrong) == WRONG_MAX and now - self._wrong[0] < WRONG_WITHIN_S:
-                return "too many wrong tokens; try again in a minute"
+            wrong = self._wrong.get(client)
+            if wrong and len(wrong) == WRONG_MAX and now - wrong[0] < WRONG_WITHIN_S:
+                return "too many wrong tokens; submissions from this address wait for a minute"
             if hmac.compare_digest(token.encode(), self._token):
                 return ""
-            self._wrong.append(now)
+            self._wrong.setdefault(client, deque(maxlen=WRONG_MAX)).append(now)
+            self._wrong.move_to_end(client)
+            if len(self._wrong) > CLIENTS_MAX:
+                self._wrong.popitem(last=False)
             return "wrong token"
 
     def _carry_out(self, action: str, request: str, client: str) -> Verdict:

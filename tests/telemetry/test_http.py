@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
+from typing import Final, cast
 from urllib.parse import urlencode
 
 import pytest
@@ -17,16 +19,26 @@ from controller.core.model import RequestId
 from controller.core.view import ClusterView
 from controller.errors import PlanInvalidError, ReassignmentConflictError
 from controller.setting_values import HttpAddress
+from controller.telemetry import http
 from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
-from controller.telemetry.http import HttpServer
+from controller.telemetry.http import (
+    ANY_NAME,
+    CLIENT_CONNECTIONS_MAX,
+    CONNECTIONS_MAX,
+    PAGES_MAX,
+    PROBES,
+    HttpServer,
+    is_addressed,
+)
 from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.pages import Pages
-from controller.telemetry.steering import BODY_MAX, FORM, Desk
+from controller.telemetry.pages import Answer, Pages
+from controller.telemetry.steering import BODY_MAX, CLIENTS_MAX, FORM, Desk
 from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view
 
 ANYWHERE = HttpAddress("127.0.0.1", 0)
+WITHIN_S: Final = 10.0
 
 
 TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
@@ -100,10 +112,17 @@ class Served:
             loop.join()
 
     def ask(
-        self, path: str, method: str = "GET", *, body: str | None = None, **headers: str
+        self,
+        path: str,
+        method: str = "GET",
+        *,
+        body: str | None = None,
+        source: str = "",
+        **headers: str,
     ) -> tuple[HTTPResponse, str]:
-        """Return an answer and its body."""
-        connection = HTTPConnection(*self.server.address, timeout=5)
+        """Return an answer and its body, asked from a local address."""
+        origin = (source, 0) if source else None
+        connection = HTTPConnection(*self.server.address, timeout=5, source_address=origin)
         try:
             connection.request(
                 method, path, body, {k.replace("_", "-"): v for k, v in headers.items()}
@@ -259,6 +278,171 @@ def test_the_real_port_is_known(served: Served) -> None:
     assert served.server.is_alive
 
 
+# --- clients that are slow, many or strange ----------------------------------------------------
+
+
+class Stuck:
+    """Pages that take as long as the test wants, or are as large."""
+
+    takes_forms = False
+
+    def __init__(self, body: bytes = b"ok") -> None:
+        self.making = threading.Semaphore(0)
+        self.may_end = threading.Event()
+        self._body = body
+
+    def answer(self, path: str) -> Answer:
+        """Answer probes at once."""
+        if path not in PROBES:
+            self.making.release()
+            assert self.may_end.wait(WITHIN_S)
+        return Answer(HTTPStatus.OK, "text/plain", self._body)
+
+
+@contextmanager
+def serving(pages: Stuck) -> Iterator[HttpServer]:
+    """Serve these pages."""
+    server = HttpServer(ANYWHERE, cast("Pages", pages))
+    server.start()
+    try:
+        yield server
+    finally:
+        pages.may_end.set()
+        server.close()
+
+
+def begin(server: HttpServer, *, source: str = "127.0.0.1") -> socket.socket:
+    """Begin a request that does not end."""
+    connection = socket.create_connection(
+        server.address, timeout=WITHIN_S, source_address=(source, 0)
+    )
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+    return connection
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server has not ended a connection yet."""
+    connection.settimeout(0.2)
+    try:
+        return connection.recv(1) != b""
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def probe(server: HttpServer, *, source: str = "127.0.0.1") -> int:
+    """Return the status of a probe."""
+    connection = HTTPConnection(*server.address, timeout=WITHIN_S, source_address=(source, 0))
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("sources", [["127.0.0.1"], [f"127.0.0.{n}" for n in range(1, 9)]])
+def test_slow_clients_starve_no_probe(sources: list[str]) -> None:
+    """From the probe's own address, as behind a proxy, or from many."""
+    with serving(Stuck()) as server, ExitStack() as stack:
+        for number in range(2 * CONNECTIONS_MAX):
+            stack.enter_context(begin(server, source=sources[number % len(sources)]))
+        for _ in range(5):
+            assert probe(server, source=sources[0]) == HTTPStatus.OK
+
+
+def test_a_request_that_trickles_in_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is of the whole request, not of each byte."""
+    monkeypatch.setattr(http, "REQUEST_S", 0.5)
+    with serving(Stuck()) as server, begin(server) as slow:
+        begun = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() - begun < WITHIN_S:
+                slow.sendall(b"a")
+                time.sleep(0.05)
+        assert time.monotonic() - begun < WITHIN_S / 2
+
+
+def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same deadline holds for taking the answer."""
+    monkeypatch.setattr(http, "REQUEST_S", 0.5)
+    pages = Stuck(b"x" * 50_000_000)
+    pages.may_end.set()
+    with serving(pages) as server, socket.create_connection(server.address, WITHIN_S) as lazy:
+        lazy.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        time.sleep(1.0)
+        read = 0
+        with suppress(ConnectionError):
+            while chunk := lazy.recv(1 << 20):
+                read += len(chunk)
+        assert read < 50_000_000
+
+
+def test_a_crowd_from_one_address_ends_no_connection_of_others() -> None:
+    """Its own oldest make room."""
+    with serving(Stuck()) as server, ExitStack() as stack:
+        other = stack.enter_context(begin(server, source="127.0.0.2"))
+        crowd = [stack.enter_context(begin(server)) for _ in range(CLIENT_CONNECTIONS_MAX + 1)]
+        assert probe(server) == HTTPStatus.OK
+        assert not is_open(crowd[0])
+        assert is_open(crowd[-1])
+        assert is_open(other)
+
+
+def test_pages_being_made_starve_no_probe() -> None:
+    """So many are made at once; another is refused, a probe answered."""
+    pages = Stuck()
+    with serving(pages) as server, ExitStack() as stack:
+        for number in range(PAGES_MAX):
+            asking = socket.create_connection(
+                server.address, WITHIN_S, source_address=(f"127.0.0.{1 + number % 4}", 0)
+            )
+            stack.enter_context(asking).sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert pages.making.acquire(timeout=WITHIN_S)
+        more = stack.enter_context(socket.create_connection(server.address, WITHIN_S))
+        more.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert b" 503 " in more.recv(100)
+        assert probe(server) == HTTPStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        (None, True),
+        ("127.0.0.1:8095", True),
+        ("[::1]:8095", True),
+        ("192.0.2.7", True),
+        ("localhost:8095", True),
+        ("reassigner", True),
+        ("reassigner-0.reassigner.kafka.svc.cluster.local:8095", True),
+        ("Moves.Example.com:8095", True),
+        ("moves.example.com.", True),
+        ("evil.example.com:8095", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("", False),
+        ("[::1", False),
+    ],
+)
+def test_only_our_own_names_address_us(host: str | None, *, is_ours: bool) -> None:
+    """A site that leads a name of its own to our address is none of ours."""
+    assert is_addressed(host, {"moves.example.com"}) is is_ours
+    assert is_addressed(host, {ANY_NAME})
+
+
+def test_pages_are_shown_only_to_those_who_address_us(steerable: Served) -> None:
+    """Neither pages nor forms under a name that somebody else registered; probes need no name."""
+    host = {"Host": "evil.example.com:8095"}
+    for path in ("/", "/status", "/metrics", "/explain?partition=t-0"):
+        assert steerable.ask(path, **host)[0].status == HTTPStatus.MISDIRECTED_REQUEST
+    origin = {"Origin": "http://evil.example.com:8095"}
+    response, body = press(steerable, "pause", **host, **origin)
+    assert response.status == HTTPStatus.MISDIRECTED_REQUEST
+    assert "http_hosts" in body
+    assert steerable.steered == []
+    assert steerable.ask("/healthz", **host)[0].status == HTTPStatus.OK
+
+
 # --- pages -------------------------------------------------------------------------------------
 
 
@@ -321,11 +505,17 @@ def steerable() -> Iterator[Served]:
 
 
 def press(
-    served: Served, action: str, token: str = TOKEN, request: str = "r", **headers: str
+    served: Served,
+    action: str,
+    token: str = TOKEN,
+    request: str = "r",
+    source: str = "",
+    **headers: str,
 ) -> tuple[HTTPResponse, str]:
     """Send a form."""
     form = urlencode({"action": action, "request": request, "token": token})
-    return served.ask("/control", "POST", body=form, **{"Content_Type": FORM, **headers})
+    headers = {"Content_Type": FORM, **headers}
+    return served.ask("/control", "POST", body=form, source=source, **headers)
 
 
 def test_without_a_token_there_is_nothing_to_press(served: Served) -> None:
@@ -360,13 +550,26 @@ def test_wrong_token_changes_nothing(steerable: Served, token: str) -> None:
     assert steerable.told == [("pause", "r", "127.0.0.1", "wrong token")]
 
 
-def test_nobody_is_listened_to_after_too_many_wrong_tokens(steerable: Served) -> None:
-    """For a minute; guessing takes for ever."""
+def test_a_client_is_locked_out_after_too_many_wrong_tokens(steerable: Served) -> None:
+    """For a minute; guessing takes for ever, and keeps no other client from its work."""
     for _ in range(10):
         press(steerable, "pause", "wrong")
     assert "too many wrong tokens" in press(steerable, "pause")[1]
+    assert press(steerable, "pause", source="127.0.0.2")[0].status == HTTPStatus.SEE_OTHER
     steerable.clock.go(61)
     assert press(steerable, "pause")[0].status == HTTPStatus.SEE_OTHER
+
+
+def test_wrong_tokens_of_so_many_clients_are_remembered() -> None:
+    """Memory is bounded; the client that was wrong last is not forgotten."""
+    desk = Desk(TOKEN, Steered([]), FixedClock(), lambda *_: None)
+    body = urlencode({"action": "pause", "token": "wrong"}).encode()
+    headers = {"content-type": FORM}
+    for number in range(CLIENTS_MAX * 2):
+        desk.take(headers, body, f"client {number}")
+        desk.take(headers, body, "persistent")
+    assert len(desk._wrong) == CLIENTS_MAX
+    assert "too many" in desk.take(headers, body, "persistent").html
 
 
 @pytest.mark.parametrize(
