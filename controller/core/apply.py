@@ -40,7 +40,16 @@ from controller.core.pace.health import judge, note_isr
 from controller.core.pace.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.pace.paces import pace_set
 from controller.core.pace.sizes import sizes_asked
-from controller.core.phases import LEGAL, Expanding, Ordered, Pending, Phase, Starting, label_of
+from controller.core.phases import (
+    LEGAL,
+    Expanding,
+    Ordered,
+    Pending,
+    Phase,
+    Starting,
+    Stopping,
+    label_of,
+)
 from controller.core.records import (
     AssignmentRecord,
     BlockedRecord,
@@ -196,7 +205,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case IdleRecord(since=since):
             view.idle_since = since
         case YieldedRecord(topics=topics):
-            view.yielded = topics
+            view.yielded, view.yielded_at = topics, now
         case LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = view.leader_moves.get(broker, (at, 0))
@@ -315,6 +324,10 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         reassignment.step += 1
         unload(view, reassignment)
         load(view, record.partition, reassignment)
+    # A deletion that is asked for ends by its deadline: until then it is not without progress.
+    view.note_progress(
+        record.partition, after.deadline if isinstance(after, Stopping) else record.at
+    )
     if isinstance(after, Ordered):
         reassignment.ordered = after.target
         reassignment.is_out = True

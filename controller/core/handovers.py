@@ -29,6 +29,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     """Begin with nothing known of states and brokers, and everything that is due at a claim."""
     view.claiming = False
     view.tenure = Tenure(event.epoch, now)
+    view.progress_at = now
     view.doubts += 1
     view.claim_doubt = view.doubts
     view.fenced = None

@@ -31,6 +31,7 @@ from controller.core.options import EngineName
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
 from controller.core.pace.loads import begin_anew
 from controller.core.role.engines import holds_role
+from controller.core.role.yields import owes_a_yield
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
@@ -56,9 +57,11 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
 def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
     """Fold in which topics are asked to be deleted, and since when one of them stands."""
     known = view.deletions or frozenset()
+    # Those that come later do not prolong a tenure that already owes the role to others.
+    is_owed = view.tenure is not None and owes_a_yield(view)
     if not event.topics:
         view.deletions_since = None
-    elif view.deletions_since is None or not event.topics <= known:
+    elif view.deletions_since is None or not (is_owed or event.topics <= known):
         view.deletions_since = now
     view.deletions = event.topics
     for name in (event.topics ^ known) & view.topics.keys():
@@ -311,6 +314,8 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
                 continue
             view.states[partition] = read
             note_isr(view, partition, known, read, now)
+            if known is not None and not set(read.isr) <= set(known.isr):
+                view.note_progress(partition, now)
             judge(view, partition)
         elif read is None:
             view.stateless.add(partition)

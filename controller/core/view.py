@@ -127,6 +127,12 @@ class ClusterView:
     """Since when some topic deletion has been pending."""
     yielded: frozenset[str] = frozenset()
     """Deletions for which the role was already given back once."""
+    yielded_at: Instant = START
+    """When it was last given back for deletions."""
+    progress_at: Instant = START
+    """When a step of ours in flight last made progress; with deletions out, their deadline."""
+    copied: dict[TopicPartition, int] = field(default_factory=dict)
+    """Bytes that the added replicas of a step in flight hold, as far as brokers reported them."""
     guards: GuardsRead | None = None
 
     legacy: PlanNode | None = None
@@ -359,6 +365,23 @@ class ClusterView:
             for name, topic in self.topics.items()
             for number in topic.partitions
         )
+
+    @property
+    def is_moving_ours(self) -> bool:
+        """Whether a step of our own requests is in flight: moves of others do not count."""
+        if not self.in_flight:
+            return False
+        return any(r.in_flight for r in self.requests.values() if r.route is not Route.FOREIGN)
+
+    def note_progress(self, partition: TopicPartition, at: Instant) -> None:
+        """Note that the partition's step in flight made progress, if it is one of ours."""
+        reassignment = self.reassignments.get(partition)
+        if (
+            reassignment is not None
+            and reassignment.in_flight
+            and reassignment.goal.route is not Route.FOREIGN
+        ):
+            self.progress_at = max(self.progress_at, at)
 
     def unix_s(self, now: Instant) -> float | None:
         """Return what the wall clock says at an instant; None until it was read."""

@@ -7,7 +7,7 @@ new replicas hold is how far they are. A size that is not known is never waited 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,6 +88,7 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
             continue
         if not reassignment.in_flight:
             view.due.order = True
+        _note_copied(view, partition, event.replicas.get(partition, {}), now)
         view.sizes[partition] = size
         at, before = view.measured.setdefault(partition, (now, size))
         if now - at >= GROWTH_AFTER_S:
@@ -96,12 +97,27 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
             view.measured[partition] = (now, size)
 
 
+def _note_copied(
+    view: ClusterView, partition: TopicPartition, held: Mapping[BrokerId, int], now: Instant
+) -> None:
+    """Note that a copy made progress where the added replicas hold more bytes than before."""
+    load = view.reassignments[partition].load
+    if load is None or not load.incoming or not held:
+        view.copied.pop(partition, None)
+        return
+    copied = sum(held.get(broker, 0) for broker in load.incoming)
+    if copied > view.copied.get(partition, 0):
+        view.note_progress(partition, now)
+    view.copied[partition] = copied
+
+
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     """Forget what was known of a partition's size."""
     view.sizes.pop(partition, None)
     view.measured.pop(partition, None)
     view.growth.pop(partition, None)
     view.unmeasured.pop(partition, None)
+    view.copied.pop(partition, None)
 
 
 # --- throttles that copies cannot keep up with -------------------------------------------------

@@ -2,8 +2,11 @@
 When to claim the controller role, and when to give it back.
 
 Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
-daemon holds it only while it has work, and yields once to each pending topic deletion. The tenure
-of an engine that leaves the role with a broker lasts as long as the daemon leads.
+daemon holds it only while it has work, and yields once to each pending topic deletion. The topic
+znodes are truthful at every instant, so the role can be given back with steps in flight: a Kafka
+controller carries out exactly those. No step that cannot end keeps the role from a pending deletion
+or from an operator who paused everything. The tenure of an engine that leaves the role with a
+broker lasts as long as the daemon leads.
 """
 
 from __future__ import annotations
@@ -20,53 +23,85 @@ from controller.core.records import (
     Record,
     YieldedRecord,
 )
-from controller.core.requests.cancelling import needs_the_role
+from controller.core.requests.cancelling import is_choosing, needs_the_role
 from controller.core.requests.legacy import has_undecided, unlisted, would_be_started
 from controller.core.requests.queues import is_standing_still
 from controller.core.requests.requests import is_due
 from controller.core.role.eligibility import choice_of
 from controller.core.role.engines import engine_of
-from controller.core.role.yields import DELETION_PATIENCE_S, owes_a_yield
+from controller.core.role.yields import claim_due, owes_a_yield, yield_due
 from controller.core.view import ClusterView
-from controller.core.works import Reassignment
+from controller.core.works import START
 
 CLAIM_TIMER = "claim"
 LINGER_TIMER = "linger"
 WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 ORPHAN_TIMER = "orphans"
+PROGRESS_TIMER = "progress"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role."""
+PROGRESS_PATIENCE_S = 30.0
+"""
+How long steps in flight keep the role without progress, in seconds, where all else is held back.
+
+Progress is another phase, a replica that enters the ISR, or bytes that a new replica copied.
+"""
 
 
 def has_work(view: ClusterView, now: Instant) -> bool:
-    """Whether anything needs the controller's role now: what is held back does not."""
-    if view.in_flight or needs_the_role(view) or _has_submissions(view) or _has_queue(view):
+    """
+    Return whether anything needs the controller's role now.
+
+    What is held back does not, but for its steps in flight as long as they make progress. Moves of
+    others do not: a Kafka controller carries them out as well.
+    """
+    if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
     if view.tenure is not None and would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None
         for name, request in view.requests.items()
-        if request.open
+        if request.open and request.route is not Route.FOREIGN
     }
-    if not all(held.values()) or any(r.goal.rolls_back for r in _few(view)):
+    if not all(held.values()) or _leads_back(view):
         return True
     if view.legacy is not None and (
         has_undecided(view) or not any(view.requests[name].route is Route.LEGACY for name in held)
     ):
         return True
-    # Outside a tenure a Kafka controller holds preferred elections itself.
-    return view.tenure is not None and bool(view.preferred or view.preferred_version is not None)
+    return view.tenure is not None and (_has_elections(view) or now < _progress_ends(view))
 
 
-def _few(view: ClusterView) -> list[Reassignment]:
-    """Return what goes back: it is first in line, and waits for nothing but a pause of all."""
-    if view.controls.pauses.everything is not None:
-        return []
-    if view.tenure is not None:
-        return [view.reassignments[p] for p in view.resumed]
-    return list(view.reassignments.values())
+def _leads_back(view: ClusterView) -> bool:
+    """Return whether anything goes back: it is first in line, and only a pause of all holds it."""
+    return bool(view.led_back) and view.controls.pauses.everything is None
+
+
+def _has_cancellation(view: ClusterView) -> bool:
+    """Return whether a cancellation needs the role; once all is chosen, a pause of all holds it."""
+    if view.controls.pauses.everything is not None and not is_choosing(view):
+        return False
+    return needs_the_role(view)
+
+
+def _has_elections(view: ClusterView) -> bool:
+    """
+    Return whether preferred leaders can be elected now, or their request be ended.
+
+    What is being moved is elected afterwards. Outside a tenure a Kafka controller does all of it.
+    """
+    if not view.preferred:
+        return view.preferred_version is not None
+    return any(p not in view.reassignments for p in view.preferred)
+
+
+def _progress_ends(view: ClusterView) -> Instant:
+    """Return until when a step of ours in flight is expected to make progress."""
+    if not view.is_moving_ours:
+        return START
+    return Instant(view.progress_at + PROGRESS_PATIENCE_S)
 
 
 def _has_submissions(view: ClusterView) -> bool:
@@ -141,8 +176,9 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     if not engine.holds_role:
         return Decision()
     if _owes_a_yield(view):
-        if view.in_flight or has_undecided(view):
-            return Decision()
+        until = yield_due(view)
+        if has_undecided(view) or (view.is_moving_ours and now < until):
+            return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
         yielded = YieldedRecord(view.deletions or frozenset())
         return _hand_over(view, "topic deletion is pending", yielded)
     if view.options.tenure is TenurePolicy.PERMANENT:
@@ -183,10 +219,9 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
         # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
         waits = view.orphans and now < view.orphans_after
         return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
-    if _owes_a_yield(view) and view.deletions_since is not None:
-        until = Instant(view.deletions_since + DELETION_PATIENCE_S)
-        if now < until:
-            return (SetTimer(DELETION_TIMER, until),)
+    until = claim_due(view)
+    if engine.holds_role and now < until:
+        return (SetTimer(DELETION_TIMER, until),)
     if now < view.retry_claim_at:
         return (SetTimer(CLAIM_TIMER, view.retry_claim_at),)
     return engine.begin(view, now)
@@ -194,9 +229,11 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
 
 def _linger(view: ClusterView, now: Instant) -> Decision:
     if has_work(view, now) or has_orphans(view, now):
+        until = _progress_ends(view)
+        again = (SetTimer(PROGRESS_TIMER, until),) if now < until else ()
         if view.idle_since is None:
-            return Decision()
-        return Decision(changes=(Change((IdleRecord(None),)),))
+            return Decision(effects=again)
+        return Decision((Change((IdleRecord(None),)),), again)
     if view.idle_since is None:
         until = Instant(now + view.options.tenure_linger_s)
         return Decision(

@@ -1,0 +1,252 @@
+"""The role is given back with steps in flight: for deletions, under a pause, to moves of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.effects import ClaimController, ResignController
+from controller.core.events import (
+    CancellationRead,
+    ControllerClaimed,
+    ControlsRead,
+    DeletionsRead,
+    Deposed,
+    GoalsRead,
+    SizesRead,
+    StatesRead,
+    TimerFired,
+    TopicsRead,
+)
+from controller.core.model import (
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    PartitionAssignment,
+    RequestId,
+    TopicAssignment,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.options import Options
+from controller.core.phases import Stopping, Syncing
+from controller.core.role.tenures import CLAIM_TIMER, LINGER_TIMER, PROGRESS_PATIENCE_S
+from controller.core.role.yields import DELETION_PATIENCE_S
+from controller.core.submissions import Cancellation
+from tests.core.builders import EPOCH, Driver, replicas, tp
+from tests.core.test_duties import live
+from tests.core.test_requests import submission, submit
+
+LINGER_S = 5.0
+PAUSED = ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created"))))
+RESUMED = ControlsRead(Controls())
+REQUEST = RequestId("request_0000000000")
+OTHER = tp(0, "other")
+
+
+def with_a_dead_target(options: Options | None = None) -> Driver:
+    """Return a step in flight whose new replica's broker died."""
+    options = options or Options(tenure_linger_s=LINGER_S)
+    driver = Driver({tp(): (1, 2, 3), OTHER: (1, 2, 3)}, brokers=(1, 2, 3, 4), options=options)
+    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
+    driver.observe(live(1, 2, 3))
+    assert isinstance(driver.view.reassignments[tp()].phase, Syncing)
+    driver.sent.clear()
+    return driver
+
+
+def resigns(driver: Driver) -> bool:
+    """Return whether the role is being given back."""
+    return any(isinstance(e, ResignController) for e in driver.sent)
+
+
+def wait(driver: Driver, seconds: float) -> bool:
+    """Let time pass, second by second; return whether the role is given back meanwhile."""
+    for _ in range(int(seconds)):
+        driver.now = Instant(driver.now + 1.0)
+        driver.observe(TimerFired(LINGER_TIMER))
+    return resigns(driver)
+
+
+def give_back(driver: Driver) -> None:
+    """Let a broker take the role, and the records be read again."""
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    _, *others = driver.own_records()
+    driver.observe(Deposed("the role was given back"), GoalsRead(goals, {}), *others)
+    driver.sent.clear()
+
+
+def claims(driver: Driver) -> bool:
+    """Return whether the role is, or was, claimed since it was given back."""
+    driver.observe(TimerFired(CLAIM_TIMER))
+    return any(isinstance(e, ClaimController) for e in driver.sent)
+
+
+# --- deletions -----------------------------------------------------------------------------------
+
+
+def test_a_step_that_cannot_end_does_not_keep_the_role_from_a_deletion() -> None:
+    """The next controller carries the step out when the broker is back."""
+    driver = with_a_dead_target()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert not wait(driver, DELETION_PATIENCE_S - 1)
+    assert wait(driver, 2)
+    assert driver.view.yielded == {"other"}
+    assert driver.view.known_assignment(tp()) == PartitionAssignment(
+        replicas(1, 2, 3, 4), replicas(4)
+    )
+
+
+def test_a_step_that_copies_for_days_does_not_keep_the_role_from_a_deletion_either() -> None:
+    """Progress or not: topics are deleted by a Kafka controller only."""
+    driver = Driver({tp(): (1, 2, 3), OTHER: (1, 2)}, options=Options(tenure_linger_s=LINGER_S))
+    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    for second in range(int(DELETION_PATIENCE_S) + 1):
+        held = {BrokerId(4): 1000 * (1 + second)}
+        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
+        wait(driver, 1)
+    assert resigns(driver)
+
+
+def test_further_deletions_do_not_prolong_the_wait_of_the_first() -> None:
+    """Where topics are deleted all the time the role is given back all the same."""
+    driver = with_a_dead_target()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert not wait(driver, DELETION_PATIENCE_S - 10)
+    driver.observe(DeletionsRead(frozenset({"other", "third"})))
+    assert wait(driver, 11)
+    assert driver.view.yielded == {"other", "third"}
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_broker_that_got_the_role_for_a_deletion_has_time_for_it(*, is_deleted: bool) -> None:
+    """The role is claimed again when the deletion has ended, or had its time; then for good."""
+    driver = with_a_dead_target()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    assert wait(driver, DELETION_PATIENCE_S + 1)
+    give_back(driver)
+    driver.now = Instant(driver.now + 3 * driver.view.options.claim_retry_s)
+    assert not claims(driver)
+    if is_deleted:
+        driver.observe(DeletionsRead(frozenset()))
+    else:
+        driver.now = Instant(driver.now + DELETION_PATIENCE_S)
+    assert claims(driver)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(driver.first_states))
+    driver.sent.clear()
+    assert not wait(driver, 3 * DELETION_PATIENCE_S)
+    assert driver.view.reassignments[tp()].in_flight
+
+
+# --- pauses --------------------------------------------------------------------------------------
+
+
+def test_under_a_pause_a_step_without_progress_does_not_keep_the_role() -> None:
+    """It is not claimed again before something changes that the daemon has to act on."""
+    driver = with_a_dead_target()
+    driver.observe(PAUSED)
+    assert not wait(driver, PROGRESS_PATIENCE_S - 2)
+    assert wait(driver, LINGER_S + 4)
+    give_back(driver)
+    driver.now = Instant(driver.now + 3600.0)
+    assert not claims(driver)
+    driver.observe(live(1, 2, 3, 4))
+    assert not claims(driver), "a Kafka controller carries out what is in flight"
+    driver.observe(RESUMED)
+    assert claims(driver)
+
+
+def test_without_a_pause_the_role_is_kept_for_a_step_that_waits_for_a_broker() -> None:
+    """Only the controller hears of ISRs: without the role it would be claimed just to look."""
+    driver = with_a_dead_target()
+    assert not wait(driver, 10 * PROGRESS_PATIENCE_S)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_under_a_pause_a_step_that_copies_keeps_the_role(*, grows: bool) -> None:
+    """Bytes that the new replica holds are progress, those of the others are not."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
+    driver.observe(PAUSED)
+    for second in range(int(2 * PROGRESS_PATIENCE_S)):
+        held = {BrokerId(1): 10**6 + second, BrokerId(4): 1000 * (1 + second * grows)}
+        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
+        wait(driver, 1)
+    assert resigns(driver) is not grows
+    assert driver.view.copied
+    if grows:
+        driver.observe(RESUMED)
+        driver.run(tp())
+        driver.observe(SizesRead({}))
+        assert not driver.view.copied
+
+
+def test_a_replica_that_enters_the_isr_is_progress() -> None:
+    """Of several that a step adds, one after the other does."""
+    options = Options(tenure_linger_s=LINGER_S, step_size=None)
+    driver = Driver({tp(): (1, 2, 3)}, options=options)
+    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
+    driver.observe(PAUSED)
+    wait(driver, PROGRESS_PATIENCE_S - 1)
+    driver.catch_up(tp(), 4)
+    assert not wait(driver, PROGRESS_PATIENCE_S - 1)
+    assert wait(driver, LINGER_S + 3)
+
+
+def test_a_deletion_of_a_replica_is_waited_for_until_its_deadline() -> None:
+    """Given back earlier nobody would record what the hung broker did not delete."""
+    options = Options(tenure_linger_s=LINGER_S, stop_replica_timeout_s=100.0)
+    driver = Driver({tp(): (1, 2, 3)}, options=options, acknowledges=False)
+    submit(driver, submission(REQUEST, {tp(): (1, 2)}))
+    driver.acknowledge(tp(), replicas(1))
+    driver.observe()
+    assert isinstance(driver.view.reassignments[tp()].phase, Stopping)
+    driver.observe(PAUSED)
+    assert not wait(driver, 99)
+
+
+def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> None:
+    """What is chosen is on record: a later tenure leads it back."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    submit(driver, submission(REQUEST, {tp(): (4, 5, 6)}))
+    driver.catch_up(tp())
+    driver.observe(live(1, 2, 4, 5, 6))
+    cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
+    driver.observe(CancellationRead(cancelled))
+    assert driver.view.reassignments[tp()].goal.rolls_back
+    assert not wait(driver, 2 * PROGRESS_PATIENCE_S), "what leads back keeps the role"
+    driver.observe(PAUSED)
+    assert wait(driver, PROGRESS_PATIENCE_S + LINGER_S + 2)
+
+
+# --- moves of others -----------------------------------------------------------------------------
+
+
+def test_moves_of_others_alone_do_not_keep_the_role() -> None:
+    """A small request of ours ends; theirs goes on for days, as well without us."""
+    driver = Driver({tp(): (1, 2), OTHER: (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    adding = PartitionAssignment(replicas(4, 2, 3, 1), replicas(4), replicas(1))
+    read = {"other": TopicAssignment({0: adding}, ZkVersion(1), Zxid(9))}
+    driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(driver.first_states))
+    submit(driver, submission(REQUEST, {tp(): (1, 3)}))
+    assert driver.view.in_flight == 2
+    assert not wait(driver, 2 * PROGRESS_PATIENCE_S)
+    driver.run(tp())
+    assert driver.view.in_flight == 1
+    assert wait(driver, LINGER_S + 3)
+
+
+def test_a_leader_that_is_to_be_elected_after_a_move_of_others_does_not_keep_the_role() -> None:
+    """Kafka's controller takes such a request over."""
+    driver = Driver({OTHER: (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    adding = PartitionAssignment(replicas(4, 2, 3, 1), replicas(4), replicas(1))
+    read = {"other": TopicAssignment({0: adding}, ZkVersion(1), Zxid(9))}
+    driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(driver.first_states))
+    driver.view.preferred[OTHER] = None
+    assert wait(driver, LINGER_S + 3)
