@@ -77,6 +77,7 @@ from controller.core.records import (
     StateCreatedRecord,
     StateRecord,
     ThrottlesSettledRecord,
+    UnheededRecord,
     YieldedRecord,
 )
 from controller.core.requests.orders import sort_lines
@@ -206,6 +207,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.idle_since = since
         case YieldedRecord(topics=topics):
             view.yielded, view.yielded_at = topics, now
+        case UnheededRecord(why=why):
+            view.unheeded = why
         case LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = view.leader_moves.get(broker, (at, 0))

@@ -43,7 +43,13 @@ from controller.core.records import (
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.cancelling import follow_cancellation, needs_the_role
 from controller.core.requests.conclusions import conclude
-from controller.core.requests.legacy import adopt_foreign, ended, follow_plan, is_judged
+from controller.core.requests.legacy import (
+    adopt_foreign,
+    drop_taken_out,
+    ended,
+    follow_plan,
+    is_judged,
+)
 from controller.core.requests.orders import put_in_order
 from controller.core.requests.queues import drain_queue
 from controller.core.requests.requests import accept_submissions, learn_submissions, refuse_disabled
@@ -116,6 +122,9 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     """Everything there is to do; the order of effects matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
+    if engine.holds_role and not view.heeded:
+        # What an operator took out of the plan is known now only; all else is looked at then.
+        return [*before, _waiting(view, due, now), drop_taken_out(view, due)]
     cancelled = _cancelled(view, due, now)
     asked = _asked(view, due, now)
     turned = _turned(cancelled.changes)
@@ -138,6 +147,12 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, now))
     return parts
+
+
+def _waiting(view: ClusterView, due: Due, now: Instant) -> Decision:
+    """Note what holds up everything, for the partitions that are to be looked at."""
+    held = hold_of(view)
+    return Decision(tuple(c for p in due.partitions for c in outcome(view, p, held, now)))
 
 
 def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:

@@ -21,6 +21,8 @@ from controller.core.works import Reassignment
 
 DEPARTED_S: Final = 60.0
 """What another controller dropped longer before a claim has had its StopReplica."""
+UNHEEDED_RETRY_S: Final = 300.0
+"""How long after a tenure that brokers did not heed the role is claimed again, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
 """Orphans that a tenure could not delete are no reason for another one before that."""
 
@@ -33,6 +35,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.doubts += 1
     view.claim_doubt = view.doubts
     view.fenced = None
+    view.heeded = False
+    view.refusers.clear()
     view.idle_since = None
     view.states.clear()
     view.watched.clear()
@@ -55,7 +59,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.preferred_version = None
     view.may_have_foreign = True
     _doubt(view)
-    view.due.claimed = view.due.plan = view.due.capacity = True
+    view.due.claimed = view.due.plan = view.due.capacity = view.due.tenure = True
 
 
 def _take_up(view: ClusterView, now: Instant) -> None:
@@ -133,7 +137,11 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # back for want of work, it is claimed with the next plan, before a broker begins to move it.
     is_idle = view.resigning and view.idle_since is not None
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
+    if view.resigning and view.unheeded is not None:
+        view.retry_claim_at = Instant(now + UNHEEDED_RETRY_S)
     view.tenure = None
+    view.heeded = False
+    view.refusers.clear()
     view.claiming = view.resigning = view.probing = False
     view.goals_read = view.orphans_read = view.history_read = False
     leases_unknown(view)

@@ -65,12 +65,12 @@ from controller.core.pace.sizes import SIZES_TIMER, sizes_read
 from controller.core.phases import Ordered, Stopping
 from controller.core.requests.intakes import take_in
 from controller.core.role.answers import (
-    is_refused,
     leader_and_isr_answered,
     orders_withdrawn,
     reassignments_altered,
     reassignments_probed,
     stop_replica_answered,
+    update_metadata_answered,
 )
 from controller.core.role.doubts import LEFT_TIMER
 from controller.core.role.engines import engine_of
@@ -166,7 +166,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             stop_replica_answered(view, event)
         case UpdateMetadataAnswered():
             note_answer(view, event.broker, event.took_s, now)
-            is_refused(view, event.error, event.broker)
+            _update_metadata_answered(view, event)
         case ReassignmentsAltered():
             reassignments_altered(view, event, now)
         case OrdersWithdrawn():
@@ -205,6 +205,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
         view.stakes.note(broker_entity(broker))
     gone = left | bounced
     if gone:
+        view.refusers = {b: e for b, e in view.refusers.items() if b not in gone}
         view.orphans_tried = {o for o in view.orphans_tried if o.broker not in gone}
         view.orphans_failed = {o for o in view.orphans_failed if o.broker not in gone}
         view.offline = {(b, p) for b, p in view.offline if b not in gone}
@@ -220,6 +221,18 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
         _keep_bounced(view, bounced | (view.due.left & joined))
     view.orphans_after = START
     view.due.capacity = True
+
+
+def _update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
+    was_heeded = view.heeded
+    update_metadata_answered(view, event)
+    if view.heeded and not was_heeded:
+        # Nothing was decided before.
+        _look_at_all(view)
+        view.due.orphans = view.due.order = True
+        view.due.add(view.reassignments)
+        view.due.add(view.states)
+        view.due.add(view.stateless)
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:

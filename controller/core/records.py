@@ -335,6 +335,13 @@ class YieldedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UnheededRecord:
+    """Volatile: the role is given back as brokers do not do what the tenure sends."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedRecord:
     """Volatile: so many entries of a submitted znode, from the first on, are dealt with."""
 
@@ -414,6 +421,7 @@ Record = (
     | LookedRoundRecord
     | IdleRecord
     | YieldedRecord
+    | UnheededRecord
 )
 
 

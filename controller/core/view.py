@@ -80,6 +80,12 @@ class ClusterView:
     stopping: bool = False
     fenced: str | None = None
     """A broker said that a newer controller exists."""
+    heeded: bool = False
+    """Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before."""
+    refusers: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that refuse what this tenure sends, by the error code; they will not change that."""
+    unheeded: str | None = None
+    """Why the last tenure ended without a hold on the brokers, until one accepts another."""
 
     brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)

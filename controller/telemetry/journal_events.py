@@ -210,6 +210,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "Which engine works from now on.",
         {"engine": (TEXT, "native or delegated"), "why": (TEXT, "why that one")},
     ),
+    "unheeded": Kind(
+        "The role is given back as brokers do not do what we send as the controller.",
+        {"why": (TEXT, "what they answer")},
+    ),
     "yielded": Kind(
         "The role is given back so that these topics can be deleted.",
         {"topics": (TEXTS, "which")},

@@ -21,6 +21,7 @@ from controller.core.effects import (
     ReadStates,
     ReadTopics,
     SendLeaderAndIsr,
+    SendLiveBrokers,
     SendStopReplica,
 )
 from controller.core.events import (
@@ -49,6 +50,7 @@ from controller.core.events import (
     TopicConfigsRead,
     TopicsListed,
     TopicsRead,
+    UpdateMetadataAnswered,
     WallClockRead,
 )
 from controller.core.model import (
@@ -117,6 +119,8 @@ class Driver:
     failing: set[BrokerId] = field(default_factory=set)
     """Brokers whose disk fails under the next deletion; they forget the replica with it."""
     answers_topics: bool = True
+    heeds: bool = True
+    """Whether brokers accept an UpdateMetadata."""
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -263,6 +267,9 @@ class Driver:
                         self.failing.remove(to)
                     result = StopReplicaResult(partition, epoch, delete, error)
                     self.fold(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
+            case SendLiveBrokers() if self.heeds:
+                for to in self.view.brokers:
+                    self.fold(UpdateMetadataAnswered(to, self.epoch(to), 0))
             case ReadTopics(topics=topics) if self.answers_topics:
                 found = {t: self.view.topics[t] for t in topics if t in self.view.topics}
                 self.fold(

@@ -37,6 +37,7 @@ def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) ->
     view = ClusterView(options)
     view.leading = True
     view.tenure = Tenure(ControllerEpoch(7), NOW)
+    view.heeded = True
     view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
     for name, partitions in topics.items():
         assignments = {n: PartitionAssignment(replicas(*ids)) for n, ids in enumerate(partitions)}

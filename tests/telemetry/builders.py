@@ -159,4 +159,5 @@ def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9)
     view.leading = True
     if epoch is not None:
         view.tenure = Tenure(ControllerEpoch(epoch), Instant(900.0))
+        view.heeded = True
     return ViewBuilder(view)

@@ -50,8 +50,7 @@ def follow_plan(
     view: ClusterView, due: Due, now: Instant, starting: Collection[TopicPartition]
 ) -> Decision:
     """Accept new entries, drop what an operator took out, tidy the znode, learn topic settings."""
-    gone = [p for p in sorted(due.dropped) if p not in starting]
-    changes = [c for p in gone if (c := _dropped(view, p)) is not None]
+    changes = [*drop_taken_out(view, due, starting).changes]
     legacy = view.legacy
     if legacy is not None and not legacy.stale:
         accepted = accept_legacy(view, legacy)
@@ -59,6 +58,14 @@ def follow_plan(
             changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
     return Decision(tuple(changes), tuple(_learn_configs(view, now)))
+
+
+def drop_taken_out(
+    view: ClusterView, due: Due, starting: Collection[TopicPartition] = ()
+) -> Decision:
+    """End what an operator took out of the znode, but for what begins in this turn."""
+    gone = [p for p in sorted(due.dropped) if p not in starting]
+    return Decision(tuple(c for p in gone if (c := _dropped(view, p)) is not None))
 
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:

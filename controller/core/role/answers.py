@@ -16,6 +16,7 @@ from controller.core.events import (
     ReassignmentsAltered,
     ReassignmentsProbed,
     StopReplicaAnswered,
+    UpdateMetadataAnswered,
 )
 from controller.core.model import BrokerId, Instant, OrderFate, PartitionState, TopicPartition
 from controller.core.phases import Ordered, Stopping
@@ -27,6 +28,16 @@ NONE: Final = 0
 STALE_CONTROLLER_EPOCH: Final = 11
 """On a request: a newer controller exists. On a partition: it already has this leader epoch."""
 KAFKA_STORAGE_ERROR: Final = 56
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+UNSUPPORTED_VERSION: Final = 35
+LASTING: Final = {
+    CLUSTER_AUTHORIZATION_FAILED: "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks "
+    "ClusterAction on the cluster)",
+    UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
+}
+"""Refusals of whole requests that the same request meets with again, with their reason."""
+HEED_PATIENCE_S: Final = 30.0
+"""How long a tenure may go without any broker that accepts an UpdateMetadata, in seconds."""
 
 
 def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
@@ -34,10 +45,51 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     if error == STALE_CONTROLLER_EPOCH and view.tenure is not None:
         view.fenced = f"broker {broker} knows a newer controller"
         view.due.tenure = True
+    if error in LASTING and view.tenure is not None and view.refusers.get(broker) != error:
+        view.refusers[broker] = error
+        view.due.tenure = True
     return error != NONE
 
 
-def _is_current(view: ClusterView, event: LeaderAndIsrAnswered | StopReplicaAnswered) -> bool:
+def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
+    """Note that a broker accepts what this tenure sends, or that it refuses it."""
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    view.refusers.pop(event.broker, None)
+    view.heeded = True
+    if not _is_refused_by_most(view):
+        view.unheeded = None
+
+
+def unheeded(view: ClusterView, now: Instant) -> str | None:
+    """
+    Return why a tenure is in vain, if it is: brokers do not do what it sends.
+
+    Most refuse it, or none has accepted anything for a while. One that held the role nevertheless
+    would keep the cluster without a controller.
+    """
+    if _is_refused_by_most(view):
+        refused = sorted(b for b in view.refusers if b in view.brokers)
+        reasons = sorted({LASTING[view.refusers[b]] for b in refused})
+        return (
+            f"{len(refused)} of {len(view.brokers)} live brokers refuse requests of ours as the "
+            f"controller: {', '.join(reasons)}"
+        )
+    if view.tenure is None or view.heeded or now < view.tenure.since + HEED_PATIENCE_S:
+        return None
+    return (
+        f"none of {len(view.brokers)} live brokers accepted an UpdateMetadata within "
+        f"{HEED_PATIENCE_S:.0f} s of the claim"
+    )
+
+
+def _is_refused_by_most(view: ClusterView) -> bool:
+    return 2 * sum(b in view.brokers for b in view.refusers) > len(view.brokers)
+
+
+def _is_current(
+    view: ClusterView, event: LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+) -> bool:
     broker = view.brokers.get(event.broker)
     return view.tenure is not None and broker is not None and broker.epoch == event.broker_epoch
 

@@ -89,10 +89,17 @@ def refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against working on this cluster at all, by the engine that is wanted."""
     match view.options.engine:
         case EngineName.NATIVE:
-            return native_refusals(view)
+            return (*native_refusals(view), *_unheeded(view))
         case EngineName.DELEGATED:
             return delegated_refusals(view)
         case EngineName.AUTO:
             native = native_refusals(view)
             delegated = delegated_refusals(view) if native else ()
+            if not native:
+                return _unheeded(view)
             return (*native, *(d for d in delegated if d not in native)) if delegated else ()
+
+
+def _unheeded(view: ClusterView) -> tuple[str, ...]:
+    """Return why brokers do not obey; the role is claimed again only now and then."""
+    return () if view.unheeded is None else (view.unheeded,)

@@ -101,8 +101,16 @@ class NativeEngine:
         return (ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
-        """Tell brokers who is alive, and what a controller finds; brokers before partitions."""
-        return [channels(view, due), seed(view, due, now), pass_on(view, due), welcome(view, due)]
+        """
+        Tell brokers who is alive, and what a controller finds; brokers before partitions.
+
+        No state is read, and so none written, before a broker accepted an UpdateMetadata of this
+        tenure: what is written could not be delivered.
+        """
+        opened = channels(view, due)
+        if not view.heeded:
+            return [opened]
+        return [opened, seed(view, due, now), pass_on(view, due), welcome(view, due)]
 
     def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         """Hold elections, follow notifications, delete what could not be deleted."""

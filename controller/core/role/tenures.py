@@ -21,12 +21,14 @@ from controller.core.records import (
     EngineRecord,
     IdleRecord,
     Record,
+    UnheededRecord,
     YieldedRecord,
 )
 from controller.core.requests.cancelling import is_choosing, needs_the_role
 from controller.core.requests.legacy import has_undecided, unlisted, would_be_started
 from controller.core.requests.queues import is_standing_still
 from controller.core.requests.requests import is_due
+from controller.core.role.answers import HEED_PATIENCE_S, unheeded
 from controller.core.role.eligibility import choice_of
 from controller.core.role.engines import engine_of
 from controller.core.role.yields import claim_due, owes_a_yield, yield_due
@@ -39,6 +41,7 @@ WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 ORPHAN_TIMER = "orphans"
 PROGRESS_TIMER = "progress"
+HEED_TIMER = "heed"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role."""
 PROGRESS_PATIENCE_S = 30.0
@@ -139,6 +142,10 @@ def hold_of(view: ClusterView) -> Blocked | None:
     """Return why no new step may begin now, if so."""
     if view.stopping or view.resigning:
         return Blocked(BlockedBy.DRAINING, "the controller role is being given back")
+    if view.tenure is not None and engine_of(view).holds_role and not view.heeded:
+        return Blocked(
+            BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
+        )
     if _owes_a_yield(view):
         topics = ", ".join(sorted(view.deletions or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
@@ -175,6 +182,17 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         return Decision(effects=(ResignController(refusals[0]),))
     if not engine.holds_role:
         return Decision()
+    in_vain = unheeded(view, now)
+    if in_vain is not None:
+        return _hand_over(view, in_vain, UnheededRecord(in_vain))
+    if not view.heeded:
+        until = Instant(view.tenure.since + HEED_PATIENCE_S)
+        return Decision(effects=(SetTimer(HEED_TIMER, until),))
+    return _hold(view, now)
+
+
+def _hold(view: ClusterView, now: Instant) -> Decision:
+    """Return whether a role that brokers heed is kept or given back."""
     if _owes_a_yield(view):
         until = yield_due(view)
         if has_undecided(view) or (view.is_moving_ours and now < until):

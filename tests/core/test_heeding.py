@@ -1,0 +1,169 @@
+"""What brokers have to do before a tenure changes anything, and what ends one that they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.effects import ClaimController, ReadPurpose, ReadStates, ResignController
+from controller.core.events import (
+    ControllerClaimed,
+    Deposed,
+    GoalsRead,
+    StatesRead,
+    TimerFired,
+    TopicsListed,
+    UpdateMetadataAnswered,
+)
+from controller.core.handovers import UNHEEDED_RETRY_S
+from controller.core.model import BlockedBy, BrokerId, ControllerEpoch, Instant
+from controller.core.options import Options
+from controller.core.records import GoalRecord, StateRecord
+from controller.core.role.answers import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    HEED_PATIENCE_S,
+    UNSUPPORTED_VERSION,
+)
+from controller.core.role.eligibility import refusals
+from controller.core.role.tenures import CLAIM_TIMER, HEED_TIMER
+from controller.core.waits import Waits
+from tests.core.builders import EPOCH, Driver, tp
+from tests.core.test_duties import live
+from tests.core.test_requests import submission, submit
+
+
+def unheeded(*, leads: int = 1) -> Driver:
+    """Return a claim that no broker has answered yet, with a request in ZooKeeper."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), heeds=False, leaders={tp(): leads})
+    submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    return driver
+
+
+def answer(driver: Driver, error: int, *brokers: int) -> None:
+    """Let brokers answer an UpdateMetadata."""
+    for n in brokers:
+        broker = BrokerId(n)
+        driver.observe(UpdateMetadataAnswered(broker, driver.epoch(broker), error))
+
+
+def written(driver: Driver) -> list[type]:
+    """Return the kinds of what was written so far."""
+    return [type(r) for change in driver.changes for r in change.records]
+
+
+def resignations(driver: Driver) -> list[str]:
+    """Return why the role is given back."""
+    return [e.reason for e in driver.sent if isinstance(e, ResignController)]
+
+
+def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() -> None:
+    """What is written for nobody to hear of is a leader epoch that no broker ever gets."""
+    driver = unheeded()
+    driver.observe(live(1, 2, 3, 4, bounced=(1,)), StatesRead(driver.first_states))
+    assert StateRecord not in written(driver)
+    assert GoalRecord not in written(driver)
+    assert not any(isinstance(e, ReadStates) for e in driver.sent)
+    common = Waits(driver.view, driver.now).common
+    assert common is not None
+    assert common.by is BlockedBy.CONTROLLER_ROLE
+    answer(driver, 0, 3)
+    assert GoalRecord in written(driver)
+    assert StateRecord in written(driver)
+
+
+def test_states_are_read_when_the_first_broker_accepts() -> None:
+    """One is enough: others may be out of reach."""
+    driver = unheeded()
+    driver.observe(Deposed("another one"), *driver.own_records())
+    driver.sent.clear()
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert not any(isinstance(e, ReadStates) for e in driver.sent)
+    answer(driver, 0, 2)
+    asked = [e for e in driver.sent if isinstance(e, ReadStates)]
+    assert [(e.partitions, e.purpose) for e in asked] == [((tp(),), ReadPurpose.SEED)]
+
+
+def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None:
+    """No state of it will ever be read."""
+    driver = Driver({tp(): (1, 2, 3), tp(0, "gone"): (1, 2)})
+    submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    _, *others = driver.own_records()
+    driver.observe(Deposed("another one"), GoalsRead(goals, {}), *others)
+    driver.observe(TopicsListed(frozenset({"t"})))
+    driver.heeds = False
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert driver.view.reassignments
+    answer(driver, 0, 1)
+    assert not driver.view.reassignments
+
+
+def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
+    """It is in the topic znode, and waits for the claim to reach a broker."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    _, *others = driver.own_records()
+    driver.observe(Deposed("another one"), GoalsRead(goals, {}), *others)
+    driver.heeds = False
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert driver.view.in_flight
+    waits = driver.view.reassignments[tp()].blocked
+    assert waits is not None
+    assert waits.by is BlockedBy.CONTROLLER_ROLE
+
+
+@pytest.mark.parametrize("error", [CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION])
+def test_a_role_whose_requests_most_brokers_refuse_is_given_back_and_left_alone(error: int) -> None:
+    """Claimed again at once it would take the cluster its controller again and again."""
+    driver = unheeded()
+    answer(driver, error, 1, 2)
+    assert not resignations(driver)
+    answer(driver, error, 3)
+    assert len(resignations(driver)) == 1
+    assert StateRecord not in written(driver)
+    assert "3 of 4 live brokers refuse" in refusals(driver.view)[0]
+    driver.observe(Deposed("the role was given back"), *driver.own_records())
+    driver.sent.clear()
+    driver.now = Instant(driver.now + UNHEEDED_RETRY_S - 1)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert not any(isinstance(e, ClaimController) for e in driver.sent)
+    assert refusals(driver.view)
+    driver.now = Instant(driver.now + 1)
+    driver.observe(TimerFired(CLAIM_TIMER))
+    assert any(isinstance(e, ClaimController) for e in driver.sent)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    answer(driver, 0, 1)
+    assert not refusals(driver.view)
+
+
+def test_a_permission_that_is_taken_away_in_the_tenure_ends_it() -> None:
+    """What brokers accepted before does not make them accept the next."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    answer(driver, CLUSTER_AUTHORIZATION_FAILED, 1, 2, 3)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in resignations(driver)[0]
+
+
+def test_brokers_that_accept_again_or_are_gone_do_not_count_as_refusing() -> None:
+    """Of four live ones two do not make a majority."""
+    driver = unheeded()
+    answer(driver, CLUSTER_AUTHORIZATION_FAILED, 1, 2)
+    answer(driver, 0, 1)
+    answer(driver, CLUSTER_AUTHORIZATION_FAILED, 3)
+    assert not resignations(driver)
+    driver.observe(live(1, 2, 3, 4, bounced=(2,)))
+    answer(driver, CLUSTER_AUTHORIZATION_FAILED, 4)
+    assert not resignations(driver)
+    driver.observe(live(1, 3, 4, bounced=(2,)))
+    assert len(resignations(driver)) == 1
+
+
+def test_a_role_that_reaches_no_broker_is_given_back() -> None:
+    """A broker that reaches the others takes it."""
+    driver = unheeded()
+    driver.now = Instant(driver.now + HEED_PATIENCE_S - 1)
+    driver.observe(TimerFired(HEED_TIMER))
+    assert not resignations(driver)
+    driver.now = Instant(driver.now + 1)
+    driver.observe(TimerFired(HEED_TIMER))
+    assert "none of 4 live brokers accepted" in resignations(driver)[0]
+    assert StateRecord not in written(driver)
