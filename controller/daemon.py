@@ -191,6 +191,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         now_ms=_now_ms,
         leadership=leadership,
         latency=metrics.zookeeper_took,
+        request_bytes=settings.request_bytes,
     )
     pings = Pings(session, metrics.zookeeper_took)
     # Waiting for ZooKeeper is not being stuck: alive, though not ready.

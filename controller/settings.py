@@ -27,6 +27,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from controller.core.controls import Order
 from controller.core.options import (
+    REQUEST_BYTES,
     EngineName,
     ForeignMoves,
     LegacyMode,
@@ -85,6 +86,9 @@ class SaslMechanism(StrEnum):
     GSSAPI = "GSSAPI"
 
 
+JUTE_MAXBUFFER: Final = 0xFFFFF
+"""ZooKeeper's own default of ``jute.maxbuffer``."""
+
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -101,6 +105,11 @@ class Settings(BaseSettings):
         10.0,
         description="ZooKeeper session timeout: how long the role outlives a dead daemon. The "
         "servers may grant another (`minSessionTimeout`, `maxSessionTimeout`), which counts.",
+    )
+    zookeeper_jute_maxbuffer: Annotated[int, Field(ge=JUTE_MAXBUFFER, le=1 << 30)] = Field(
+        JUTE_MAXBUFFER,
+        description="jute.maxbuffer in bytes, where it is raised on all ZooKeeper servers and all "
+        "brokers: it bounds a topic's znode, a plan's, and what the daemon writes at once.",
     )
     zookeeper_auth_scheme: str | None = Field(
         None, description="ZooKeeper authentication scheme, for example digest."
@@ -326,6 +335,11 @@ class Settings(BaseSettings):
             )
         return self
 
+    @property
+    def request_bytes(self) -> int:
+        """The largest request to ZooKeeper: below ``jute.maxbuffer``, as sizes are estimates."""
+        return self.zookeeper_jute_maxbuffer - (JUTE_MAXBUFFER - REQUEST_BYTES)
+
     def options(self) -> Options:
         """Return what the core decides by."""
         return Options(
@@ -351,6 +365,7 @@ class Settings(BaseSettings):
             outcomes_kept=self.outcomes_kept,
             stop_replica_timeout_s=self.stop_replica_timeout_s,
             config_refresh_s=self.config_refresh_s,
+            request_bytes=self.request_bytes,
             preferred_election=self.preferred_election,
             preferred_elections_per_second=self.preferred_elections_per_second,
         )

@@ -60,6 +60,7 @@ class ZooKeeperServer(ChildProcess):
         name: How messages call it.
         extra: Further settings.
         heap_mb: Of its JVM; it keeps the last 500 writes in memory, however large.
+        jute_maxbuffer: The largest request it takes, in bytes, if not ZooKeeper's default.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ZooKeeperServer(ChildProcess):
         name: str = "zookeeper",
         extra: Mapping[str, str] | None = None,
         heap_mb: int = 256,
+        jute_maxbuffer: int | None = None,
     ) -> None:
         directory.mkdir(parents=True)
         self.port = ReservedPort()
@@ -95,8 +97,12 @@ class ZooKeeperServer(ChildProcess):
             classpath=classpath(KAFKA_3_9),
             heap_mb=heap_mb,
             logging=write_logging(directory),
-            # Survives kill -9 all the same: what was written is in the page cache.
-            properties={"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "1024"},
+            properties={
+                # Survives kill -9 all the same: what was written is in the page cache.
+                "zookeeper.forceSync": "no",
+                "zookeeper.preAllocSize": "1024",
+                **({} if jute_maxbuffer is None else {"jute.maxbuffer": str(jute_maxbuffer)}),
+            },
         )
         super().__init__(name, command, log=directory / "zookeeper.log")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -21,14 +22,26 @@ from controller.core.events import (
     LeadershipLost,
     LegacyPlanRead,
     StatesRead,
+    TopicsRead,
 )
-from controller.core.model import TopicPartition, ZkVersion
+from controller.core.model import (
+    BrokerId,
+    PartitionAssignment,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.errors import CommitUnknownError, ControllerMovedError
 from controller.reactor.ports import Committed, Create, Operation, SetData, Znode
+from controller.setting_sources import load_settings
 from controller.zk.leadership import leader_address
+from controller.zk.operator import Operator
 from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
 from controller.znodes.states import encode_state
+from controller.znodes.topics import encode_topic
+from integration.scratch import scratch_directory
 from integration.servers import ZooKeeperServer
 from integration.waiting import eventually
 from integration.zk_rigs import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
@@ -42,6 +55,8 @@ Build = Callable[..., ZkRig]
 ZOOKEEPER_MAX_S: Final = 60.0
 """``maxSessionTimeout`` of the servers here."""
 BUSY_S: Final = 0.5
+DEFAULT_LIMIT: Final = 1 << 20
+"""What ZooKeeper takes by default."""
 
 
 @pytest.fixture
@@ -191,6 +206,51 @@ def test_the_session_lasts_as_long_as_zookeeper_grants(build: Build) -> None:
     rig = build(session_timeout_s=3600.0)
     assert rig.session.timeout_s == ZOOKEEPER_MAX_S
     assert rig.session.lease.ends - MonotonicClock().now() <= ZOOKEEPER_MAX_S
+
+
+# --- sizes -------------------------------------------------------------------------------------
+
+
+def test_a_topic_beyond_the_default_limit_is_served_where_zookeeper_takes_it() -> None:
+    """Its servers' ``jute.maxbuffer`` is raised, and so is our setting; reads have no limit."""
+    there = PartitionAssignment(tuple(BrokerId(n) for n in (1001, 1002, 1003)))
+    moving = PartitionAssignment(
+        tuple(BrokerId(n) for n in (1001, 1002, 1003, 1004)), (BrokerId(1004),)
+    )
+    topic = TopicAssignment(dict.fromkeys(range(60_000), there), ZkVersion(0), Zxid(0))
+    path = paths.topic_path("huge")
+    with scratch_directory() as directory:
+        server = ZooKeeperServer(directory / "zookeeper", jute_maxbuffer=4 << 20)
+        server.start()
+        try:
+            place = Chroot(server.address, "/kafka")
+            raised = {"zookeeper": place.hosts, "zookeeper_jute_maxbuffer": 4 << 20}
+            settings = load_settings(raised, {})
+            with rigs_in(place) as build:
+                rig = build(request_bytes=settings.request_bytes)
+                rig.put(path, encode_topic(topic))
+                rig.put(paths.CONTROLLER_EPOCH, b"5")
+                rig.store.claim_controller()
+                rig.wait_for(ControllerClaimed)
+                rig.store.read_topics(["huge"], doubts=0)
+                read = rig.wait_for(TopicsRead).topics["huge"]
+                assert isinstance(read, TopicAssignment)
+                assert read.partitions == topic.partitions
+                changed = replace(read, partitions={**read.partitions, 7: moving})
+                data = encode_topic(changed)
+                assert len(data) > DEFAULT_LIMIT
+                written: list[list[Operation]] = [[SetData(path, data, read.version)]]
+                assert rig.store.commit(written) == [Committed()]
+                again = rig.wait_for(TopicsRead).topics["huge"]
+                assert isinstance(again, TopicAssignment)
+                assert again.partitions[7] == moving
+                plan = {TopicPartition("t" * 200, n): there.replicas for n in range(5000)}
+                with Operator(settings) as operator:
+                    operator.create_plan(plan)
+                assert len(place.client.get(paths.LEGACY_PLAN)[0]) > DEFAULT_LIMIT
+        finally:
+            server.kill()
+            server.port.close()
 
 
 # --- permissions ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from kazoo.security import make_digest_acl
 from controller.clocks import MonotonicClock
 from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.options import REQUEST_BYTES
 from controller.zk.clients import LeasedClient
 from controller.zk.leadership import Leadership
 from controller.zk.sessions import RECONNECT, Session
@@ -107,6 +108,7 @@ class ZkRig:
         http: str | None = None,
         digest: str | None = None,
         session_timeout_s: float = SESSION_TIMEOUT_S,
+        request_bytes: int = REQUEST_BYTES,
     ) -> None:
         """
         Connect a daemon.
@@ -116,6 +118,7 @@ class ZkRig:
             http: Its address, if several daemons compete.
             digest: ``user:password`` it authenticates with, if any.
             session_timeout_s: How long its session outlives its connection.
+            request_bytes: The largest request that it sends.
 
         """
         self.place = place
@@ -138,6 +141,7 @@ class ZkRig:
             now_ms=lambda: int(time.time() * 1000),
             leadership=self.leadership,
             grace_s=GRACE_S,
+            request_bytes=request_bytes,
         )
         self.session.start(within_s=30)
         if self.leadership is not None:
@@ -226,8 +230,15 @@ def rigs_in(place: Chroot) -> Iterator[Callable[..., ZkRig]]:
         http: str | None = None,
         digest: str | None = None,
         session_timeout_s: float = SESSION_TIMEOUT_S,
+        request_bytes: int = REQUEST_BYTES,
     ) -> ZkRig:
-        rig = ZkRig(place, http=http, digest=digest, session_timeout_s=session_timeout_s)
+        rig = ZkRig(
+            place,
+            http=http,
+            digest=digest,
+            session_timeout_s=session_timeout_s,
+            request_bytes=request_bytes,
+        )
         built.append(rig)
         return rig
 

@@ -213,6 +213,16 @@ def test_occasions_of_notifications_are_known_ones() -> None:
         load_settings({"zookeeper": "zk", "notify_on": "ended,breakfast"}, environ={})
 
 
+def test_the_limit_of_requests_follows_zookeepers() -> None:
+    """By default a million bytes, as ever; never less than ZooKeeper's own default."""
+    assert valid().request_bytes == valid().options().request_bytes == 1_000_000
+    raised = valid(zookeeper_jute_maxbuffer=4 << 20)
+    assert 4 << 20 > raised.request_bytes == raised.options().request_bytes > 4_000_000
+    for wrong in (0, 1_000_000, 1 << 31):
+        with pytest.raises(PlanInvalidError, match="--zookeeper-jute-maxbuffer"):
+            valid(zookeeper_jute_maxbuffer=wrong)
+
+
 def test_more_names_of_the_http_server_are_a_list() -> None:
     """In lower case, as they are compared; ports and addresses of the web are no names."""
     assert valid(http_hosts="Moves.Example.com, a.b").http_hosts == "moves.example.com,a.b"

@@ -36,6 +36,7 @@ def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Sett
         topics_before=topics,
         brokers=answers,
         controller_id=settings.controller_id,
+        jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
         daemon_problem=_daemon_problem(around, inspector),
     )
 

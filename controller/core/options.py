@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from controller.core.controls import Order
 
@@ -58,6 +59,10 @@ class UnderMinIsr(StrEnum):
     IGNORE = "ignore"
 
 
+REQUEST_BYTES: Final = 1_000_000
+"""Largest request to a ZooKeeper with the default ``jute.maxbuffer``, with room for its frame."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How reassignments are paced and when the role is held."""
@@ -100,5 +105,7 @@ class Options:
     """Entries of a plan accepted per turn, so that a huge plan does not hold up a small one."""
     look_chunk: int = 3000
     """Partitions looked at per turn, of new ones and of those left over each."""
+    request_bytes: int = REQUEST_BYTES
+    """Largest request to ZooKeeper: it hangs up on what exceeds its ``jute.maxbuffer``."""
     multi_operations: int = 400
     """How many operations share a multi; a change that needs more has one of its own."""

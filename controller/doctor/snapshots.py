@@ -90,5 +90,7 @@ class Snapshot:
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     controller_id: int = 1_000_000
     """Our id as a controller, by the settings."""
+    jute_maxbuffer: int = 0xFFFFF
+    """``jute.maxbuffer`` of the ZooKeeper servers, by the settings."""
     daemon_problem: str | None = None
     """Why the leading daemon did not answer; None if it did, or if there is none."""

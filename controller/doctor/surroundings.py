@@ -15,8 +15,6 @@ from controller.znodes.paths import KAFKA_ROOTS, LEADER
 
 NOTIFICATIONS_MAX: Final = 100
 """A controller deletes them within a second or so."""
-SIZE_MAX: Final = 512 * 1024
-"""Half of ZooKeeper's default ``jute.maxbuffer``."""
 OPEN_ACL: Final = ("world:anyone:cdrwa",)
 
 
@@ -115,13 +113,14 @@ def notifications(snapshot: Snapshot) -> Iterator[Finding]:
 def large_znodes(snapshot: Snapshot) -> Iterator[Finding]:
     """Find znodes and listings that come near what ZooKeeper takes."""
     for path, size in sorted(snapshot.znodes.sizes.items()):
-        if size > SIZE_MAX:
+        if size > snapshot.jute_maxbuffer // 2:
             yield Finding(
                 "large_znode",
                 Severity.WARNING,
                 path,
-                f"{size} bytes; ZooKeeper takes 1048575 at most unless jute.maxbuffer is raised",
-                "raise jute.maxbuffer on servers and clients, or use fewer partitions per topic",
+                f"{size} bytes; ZooKeeper takes {snapshot.jute_maxbuffer} at most (jute.maxbuffer)",
+                "raise jute.maxbuffer on ZooKeeper servers and brokers, and here "
+                "zookeeper_jute_maxbuffer, or use fewer partitions per topic",
             )
 
 

@@ -44,11 +44,13 @@ from controller.reactor.shards import Rows
 from controller.znodes import legacy_plans, paths, topics
 
 MAX_BYTES = 700_000
-"""ZooKeeper refuses a multi above ``jute.maxbuffer``, 1 MiB by default."""
+"""What a multi may have: well below ``jute.maxbuffer``, and shared by enough changes."""
+FULL_PERCENT = 95
+"""
+Of the largest request: what a multi may have where a large topic leaves no room for much else.
 
-
-FULL_BYTES = 950_000
-"""What a multi may have where a large topic leaves no room for much else: sizes are estimates."""
+Sizes are estimates.
+"""
 BESIDE_PLAN_BYTES = 60_000
 """What else there is room for where a plan or topic that is written anew nearly fills a multi."""
 
@@ -214,7 +216,7 @@ class Batcher:
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
             shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
             full = len(draft.own) + len(operations) + shared > self._view.options.multi_operations
-            if draft.changes and (full or draft.size + size > _bytes_max(draft)):
+            if draft.changes and (full or draft.size + size > self._bytes_max(draft)):
                 yield self._close(draft)
                 draft = _Draft()
                 size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
@@ -293,6 +295,12 @@ class Batcher:
         batch.shards = self._shards
         return batch
 
+    def _bytes_max(self, draft: _Draft) -> int:
+        """Return how large a batch may become: also what is large is written for many at once."""
+        with_topics = draft.plans + draft.whole_topics + BESIDE_PLAN_BYTES
+        full = self._view.options.request_bytes * FULL_PERCENT // 100
+        return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES, min(with_topics, full))
+
     @property
     def _epoch(self) -> int:
         return 0 if self._view.tenure is None else self._view.tenure.epoch
@@ -334,12 +342,6 @@ def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 def changes_of(batches: Iterable[Batch]) -> list[Change]:
     """Return the changes of all of them."""
     return [change for batch in batches for change in batch.changes]
-
-
-def _bytes_max(draft: _Draft) -> int:
-    """Return how large a batch may become: also what is large is written for many at once."""
-    with_topics = draft.plans + draft.whole_topics + BESIDE_PLAN_BYTES
-    return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES, min(with_topics, FULL_BYTES))
 
 
 def _ids_size(replicas: Replicas) -> int:

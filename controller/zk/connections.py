@@ -73,6 +73,7 @@ class Connection:
         """
         self._hosts = settings.zookeeper
         self._connect_s = connect_s
+        self._request_bytes = settings.request_bytes
         self._client = KazooClient(logger=_LOG, **client_options(settings))
 
     def __enter__(self) -> Self:

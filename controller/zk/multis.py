@@ -23,6 +23,7 @@ from kazoo.exceptions import (
 )
 
 from controller.core.model import ZkVersion
+from controller.core.options import REQUEST_BYTES
 from controller.errors import (
     CommitUnknownError,
     ControllerMovedError,
@@ -43,9 +44,6 @@ from controller.zk.acls import acl_at
 from controller.zk.answers import Pending, answer
 from controller.zk.sessions import Session
 from controller.znodes import paths
-
-MAX_MULTI_BYTES: Final = 1_000_000
-"""ZooKeeper closes the connection on a request above ``jute.maxbuffer``, 1 MiB by default."""
 
 _OPERATION_BYTES: Final = 60
 """Upper bound of what an operation adds to its path and data (header, lengths, an ordinary ACL)."""
@@ -145,9 +143,17 @@ def fill(transaction: Any, multi: Iterable[Operation], acls: list[Any]) -> None:
 class Multis:
     """Commits for the loop."""
 
-    def __init__(self, session: Session) -> None:
-        """Write through this session."""
+    def __init__(self, session: Session, *, request_bytes: int = REQUEST_BYTES) -> None:
+        """
+        Write through a session.
+
+        Args:
+            session: The session.
+            request_bytes: ZooKeeper is sent no larger request: it would close the connection.
+
+        """
         self._session = session
+        self._request_bytes = request_bytes
         self._known_parents: set[str] = set()
 
     def commit(
@@ -157,7 +163,9 @@ class Multis:
         if not self._session.is_connected:
             raise CommitUnknownError("there is no connection to ZooKeeper")
         parents = [(p, self._session.client.create_async(p)) for p in self._missing_parents(multis)]
-        pending = [too_large(multi) or self._send(fence, multi) for multi in multis]
+        pending = [
+            too_large(multi, self._request_bytes) or self._send(fence, multi) for multi in multis
+        ]
         try:
             for path, created in parents:
                 self._await_parent(path, created)
@@ -232,10 +240,10 @@ def _is_kafkas(path: str) -> bool:
     return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
-def too_large(multi: Sequence[Operation]) -> Rejected | None:
+def too_large(multi: Sequence[Operation], request_bytes: int = REQUEST_BYTES) -> Rejected | None:
     """Reject what would only make ZooKeeper hang up, naming the largest operation."""
     sizes = [len(op.path) + len(getattr(op, "data", b"")) + _OPERATION_BYTES for op in multi]
-    if sum(sizes) <= MAX_MULTI_BYTES:
+    if sum(sizes) <= request_bytes:
         return None
     return Rejected(sizes.index(max(sizes)), WriteError.TOO_LARGE)
 

@@ -36,8 +36,6 @@ from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, enco
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
 
 RACES_MAX: Final = 20
-PLAN_BYTES_MAX: Final = 1_000_000
-"""ZooKeeper's ``jute.maxbuffer`` is 1 MiB by default, and the request needs some of it."""
 
 _Value = TypeVar("_Value")
 
@@ -59,7 +57,7 @@ class Operator(Unthrottling):
             PlanInvalidError: it is too large for one znode.
 
         """
-        made = self._create(paths.LEGACY_PLAN, _encoded(entries))
+        made = self._create(paths.LEGACY_PLAN, self._encoded(entries))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
@@ -85,7 +83,7 @@ class Operator(Unthrottling):
                 raise ReassignmentConflictError(
                     f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
                 )
-            return _encoded({**(plan.entries if plan else {}), **entries})
+            return self._encoded({**(plan.entries if plan else {}), **entries})
 
         return self._edit(paths.LEGACY_PLAN, extended).czxid
 
@@ -147,7 +145,7 @@ class Operator(Unthrottling):
             PlanInvalidError: it is too large for one znode.
 
         """
-        made = self._create(paths.QUEUE, _encoded(entries))
+        made = self._create(paths.QUEUE, self._encoded(entries))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.QUEUE} exists already: wait until its entries have started, or see "
@@ -180,7 +178,7 @@ class Operator(Unthrottling):
             if not taken:
                 return frozenset()
             if (
-                self._replace(paths.QUEUE, _encoded(left), found.version)
+                self._replace(paths.QUEUE, self._encoded(left), found.version)
                 if left
                 else self._delete(paths.QUEUE, found.version)
             ):
@@ -282,6 +280,15 @@ class Operator(Unthrottling):
                 return found._replace(data=data, version=ZkVersion(found.version + 1))
         raise _restless(path)
 
+    def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
+        data = encode_legacy_plan(entries)
+        if len(data) > self._request_bytes:
+            raise PlanInvalidError(
+                f"the plan takes {len(data)} bytes, more than the {self._request_bytes} that fit "
+                "into one znode; split it, or see zookeeper_jute_maxbuffer"
+            )
+        return data
+
     def _drop(self, path: str) -> Found | None:
         """Delete what stands there; None where there is nothing."""
         for _ in range(RACES_MAX):
@@ -322,13 +329,3 @@ def _read(path: str, decode: Callable[[bytes], _Value | str], found: Found) -> _
             f"{path} cannot be changed: {value}; look at it, and delete it to start anew"
         )
     return value
-
-
-def _encoded(entries: Mapping[TopicPartition, Replicas]) -> bytes:
-    data = encode_legacy_plan(entries)
-    if len(data) > PLAN_BYTES_MAX:
-        raise PlanInvalidError(
-            f"the plan takes {len(data)} bytes, more than the {PLAN_BYTES_MAX} that fit into one "
-            "znode; split it"
-        )
-    return data

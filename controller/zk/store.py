@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from controller.core.events import ClaimFailed, ControllerClaimed
 from controller.core.leases import Entity
 from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
+from controller.core.options import REQUEST_BYTES
 from controller.errors import ControllerMovedError
 from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
@@ -38,6 +39,7 @@ class ZkStore:
         leadership: Leadership | None = None,
         latency: Latency | None = None,
         grace_s: float = GRACE_S,
+        request_bytes: int = REQUEST_BYTES,
     ) -> None:
         """
         Build it on a session that may not be started yet.
@@ -50,13 +52,14 @@ class ZkStore:
             leadership: The role among several daemons; None when there can be only one.
             latency: Told how long each commit took.
             grace_s: How long a broker whose role is taken has to end what it is at.
+            request_bytes: The largest request that ZooKeeper takes.
 
         """
         self._leadership = leadership
         self._latency = latency
         self._session = session
         self._inbox = inbox
-        self._multis = Multis(session)
+        self._multis = Multis(session, request_bytes=request_bytes)
         self._watches = Watches(session, inbox)
         self._claims = Claims(
             session,

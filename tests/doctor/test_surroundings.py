@@ -12,7 +12,6 @@ from controller.doctor.findings import Severity
 from controller.doctor.surroundings import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,
-    SIZE_MAX,
     daemons,
     eligibility,
     large_znodes,
@@ -94,9 +93,11 @@ def test_notifications_that_pile_up_are_found() -> None:
 
 def test_znodes_near_the_limit_are_found() -> None:
     """Before ZooKeeper refuses them."""
-    sizes = {"/brokers/topics/a": SIZE_MAX, "/brokers/topics/b": SIZE_MAX + 1}
+    sizes = {"/brokers/topics/a": 500_000, "/brokers/topics/b": 600_000}
     built = SnapshotBuilder(1).with_znodes(sizes=sizes)
     assert subjects(large_znodes, built) == ["/brokers/topics/b"]
+    built.parts["jute_maxbuffer"] = 4 << 20
+    assert subjects(large_znodes, built) == []
 
 
 @pytest.mark.parametrize(

@@ -425,3 +425,19 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
         found = list(batcher.batches(several))
         assert len(found) <= 5
         assert [too_large(b.operations) for b in found] == [None] * len(found)
+
+
+@pytest.mark.parametrize(("request_bytes", "multis"), [(1_000_000, 100), (4_000_000, 1)])
+def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
+    request_bytes: int, multis: int
+) -> None:
+    """Where ZooKeeper takes a topic of so many partitions, it is not written for each of them."""
+    view = with_topic()
+    view.options = Options(request_bytes=request_bytes)
+    there = PartitionAssignment(replicas(1, 2, 3))
+    view.topics["t"].partitions = dict.fromkeys(range(40_000), there)
+    changes = [
+        Change((AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),), partition=tp(n))
+        for n in range(100)
+    ]
+    assert len(list(Batcher(view).batches(changes))) == multis

@@ -17,6 +17,7 @@ from kazoo.exceptions import (
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.core.model import ZkVersion
+from controller.core.options import REQUEST_BYTES
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Check,
@@ -29,7 +30,7 @@ from controller.reactor.ports import (
     SetData,
     WriteError,
 )
-from controller.zk.multis import MAX_MULTI_BYTES, Fence, Multis, ancestors, claim_check, epoch_check
+from controller.zk.multis import Fence, Multis, ancestors, claim_check, epoch_check
 from controller.znodes import paths
 from tests.zk.fakes import FakeClient, connected_session
 
@@ -103,7 +104,7 @@ def test_what_zookeeper_would_hang_up_on_is_not_sent() -> None:
     """The largest operation is named; the other multis go their way."""
     client = FakeClient()
     client.script.append(OK)
-    large = SetData("/l", b"x" * MAX_MULTI_BYTES, ZkVersion(0))
+    large = SetData("/l", b"x" * REQUEST_BYTES, ZkVersion(0))
     multis: list[list[Operation]] = [
         [SetData("/s", b"", ZkVersion(0)), large],
         [Delete("/a", None)],
@@ -188,6 +189,18 @@ def test_an_open_cluster_stays_open_where_passwords_may_stand() -> None:
     path = "/config/brokers/3"
     Multis(connected_session(client)).commit(FENCE, [[Create(path, b"")]])
     assert client.committed[0][-1] == ("create", path, b"", {"acl": OPEN_ACL_UNSAFE})
+
+
+def test_what_a_raised_limit_has_room_for_is_sent() -> None:
+    """The servers' ``jute.maxbuffer`` is the operator's to raise, and to name to us."""
+    client = FakeClient()
+    client.script.append(OK)
+    large = SetData("/l", b"x" * (3 << 20), ZkVersion(0))
+    multis = Multis(connected_session(client), request_bytes=4 << 20)
+    assert multis.commit(FENCE, [[large], [large, large]]) == [
+        Committed(),
+        Rejected(0, WriteError.TOO_LARGE),
+    ]
 
 
 def test_kafkas_own_parents_are_never_made() -> None:
