@@ -1,6 +1,10 @@
 """
 The rule about how large orders make a partition: max(|ORS|, |FTR|) + step_size replicas at most.
 
+All that the topic znode lists counts, also what is being dropped: an order that adds is made when
+the drop before it has ended. A log whose deletion is acknowledged is listed no more, though its
+disk is free only when the brokers' ``file.delete.delay.ms`` have passed.
+
 There is no compare-and-set for an order, and the controller makes it when it gets to it. So, as in
 ``order_rules``, it is held to what ZooKeeper said when it was sent: another order, of a daemon that
 died meanwhile or of a request that was replaced, may be made in between, and comes on top.

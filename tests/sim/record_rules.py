@@ -96,10 +96,12 @@ class RecordRules:
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
     ) -> None:
         """
-        Judge that the daemon keeps a partition below max(|ORS|, |FTR|) + step_size replicas.
+        Judge how many replicas the daemon lets serve, and how many the topic znode lists.
 
-        Dropped replicas may stand beside the added ones only if the same transaction took them out
-        of the ISR. What somebody else made larger before is not held against the daemon.
+        At most max(|ORS|, |FTR|) + step_size serve or copy: RS without RR. RS may list more only by
+        what is being dropped, and only if the same transaction took that out of the ISR: no log of
+        it serves or copies any more. What somebody else made larger before is not held against the
+        daemon. How long a deleted log keeps its disk is the broker's, and tried on real ones.
         """
         goal = self._goals.get(partition)
         step_size = None if goal is None else self.step_size_of(goal)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.model import BrokerId
 from controller.core.options import Options
+from controller.core.records import AssignmentRecord, StateRecord
 from controller.core.steps import next_step, steps_to
 from tests.core.builders import Driver, replicas, tp
 
@@ -53,14 +56,24 @@ def test_a_dead_excess_replica_is_dropped_even_where_the_count_drops_none() -> N
     assert step.target == replicas(0, 1, 3)
 
 
-def test_the_replica_set_never_outgrows_its_bound() -> None:
-    """No replica set outgrows max(|ORS|, |FTR|) + step_size, but for the write that drops."""
-    for size in (1, 2, 3):
-        driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=size), min_isr=2)
-        driver.submit({tp(): (3, 4, 5)})
-        driver.run(tp())
-        for assignment in driver.history[tp()]:
-            assert len(assignment.target_replicas) <= 3 + size
+@pytest.mark.parametrize(("size", "listed"), [(1, 5), (2, 6), (3, 6)])
+def test_no_more_replicas_than_the_bound_serve_or_copy(size: int, listed: int) -> None:
+    """max(|ORS|, |FTR|) + step_size do; what is dropped is listed beside them, out of the ISR."""
+    driver = Driver({tp(): (0, 1, 2)}, options=Options(step_size=size), min_isr=2)
+    driver.submit({tp(): (3, 4, 5)})
+    driver.run(tp())
+    history = driver.history[tp()]
+    assert max(len(a.target_replicas) for a in history) == 3 + size
+    assert max(len(a.replicas) for a in history) == listed
+    for change in driver.changes:
+        beyond = [
+            r.assignment
+            for r in change.records
+            if isinstance(r, AssignmentRecord) and len(r.assignment.replicas) > 3 + size
+        ]
+        states = [r for r in change.records if isinstance(r, StateRecord)]
+        for assignment in beyond:
+            assert set(assignment.removing_replicas).isdisjoint(states[0].isr)
 
 
 def test_a_larger_replication_factor_adds_without_dropping() -> None:

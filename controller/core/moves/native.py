@@ -11,6 +11,10 @@ missed an event, finds its way by the same path. The order of writes and sends i
 * StopReplica waits until the current leader acknowledged the exclusion in this tenure;
 * the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when
   an orphan record says why not.
+
+At most max(|ORS|, |FTR|) + step_size replicas serve or copy: KAFKA-6794's bound, on TR. RS lists
+DR beside them until its deletion is acknowledged or recorded, and a broker keeps a deleted log on
+its disk for ``file.delete.delay.ms``.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class OpeningTurn(Turn):
         return None
 
     def outgrows(self, replicas: int) -> bool:
-        """Whether so many replicas are more than the bound of KAFKA-6794 allows."""
+        """Return whether so many replicas serving or copying exceed the bound of KAFKA-6794."""
         original = self.goal.original or self.goal.target
         return replicas > max(len(original), len(self.goal.target)) + (self.step_size or 0)
 
