@@ -1,0 +1,60 @@
+"""The mutants themselves: which are drawn, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.mutants.__main__ import ROOT, accepted
+from tests.mutants.mutants import DECISIONS, Mutant, sample
+
+SOURCE = '''
+from __future__ import annotations
+
+
+class Gate:
+    """Opens or not."""
+
+    def opens(self, copies: int | None, floor: int) -> str | None:
+        """Return what keeps it closed."""
+        if copies is None:
+            return "unknown"
+        note(copies)
+        return None if copies >= floor else "too few"
+'''
+
+
+def _all(root: Path) -> list[Mutant]:
+    (root / "gate.py").write_text(SOURCE)
+    return sample(root, 100, 1, ["gate.py"])
+
+
+def test_the_same_seed_draws_the_same_mutants(tmp_path: Path) -> None:
+    """And another seed others."""
+    drawn = _all(tmp_path)
+    assert [m.key for m in _all(tmp_path)] == [m.key for m in drawn]
+    assert sample(tmp_path, 2, 1, ["gate.py"]) == drawn[:2]
+    assert any(sample(tmp_path, 100, n, ["gate.py"]) != drawn for n in range(2, 5))
+
+
+def test_each_place_is_changed_once_and_annotations_never(tmp_path: Path) -> None:
+    """What nothing evaluates cannot be noticed by any test."""
+    drawn = _all(tmp_path)
+    assert {m.function for m in drawn} == {"Gate.opens"}
+    assert not any("def opens" in m.before for m in drawn)
+    changes = {m.before: m.after for m in drawn}
+    assert changes["note(copies)"] == "pass"
+    assert changes['return "unknown"'] == "return None"
+    assert any(m.after != m.before and "floor" in m.before for m in drawn)
+
+
+def test_a_mutant_keeps_its_name_where_lines_above_it_change(tmp_path: Path) -> None:
+    """The list of accepted ones names it so."""
+    names = {m.key for m in _all(tmp_path)}
+    (tmp_path / "gate.py").write_text(f"# One line more.\n{SOURCE}")
+    assert {m.key for m in sample(tmp_path, 100, 1, ["gate.py"])} == names
+
+
+def test_what_is_mutated_and_what_is_accepted_is_there() -> None:
+    """Each accepted mutant has a reason."""
+    assert all((ROOT / name).exists() for name in DECISIONS)
+    assert all((ROOT / path).is_file() and why for (path, *_), why in accepted().items())
