@@ -82,6 +82,7 @@ from controller.core.records import (
 )
 from controller.core.requests.orders import sort_lines
 from controller.core.role.engines import engine_of
+from controller.core.role.rounds import missing_again
 from controller.core.throttling.lease_books import (
     lease_ended,
     lease_set,
@@ -347,6 +348,8 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
             view.seeding.update(partitions)
         case ReadStates(partitions=partitions, purpose=ReadPurpose.REFRESH):
             view.refreshing.update(partitions)
+        case ReadStates(partitions=partitions, purpose=ReadPurpose.MISSING):
+            view.missing_at = missing_again(partitions, now)
         case DescribeTopicConfigs(topics=topics):
             view.asked_configs.update(dict.fromkeys(topics, now))
         case ReadTopics(topics=topics):

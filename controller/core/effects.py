@@ -85,6 +85,8 @@ class ReadPurpose(StrEnum):
     """A reassignment waits for the ISR: the next change is told as ``StateChanged``."""
     ROUND = "round"
     """Others may have changed them: nobody is told, the cluster's health is judged."""
+    MISSING = "missing"
+    """There was none, or none that could be understood, and a reassignment waits for it."""
     CONFLICT = "conflict"
     """A write was rejected."""
 

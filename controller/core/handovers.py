@@ -45,6 +45,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.distrusted.clear()
     view.bounced.clear()
     view.stateless.clear()
+    view.unreadable_states.clear()
     view.acked.clear()
     view.confirmed.clear()
     view.offline.clear()
@@ -154,6 +155,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.distrusted.clear()
     view.bounced.clear()
     view.stateless.clear()
+    view.unreadable_states.clear()
     view.acked.clear()
     view.confirmed.clear()
     view.seeding.clear()
@@ -186,6 +188,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
 def forget_reads(view: ClusterView) -> None:
     """With the session every watch is gone: nothing counts as known before it is read again."""
     view.listed = view.deletions = view.guards = None
+    view.missing_topics.clear()
     view.legacy_read = view.queue_read = view.cancellation_read = view.controls_read = False
     view.kill_switch = None
     view.submissions_listed = None

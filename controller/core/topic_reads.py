@@ -46,6 +46,7 @@ def is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
 def topics_listed(view: ClusterView, event: TopicsListed) -> None:
     """Fold in which topics there are; what is gone is forgotten."""
     view.listed = event.topics
+    view.missing_topics.clear()
     view.due.listed_topics = view.due.tenure = True
     for name in [t for t in view.topics if t not in event.topics]:
         _forget_topic(view, name)
@@ -108,6 +109,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         view.states.pop(partition, None)
         view.distrusted.pop(partition, None)
         view.stateless.discard(partition)
+        view.unreadable_states.pop(partition, None)
         view.unseeded.pop(partition, None)
         view.acked.pop(partition, None)
         view.bounced.pop(partition, None)
@@ -127,14 +129,31 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
         if isinstance(read, TopicAssignment):
             _topic(view, name, read, event.doubts, now)
         elif read is None:
-            _forget_topic(view, name)
-            view.asked_topics.discard(name)
-            if view.listed is not None:
-                view.listed -= {name}
+            _missing(view, name)
         else:
             view.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
     view.due.tenure = view.due.plan = True
+
+
+def _missing(view: ClusterView, name: str) -> None:
+    """
+    Forget a topic whose znode was not there; one that is listed is gone only if it is so twice.
+
+    Topics are listed and read side by side. The listing at hand may be younger than the read and
+    know a topic of that name that was created anew, of which no further listing would tell.
+    """
+    _forget_topic(view, name)
+    view.asked_topics.discard(name)
+    view.due.submissions = view.due.queue = True
+    if name not in (view.listed or ()):
+        return
+    if name in view.missing_topics and view.listed is not None:
+        view.missing_topics.discard(name)
+        view.listed -= {name}
+        return
+    view.missing_topics.add(name)
+    view.due.overtaken_topics.add(name)
 
 
 def _overtaken(view: ClusterView, event: TopicsRead) -> None:
@@ -297,7 +316,8 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             continue
         view.distrusted.pop(partition, None)
         _note_watch(view, partition, read, event.armed)
-        fresh = partition in view.seeding
+        # One that could not be understood was passed on to nobody.
+        fresh = partition in view.seeding or partition in view.unreadable_states
         view.seeding.discard(partition)
         view.unseeded.pop(partition, None)
         if partition in view.refreshing:
@@ -309,6 +329,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             view.due.seeded[partition] = None
         if isinstance(read, PartitionState):
             view.stateless.discard(partition)
+            view.unreadable_states.pop(partition, None)
             known = view.states.get(partition)
             if known is not None and read.version < known.version:
                 continue
@@ -319,10 +340,12 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             judge(view, partition)
         elif read is None:
             view.stateless.add(partition)
+            view.unreadable_states.pop(partition, None)
             view.states.pop(partition, None)
             forget_health(view, partition)
         else:
-            continue
+            view.stateless.discard(partition)
+            view.unreadable_states[partition] = read
         view.due.partitions[partition] = None
         if not view.topics[partition.topic].stale:
             _repair_late(view, partition)
@@ -338,13 +361,13 @@ def _note_watch(
     Note whether the next change will be told: only what is watched may be taken for the present.
 
     Where the watch fired before the rest was read, what was read is old already and is asked for
-    again; where there is no state, there is nothing to watch.
+    again; where there is no state, or none that can be read, nothing is watched.
     """
     if partition not in view.watched or armed is None:
         return
     if partition in armed:
         view.watched[partition] = True
-    elif read is None:
+    elif not isinstance(read, PartitionState):
         del view.watched[partition]
 
 

@@ -90,6 +90,8 @@ class ClusterView:
     brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     listed: frozenset[str] | None = None
+    missing_topics: set[str] = field(default_factory=set)
+    """Listed topics whose znode was not there when it was read; asked for again since."""
     asked_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
@@ -118,6 +120,10 @@ class ClusterView:
     round_from: int = 0
     stateless: set[TopicPartition] = field(default_factory=set)
     """Partitions known to have no state znode yet."""
+    unreadable_states: dict[TopicPartition, str] = field(default_factory=dict)
+    """Why states could not be understood when last read; what was known before is kept."""
+    missing_at: Instant = START
+    """When states of reassignments that were not there, or not readable, may be read again."""
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)

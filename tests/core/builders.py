@@ -280,6 +280,7 @@ class Driver:
                             )
                             for name, t in found.items()
                         }
+                        | {name: None for name in topics if name in self.view.missing_topics}
                     )
                 )
             case DescribeTopicConfigs() | ReadStates():

@@ -170,6 +170,33 @@ def test_a_topic_read_as_absent_is_read_again_when_it_is_listed_again() -> None:
     assert ReadTopics(("n",)) in driver.sent
 
 
+def test_a_topic_that_a_younger_listing_names_is_read_again_before_it_counts_as_gone() -> None:
+    """Deleted, read, created anew and listed, told in another order: no later listing names it."""
+    driver = Driver({tp(): (1, 2)})
+    driver.answers_topics = False
+    anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(70))
+    driver.observe(TopicsListed(frozenset({"t"})))
+    driver.sent.clear()
+    driver.observe(TopicsRead({"t": None}))
+    assert driver.sent.count(ReadTopics(("t",))) == 1
+    assert driver.view.listed == frozenset({"t"})
+    driver.observe(TopicsRead({"t": anew}))
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4))
+
+
+def test_a_listed_topic_that_is_twice_not_there_is_gone() -> None:
+    """A listing that names it again makes it one that has to be read."""
+    driver = Driver({tp(): (1, 2)})
+    driver.answers_topics = False
+    driver.sent.clear()
+    driver.observe(TopicsRead({"t": None}))
+    driver.observe(TopicsRead({"t": None}))
+    assert driver.sent.count(ReadTopics(("t",))) == 1
+    assert driver.view.listed == frozenset()
+    driver.observe(TopicsListed(frozenset({"t"})))
+    assert driver.sent.count(ReadTopics(("t",))) == 2
+
+
 def test_a_plan_for_a_topic_that_is_not_read_yet_waits() -> None:
     """It is listed, so it exists: refusing it would be a guess."""
     driver = Driver({tp(): (1, 2)})

@@ -175,5 +175,10 @@ def test_a_znode_that_cannot_be_understood_is_told() -> None:
     """Waiting for it to be read would be for ever."""
     view = a_view(1).view
     assert state_unknown(view, tp()).detail == "its state is being read"
+    view.stateless.add(tp())
+    assert state_unknown(view, tp()).detail == "it has no state znode yet: no controller wrote one"
+    view.stateless.clear()
+    view.unreadable_states[tp()] = "not JSON"
+    assert state_unknown(view, tp()).detail == "its state znode cannot be understood: not JSON"
     view.unreadable_topics["t"] = "not JSON"
     assert state_unknown(view, tp()).detail == "its topic znode cannot be understood: not JSON"

@@ -39,7 +39,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.gates import begin_gate, ids
-from controller.core.moves.lacks import leader_missing
+from controller.core.moves.lacks import leader_missing, state_unknown
 from controller.core.moves.leaders import reassigned_leader
 from controller.core.moves.native import ending
 from controller.core.moves.openings import OpeningTurn
@@ -140,6 +140,8 @@ class DelegatedTurn(OpeningTurn):
         """Have the state read where it may have changed: no compare-and-set will notice that."""
         if self.view.watched.get(self.partition) is True:
             return None
+        if self.partition in self.view.unreadable_states:
+            return state_unknown(self.view, self.partition)
         if self.partition in self.view.watched:
             return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
         return self.change(effects=self.look())

@@ -31,7 +31,12 @@ def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be understood: {why}")
     if partition in view.stateless:
-        return Blocked(BlockedBy.STATE_UNKNOWN, "it has no state znode that can be understood")
+        return Blocked(
+            BlockedBy.STATE_UNKNOWN, "it has no state znode yet: no controller wrote one"
+        )
+    why = view.unreadable_states.get(partition)
+    if why is not None:
+        return Blocked(BlockedBy.STATE_UNKNOWN, f"its state znode cannot be understood: {why}")
     return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
 
 

@@ -118,3 +118,4 @@ def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     view.states.pop(partition, None)
     view.distrusted[partition] = view.doubts
     view.stateless.discard(partition)
+    view.unreadable_states.pop(partition, None)

@@ -7,6 +7,7 @@ Everything else is shared: requests, steps, limits, throttles, cancellations, re
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import Final, Protocol
 
 from controller.core.agendas import Due
@@ -33,7 +34,7 @@ from controller.core.role.housekeeping import (
     tell_departures,
 )
 from controller.core.role.membership import channels, welcome
-from controller.core.role.rounds import follow_watched, look_round
+from controller.core.role.rounds import follow_watched, look_round, read_missing
 from controller.core.role.seeding import follow_watches, pass_on, seed
 from controller.core.view import ClusterView
 
@@ -118,6 +119,8 @@ class NativeEngine:
         if due.elections:
             parts.append(hold_elections(view, now))
         parts += [follow_notifications(view, due), tell_departures(view, due)]
+        # Where there is none we write it ourselves.
+        parts.append(read_missing(view, due, view.unreadable_states, now))
         return [*parts, bury_orphans(view, due)]
 
     def repair(
@@ -158,7 +161,9 @@ class DelegatedEngine:
         """Follow what is watched, and look at the rest of the cluster from time to time."""
         elected = order_elections(view, now) if due.elections else Decision()
         answers = follow_answers(view, due, now)
-        return [follow_watched(view, due), look_round(view, due, now), elected, answers]
+        missing = chain(view.stateless, view.unreadable_states)
+        read = [look_round(view, due, now), read_missing(view, due, missing, now)]
+        return [follow_watched(view, due), *read, elected, answers]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
