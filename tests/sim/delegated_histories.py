@@ -2,28 +2,25 @@
 Seeded histories of the delegated engine: the real loop and core beside Kafka's own controllers.
 
 ``delegated_campaigns`` plays many. Operators submit requests for everything, change their mind and
-cancel; others move partitions by the API; brokers, disks, controllers, daemons and connections
-fail. In the end all is healed, everything asked for last is so, or was refused aloud, and what was
-dropped while its broker was dead is recorded.
+cancel; others move partitions by the API; topics come, grow, go and come again; brokers, disks,
+controllers, daemons and connections fail. In the end all is healed, everything asked for last is
+so, or was refused aloud, and what was dropped while its broker was dead is recorded.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
 from controller.core.model import (
     Replicas,
-    RequestId,
     TopicPartition,
 )
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
 from controller.core.records import Decision
-from controller.core.requests.acceptance import entry_text
 from controller.core.view import ClusterView
 from controller.reactor.boundary_names import Boundaries
 from controller.reactor.loop import Reactor
@@ -37,6 +34,7 @@ from tests.sim.lost_logs import LostLogs
 from tests.sim.order_rules import OrderRules
 from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
+from tests.sim.topic_lives import TOPICS, TopicLives, Wishes
 from tests.sim.world import World
 
 ROUND_S: Final = 15.0
@@ -61,6 +59,8 @@ class DelegatedPlot:
     cancels: bool
     rivals: bool
     """Whether others move partitions by the API."""
+    topics_every_s: float | None = None
+    """Mean time between two changes of topics; None: there are none."""
 
     @property
     def is_strict(self) -> bool:
@@ -81,6 +81,7 @@ def plot_of(seed: int) -> DelegatedPlot:
     # Who claims no role is not disturbed in a claim.
     weights = replace(FORTUNES[fortune], role_taken_in_commit=0)
     cancels, rivals = chance.random() < 0.5, chance.random() < 0.3
+    topics_every_s = chance.choice((None, 0.5, 2.0, 6.0))
     plot = DelegatedPlot(
         "",
         options,
@@ -91,6 +92,7 @@ def plot_of(seed: int) -> DelegatedPlot:
         chance.choice((0.0, 0.1, 0.4)),
         cancels,
         rivals,
+        topics_every_s,
     )
     words = [
         f"{plot.daemons} daemon(s)",
@@ -101,37 +103,9 @@ def plot_of(seed: int) -> DelegatedPlot:
         f"{plot.loss:.0%} of calls lost",
         "cancellations" if cancels else "no cancellations",
         "rivals" if rivals else "no rivals",
+        f"topics change every {topics_every_s} s" if topics_every_s else "topics stay",
     ]
     return replace(plot, name=", ".join(words))
-
-
-class Wishes:
-    """The last target that somebody asked for, by partition."""
-
-    def __init__(self) -> None:
-        """Owe nothing."""
-        self._targets: dict[TopicPartition, Replicas] = {}
-
-    def ask(self, entries: Mapping[TopicPartition, Replicas]) -> None:
-        """Owe these targets."""
-        self._targets.update(entries)
-
-    def unmet(self, world: World) -> dict[TopicPartition, Replicas]:
-        """Return what was asked for and is not so."""
-        refused = set(_refused(world))
-        return {
-            p: target
-            for p, target in self._targets.items()
-            if world.assignment(p).replicas != target and entry_text(p, target) not in refused
-        }
-
-
-def _refused(world: World) -> Iterator[str]:
-    """Yield every entry that a summary says was refused: whoever said so may be dead."""
-    for request in world.zookeeper.children(paths.OUTCOMES) or ():
-        znode = world.zookeeper.get(paths.outcome_path(RequestId(request)))
-        if znode is not None:
-            yield from (row["entry"] for row in json.loads(znode.data)["refused"])
 
 
 class Observer(SilentObserver):
@@ -189,7 +163,7 @@ class Operators:
         self._world = world
         self._plot = plot
         self._chance = Random(f"operators {world.seed}")
-        self.wishes = Wishes()
+        self.wishes = Wishes(world)
 
     def _replicas(self, size: int) -> Replicas:
         return tuple(self._chance.sample(sorted(self._world.brokers), size))
@@ -199,16 +173,24 @@ class Operators:
         world = self._world
         entries = {
             p: self._replicas(self._chance.choice((2, 3, len(world.assignment(p).replicas))))
-            for p in world.partitions()
+            for p in self._partitions()
             if self._chance.random() < 0.8
         }
-        self.wishes.ask(entries)
-        world.fabric.tell(f"request {world.submit_request(entries)}: {entries}")
+        self._submit(entries)
+
+    def _partitions(self) -> list[TopicPartition]:
+        """Return the partitions of the topics that stay."""
+        return [p for p in self._world.partitions() if p.topic not in TOPICS]
+
+    def _submit(self, entries: Mapping[TopicPartition, Replicas]) -> None:
+        request = self._world.submit_request(entries)
+        self.wishes.ask(request, entries)
+        self._world.fabric.tell(f"request {request}: {entries}")
 
     def change(self) -> None:
         """Cancel something, ask for something else, or let others move something."""
         world = self._world
-        partition = self._chance.choice(world.partitions())
+        partition = self._chance.choice(self._partitions())
         if self._plot.cancels and self._chance.random() < 0.5:
             chosen = [partition] if self._chance.random() < 0.5 else []
             world.fabric.tell(f"cancel {chosen or 'everything'}")
@@ -220,9 +202,7 @@ class Operators:
                 world.fabric.tell(f"others move {partition} to {target}")
                 active.duties.alter(partition, self._chance.choice((target, target, None)))
         else:
-            entries = {partition: self._replicas(3)}
-            self.wishes.ask(entries)
-            world.fabric.tell(f"request {world.submit_request(entries)}: {entries}")
+            self._submit({partition: self._replicas(3)})
 
 
 def play(
@@ -264,6 +244,9 @@ def play(
     world.settle()
     for _ in range(plot.daemons):
         world.add_daemon(build)
+    lives = TopicLives(world, operators.wishes, every_s=plot.topics_every_s or 1.0)
+    if plot.topics_every_s is not None:
+        lives.start()
     world.run_for(3.0)
     faults.start()
     for _ in range(plot.rounds):
@@ -271,6 +254,7 @@ def play(
         for _ in range(3):
             world.run_for(ROUND_S / 3)
             operators.change()
+    lives.stop()
     faults.heal()
 
     def is_over() -> bool:
@@ -280,7 +264,7 @@ def play(
     world.run_until(is_over, within_s=PATIENCE_S, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_for(5.0)
-    unmet = operators.wishes.unmet(world) if plot.is_strict else {}
-    world.invariants.judge_end(unmet)
+    world.invariants.judge_end(operators.wishes.unmet() if plot.is_strict else {})
+    operators.wishes.judge_end()
     lost.judge_end()
     return world

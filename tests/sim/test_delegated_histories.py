@@ -38,6 +38,7 @@ from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.judges import InvariantViolationError
 from tests.sim.lost_logs import KNOWN_S, LostLogs
 from tests.sim.order_rules import OrderRules, Way
+from tests.sim.plots import FORTUNES
 from tests.sim.store import SimStore
 from tests.sim.world import World
 
@@ -61,10 +62,24 @@ class Kept:
         self.events.append(event)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *REGRESSIONS])
+@pytest.mark.parametrize("seed", range(12))
 def test_whatever_is_asked_for_comes_to_its_end(seed: int) -> None:
     """Each seed with its own plot; no rule is broken on the way."""
     play(seed)
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_what_a_seed_once_found_stays_repaired(seed: int) -> None:
+    """As it was found: while no history had topics that change."""
+    play(seed, replace(plot_of(seed), topics_every_s=None))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
+    """Nothing fails but the daemon's knowledge: every wish about a topic that stays comes true."""
+    plot = replace(plot_of(6), weights=FORTUNES["nothing"], loss=0.0, topics_every_s=0.7)
+    assert replace(plot, cancels=False, rivals=False).is_strict
+    play(seed, replace(plot, cancels=False, rivals=False))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,184 @@
+"""
+Topics that come, grow, go and come again while daemons work; each change is followed by a wish.
+
+A daemon runs for months, and most topics are younger than it. Whatever it knew of a topic that was
+deleted says nothing of the one of the same name that follows, and a controller writes the first
+state of a partition some time after the topic znode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from controller.core.model import RefusalReason, Replicas, RequestId, TopicPartition
+from controller.core.requests.acceptance import entry_text
+from controller.znodes import paths
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+TOPICS: Final = tuple(f"living{n}" for n in range(4))
+PARTITIONS_MAX: Final = 6
+WISH_AFTER_S: Final = (0.0, 0.0, 0.0, 0.02, 0.3, 3.0)
+"""How long after a change its partitions are asked to move, drawn from these."""
+STALE: Final = frozenset(
+    {RefusalReason.UNKNOWN_PARTITION.value, RefusalReason.TOPIC_BEING_DELETED.value}
+)
+"""Reasons that are wrong for a partition that was there before it was asked for, and still is."""
+
+
+class Wishes:
+    """The last target that was asked for, by partition, and of which topic of that name."""
+
+    def __init__(self, world: World) -> None:
+        """Owe nothing."""
+        self._world = world
+        self._targets: dict[TopicPartition, Replicas] = {}
+        self._asked: list[tuple[RequestId, TopicPartition, Replicas, int]] = []
+
+    def ask(self, request: RequestId, entries: Mapping[TopicPartition, Replicas]) -> None:
+        """Owe these targets, as long as these topics are there."""
+        self._targets.update(entries)
+        for partition, target in entries.items():
+            self._asked.append((request, partition, target, self._czxid(partition.topic)))
+
+    def take_back(self, topic: str) -> None:
+        """Owe nothing any more of a topic that is deleted."""
+        self._targets = {p: t for p, t in self._targets.items() if p.topic != topic}
+
+    def unmet(self) -> dict[TopicPartition, Replicas]:
+        """Return what was asked for and is not so, but for what was refused."""
+        refused = {row["entry"] for rows in self._refused().values() for row in rows}
+        return {
+            p: target
+            for p, target in self._targets.items()
+            if self._world.assignment(p).replicas != target and entry_text(p, target) not in refused
+        }
+
+    def judge_end(self) -> None:
+        """Judge that nothing was refused as not there, or as being deleted, that was and is."""
+        refused = self._refused()
+        for request, partition, target, czxid in self._asked:
+            reasons = {
+                row["reason"]
+                for row in refused.get(request, ())
+                if row["entry"] == entry_text(partition, target)
+            }
+            self._world.invariants.judge.ensure(
+                self._czxid(partition.topic) != czxid or STALE.isdisjoint(reasons),
+                f"{request}: {partition} was there, and its entry was refused: {sorted(reasons)}",
+            )
+
+    def _refused(self) -> dict[RequestId, list[dict[str, str]]]:
+        """Return what summaries say was refused, by request; the daemon may be dead."""
+        return dict(self._summaries())
+
+    def _summaries(self) -> Iterator[tuple[RequestId, list[dict[str, str]]]]:
+        for name in self._world.zookeeper.children(paths.OUTCOMES) or ():
+            znode = self._world.zookeeper.get(paths.outcome_path(RequestId(name)))
+            if znode is not None:
+                yield RequestId(name), json.loads(znode.data)["refused"]
+
+    def _czxid(self, topic: str) -> int:
+        znode = self._world.zookeeper.get(paths.topic_path(topic))
+        return -1 if znode is None else znode.czxid
+
+
+class TopicLives:
+    """Creates, grows and deletes topics at any instant, and asks for their partitions to move."""
+
+    def __init__(self, world: World, wishes: Wishes, *, every_s: float) -> None:
+        """
+        Prepare, without starting.
+
+        Args:
+            world: Where it happens.
+            wishes: What is owed from then on.
+            every_s: Mean time between two changes.
+
+        """
+        self._world = world
+        self._wishes = wishes
+        self._every_s = every_s
+        self._chance = Random(f"topics {world.seed}")
+        self._is_running = False
+        self.changes = 0
+        """How many there were."""
+
+    def start(self) -> None:
+        """Begin to draw."""
+        self._is_running = True
+        self._later()
+
+    def stop(self) -> None:
+        """Let topics be as they are; what was to be asked for still is."""
+        self._is_running = False
+
+    def _later(self) -> None:
+        wait_s = self._chance.uniform(0.0, 2 * self._every_s)
+        self._world.schedule.call_in(wait_s, self._draw)
+
+    def _draw(self) -> None:
+        if self._is_running:
+            self.change(self._chance.choice(TOPICS))
+            self._later()
+
+    def change(self, name: str) -> None:
+        """Make a topic, or let it grow or go, and ask for something of it afterwards."""
+        if self._is_doomed(name):
+            return
+        known = self._world.zookeeper.get(paths.topic_path(name))
+        kinds: list[Callable[[str], str]]
+        kinds = [self._create] if known is None else [self._grow, self._grow, self._delete]
+        self._world.fabric.tell(self._chance.choice(kinds)(name))
+        self.changes += 1
+        for _ in range(self._chance.choice((1, 1, 2))):
+            after_s = self._chance.choice(WISH_AFTER_S)
+            if after_s:
+                self._world.schedule.call_in(after_s, lambda: self._wish(name))
+            else:
+                self._wish(name)
+
+    def _is_doomed(self, name: str) -> bool:
+        return name in (self._world.zookeeper.children(paths.DELETIONS) or ())
+
+    def _replicas(self, size: int) -> Replicas:
+        return tuple(self._chance.sample(sorted(self._world.brokers), size))
+
+    def _create(self, name: str) -> str:
+        size = self._chance.choice((1, 2, 3))
+        count = self._chance.randint(1, 4)
+        assignment = {n: self._replicas(size) for n in range(count)}
+        self._world.create_topic(name, assignment, min_insync_replicas=min(size, 2))
+        return f"topic {name}: {assignment}"
+
+    def _grow(self, name: str) -> str:
+        partitions = self._world.topic(name).partitions
+        count = min(self._chance.randint(1, 2), PARTITIONS_MAX - len(partitions))
+        if count <= 0:
+            return self._delete(name)
+        size = len(partitions[0].target_replicas)
+        added = {len(partitions) + n: self._replicas(size) for n in range(count)}
+        self._world.add_partitions(name, added)
+        return f"topic {name} grows: {added}"
+
+    def _delete(self, name: str) -> str:
+        self._wishes.take_back(name)
+        self._world.delete_topic(name)
+        return f"topic {name} is to be deleted"
+
+    def _wish(self, name: str) -> None:
+        """Ask for other replicas of some of its partitions, the youngest among them."""
+        world = self._world
+        if self._is_doomed(name) or world.zookeeper.get(paths.topic_path(name)) is None:
+            return
+        partitions = world.topic(name).partitions
+        chosen = {max(partitions), *(n for n in partitions if self._chance.random() < 0.6)}
+        size = max(world.fabric.config(name).min_insync_replicas, self._chance.choice((2, 3)))
+        entries = {TopicPartition(name, n): self._replicas(size) for n in sorted(chosen)}
+        request = world.submit_request(entries)
+        self._wishes.ask(request, entries)
+        world.fabric.tell(f"request {request}: {entries}")
