@@ -78,6 +78,8 @@ class KafkaCluster:
         self.topics: dict[str, TopicAssignment] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
         self.offline: set[tuple[BrokerId, TopicPartition]] = set()
+        self.deleted: set[tuple[BrokerId, TopicPartition]] = set()
+        """Replicas whose deletion was acknowledged; asked for once more, one has to be again."""
         self.moved: set[TopicPartition] = set()
         """Partitions whose replicas are, in memory, already their target (B2)."""
         self.zookeeper = fabric.zookeeper
@@ -313,9 +315,15 @@ class KafkaCluster:
             if isinstance(request, LeaderAndIsr):
                 self._learn_disks(broker, answer)
             elif isinstance(request, StopReplica):
-                self._wake()
+                self._learn_deletions(broker, request, answer)
 
         link.send(request, answered)
+
+    def _learn_deletions(self, broker: BrokerId, request: StopReplica, answer: Answer) -> None:
+        asked = {s.partition for s in request.states if s.delete}
+        done = (p for p, error in answer.results if p in asked and error == codes.NONE)
+        self.deleted.update((broker, partition) for partition in done)
+        self._wake()
 
     def _learn_disks(self, broker: BrokerId, answer: Answer) -> None:
         for partition, error in answer.results:

@@ -263,6 +263,7 @@ class KafkaDuties:
     def _doom(self, topic: str, replicas: set[tuple[BrokerId, TopicPartition]]) -> None:
         cluster = self._cluster
         self._doomed[topic] = replicas
+        cluster.deleted -= replicas
         for broker, partition in sorted(replicas):
             if partition in cluster.states:
                 cluster.publish_deleted(partition)
@@ -270,11 +271,12 @@ class KafkaDuties:
             cluster.stop(partition, broker, DELETED_LEADER, delete=True)
 
     def _is_stopped(self, topic: str) -> bool:
-        """Whether every replica is gone (the answers say so; here the disks are looked at)."""
-        return all(
-            partition not in self._fabric.brokers[broker].logs
-            for broker, partition in self._doomed[topic]
-        )
+        """
+        Whether every replica's broker said that it is gone.
+
+        One that has no log yet may still be about to make it: what was sent before makes it.
+        """
+        return self._doomed[topic] <= self._cluster.deleted
 
     def _forget(self, topic: str) -> None:
         cluster = self._cluster

@@ -90,6 +90,9 @@ class LostLogs:
 
     def _assigned(self, topic: str, written: Written) -> None:
         before, after = _partitions(written.before), _partitions(written.after)
+        if written.after is None:
+            # What is left of a deleted topic can be told from no other, and has no record.
+            self._drops = [d for d in self._drops if d.partition.topic != topic]
         for number, now in after.items():
             partition = TopicPartition(topic, number)
             self._drops = [
