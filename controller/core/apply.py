@@ -35,7 +35,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.moves.remnants import counts_in_vain
 from controller.core.pace.health import judge, note_isr
 from controller.core.pace.loads import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.pace.paces import pace_set
@@ -104,6 +103,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
     match record:
         case AssignmentRecord(partition=partition, assignment=assignment):
             view.topics[partition.topic].partitions[partition.partition] = assignment
+            view.due.orphans = view.due.orphans or partition in view.orphaned
             judge(view, partition)
         case StateRecord():
             before = view.states.get(record.partition)
@@ -155,8 +155,6 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.departed.pop((orphan.broker, orphan.partition), None)
             view.orphans_tried.discard(orphan)
             view.due.orphans = True
-            if counts_in_vain(view, orphan.partition):
-                view.due.add((orphan.partition,))
         case OrphanEndedRecord(orphan=orphan):
             if view.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 view.orphaned[orphan.partition] -= 1
@@ -235,6 +233,7 @@ def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
     else:
         hand_on(view, record.partition, known, goal, now)
     view.due.partitions[record.partition] = None
+    view.due.orphans = view.due.orphans or record.partition in view.orphaned
     view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
     view.due.cancel = view.due.submissions = True
 

@@ -11,6 +11,7 @@ from typing import Final
 from controller.core.apply import first_phase
 from controller.core.events import ControllerClaimed
 from controller.core.model import NO_BROKERS, Instant, Route, TopicPartition
+from controller.core.moves.remnants import is_kept
 from controller.core.pace.health import forget_all_health
 from controller.core.pace.loads import count_in_flight, drop
 from controller.core.phases import Pending, Phase
@@ -25,6 +26,8 @@ UNHEEDED_RETRY_S: Final = 300.0
 """How long after a tenure that brokers did not heed the role is claimed again, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
 """Orphans that a tenure could not delete are no reason for another one before that."""
+KEPT_RETRY_S: Final = 600.0
+"""The same where all of them are kept for live replicas that lag: those may take long."""
 
 
 def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
@@ -148,6 +151,10 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     leases_unknown(view)
     view.fenced = None
     view.idle_since = None
+    if view.orphans:
+        there = [p for b, p in view.orphans if b in view.brokers]
+        kept = bool(there) and all(p in view.states and is_kept(view, p) for p in there)
+        view.orphans_after = Instant(now + (KEPT_RETRY_S if kept else ORPHAN_RETRY_S))
     view.states.clear()
     view.watched.clear()
     forget_all_health(view)
@@ -162,8 +169,6 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.refreshing.clear()
     view.unseeded.clear()
     view.orphans_tried.clear()
-    if view.orphans:
-        view.orphans_after = Instant(now + ORPHAN_RETRY_S)
     view.waiting.clear()
     view.resumed.clear()
     view.preferred.clear()

@@ -31,6 +31,8 @@ class Topic:
     """A write was rejected: nothing of this topic is decided before it is read again."""
     doubted: int = 0
     """The doubt that made it stale: only a read that began later ends it."""
+    read_in: int = 0
+    """The doubt that stood when the newest read of it began."""
 
     def put_in_doubt(self, doubt: int) -> None:
         """Have nothing decided by it before a read that began after this doubt."""

@@ -55,7 +55,6 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.moves.delegated import ORDER_TIMER
-from controller.core.moves.remnants import counts_in_vain
 from controller.core.moves.resting import SEEN_TIMER
 from controller.core.nodes import PlanNode
 from controller.core.pace.budgets import LEADER_MOVES_TIMER
@@ -126,7 +125,6 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.orphaned = Counter(o.partition for o in event.orphans)
             view.orphans_read = True
             view.due.tenure = view.due.orphans = True
-            view.due.add(p for p in view.orphaned if counts_in_vain(view, p))
         case GuardsRead():
             view.guards = event
             view.due.tenure = True
@@ -193,6 +191,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     if not (left or joined or changed):
         return
     view.due.brokers_changed = True
+    view.due.orphans = view.due.orphans or bool(left and view.orphaned)
     view.due.left |= left
     # Its channel leads nowhere, and what is lost with it has to be told again.
     elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}

@@ -201,6 +201,8 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
         _forget_topic(view, name)
         known = None
     view.due.submissions = view.due.queue = True
+    if known is not None:
+        known.read_in = max(known.read_in, doubts)
     was_stale = known is not None and known.stale
     in_doubt = 0 if known is None or doubts >= known.doubted else known.doubted
     if known is not None and is_no_news(
@@ -223,6 +225,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
                 view.may_have_foreign = view.due.plan = True
     topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
+    topic.read_in = doubts if known is None else known.read_in
     view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
@@ -338,6 +341,8 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
             judge(view, partition)
+            _doubt_strangers(view, partition, read)
+            view.due.orphans = view.due.orphans or partition in view.orphaned
         elif read is None:
             view.stateless.add(partition)
             view.unreadable_states.pop(partition, None)
@@ -349,6 +354,21 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
         view.due.partitions[partition] = None
         if not view.topics[partition.topic].stale:
             _repair_late(view, partition)
+
+
+def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: PartitionState) -> None:
+    """
+    Have a topic read again where its ISR has brokers that are no replicas, as far as we know.
+
+    Another controller may have made them replicas before the claim, after we read the topic.
+    """
+    topic = view.topics[partition.topic]
+    if topic.stale or topic.read_in >= view.claim_doubt:
+        return
+    assignment = topic.partitions.get(partition.partition)
+    if assignment is not None and not set(read.isr) <= set(assignment.replicas):
+        topic.put_in_doubt(view.claim_doubt)
+        view.due.overtaken_topics.add(partition.topic)
 
 
 def _note_watch(

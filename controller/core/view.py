@@ -318,6 +318,18 @@ class ClusterView:
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
+    def settled_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+        """
+        Return what the topic znode says, None unless it was read in this tenure.
+
+        The controller before us may have written it after an earlier read. What was read of states
+        says nothing of that: it may be newer.
+        """
+        topic = self.topics.get(partition.topic)
+        if self.tenure is None or topic is None or topic.read_in < self.claim_doubt:
+            return None
+        return self.assignment(partition)
+
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Whether the broker is registered and its copy of the partition not on a failed disk."""
         return broker in self.brokers and (broker, partition) not in self.offline

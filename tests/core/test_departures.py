@@ -114,4 +114,5 @@ def test_nothing_is_told_before_the_topic_was_read_under_the_claim(driver: Drive
     others_move(driver, (2, 4, 3, 5), version=4)
     driver.acknowledge(tp(), replicas(*SINCE))
     driver.settle()
+    driver.catch_up(tp())
     assert deleted(driver) == [1]

@@ -11,13 +11,16 @@ from controller.core.effects import (
     OpenChannel,
     ReadPurpose,
     ReadStates,
+    ReadTopics,
     SendLeaderAndIsr,
     SendLiveBrokers,
     SendUpdateMetadata,
 )
 from controller.core.events import (
     BrokersRead,
+    ControllerClaimed,
     DeletionsRead,
+    Deposed,
     IsrNotificationsRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -49,7 +52,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 
 def live(*ids: int, bounced: tuple[int, ...] = ()) -> BrokersRead:
@@ -76,21 +79,74 @@ def test_a_dead_follower_leaves_the_isr() -> None:
     assert driver.view.states[tp()].isr == replicas(1, 2)
 
 
-def test_who_is_no_replica_leaves_the_isr_with_the_next_write() -> None:
-    """Kafka's controller ended a reassignment without it, for KAFKA-12315."""
-    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.change_isr(tp(), replicas(1, 2, 3, 4))
-    driver.observe(live(1, 2, 4))
-    assert driver.view.states[tp()].isr == replicas(1, 2)
+@pytest.mark.parametrize("min_isr", [1, 2])
+@pytest.mark.parametrize("isr", [(1, 2, 3, 4), (1, 4)])
+def test_a_stranger_leaves_the_isr(isr: tuple[int, ...], min_isr: int) -> None:
+    """Kafka's controller ended a reassignment without it, for KAFKA-12315; it is no copy."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), min_isr=min_isr)
+    driver.change_isr(tp(), replicas(*isr))
+    left = tuple(r for r in isr if r != 4)
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (1, left)
+    assert driver.states[tp()][-1].leader_epoch == 1
 
 
-def test_who_is_no_replica_stays_in_an_isr_that_is_too_small_without() -> None:
-    """Producers go on until the leader finds out by the lag."""
+def test_a_stranger_leaves_the_isr_with_whatever_else_is_written() -> None:
+    """A follower died: both go in one write."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
-    driver.change_isr(tp(), replicas(1, 3, 4))
+    known = driver.view.states[tp()]
+    read = replace(known, isr=replicas(1, 2, 3, 4), version=ZkVersion(1))
+    driver.fold(StatesRead({tp(): read}))
     driver.observe(live(1, 2, 4))
-    assert driver.view.states[tp()].isr == replicas(1, 4)
+    assert [s.isr for s in driver.states[tp()]] == [replicas(1, 2)]
+
+
+def test_a_leader_that_is_no_replica_hands_over_to_one_in_sync() -> None:
+    """No LeaderAndIsr could tell it of a write."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5), leaders={tp(): 4})
+    driver.sent.clear()
+    driver.change_isr(tp(), replicas(4, 5))
+    driver.submit({tp(): (1, 2)})
+    assert len(driver.states[tp()]) == 1
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.NO_LEADER
+    driver.change_isr(tp(), replicas(4, 5, 3))
+    state = driver.states[tp()][2]
+    assert (state.leader, state.isr) == (3, replicas(3))
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+
+
+def test_strangers_of_an_isr_without_a_leader_stay() -> None:
+    """Whoever of the ISR returns first has every acknowledged record."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    known = driver.view.states[tp()]
+    driver.view.states[tp()] = replace(known, isr=replicas(1, 4))
+    driver.observe(live(2, 3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (NO_LEADER, replicas(1, 4))
+    driver.observe(live(1, 2, 3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (1, replicas(1))
+
+
+def test_nobody_is_a_stranger_by_what_was_read_before_the_claim() -> None:
+    """The controller before us may have made it a replica since; the topic is read again first."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver.observe(Deposed("idle"), *driver.own_records())
+    driver.answers_topics = False
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    topic = driver.view.topics["t"]
+    assert not topic.stale
+    read = replace(driver.first_states[tp()], isr=replicas(1, 2, 3), version=ZkVersion(3))
+    driver.observe(StatesRead({tp(): read}))
+    assert driver.states[tp()] == []
+    assert ReadTopics(("t",)) in driver.sent
+    moved = {0: PartitionAssignment(replicas(1, 2, 3))}
+    driver.observe(TopicsRead({"t": TopicAssignment(moved, ZkVersion(1), Zxid(9))}))
+    assert driver.states[tp()] == []
+    assert driver.view.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_who_is_no_replica_has_to_catch_up_where_it_is_added_again() -> None:

@@ -10,21 +10,23 @@ from controller.core.apply import apply
 from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
+    Deposed,
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
     LegacyPlanRead,
     Orphan,
     OrphansRead,
     StatesRead,
     StopReplicaAnswered,
     StopReplicaResult,
-    TopicConfigsRead,
     TopicsListed,
 )
+from controller.core.handovers import KEPT_RETRY_S, ORPHAN_RETRY_S
 from controller.core.model import (
     BlockedBy,
     BrokerId,
     LegacyPlan,
     PartitionAssignment,
-    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -32,6 +34,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.role.answers import KAFKA_STORAGE_ERROR
 from controller.core.role.doubts import set_aside
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
@@ -123,12 +126,12 @@ def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
 def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
     """Kafka's controller ended its move in the topic znode alone, for KAFKA-12315."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.change_isr(tp(), replicas(1, 2, 3, 4))
     if found == "read":
         driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
     else:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
+    driver.change_isr(tp(), replicas(1, 2, 3, 4))
     assert driver.view.states[tp()].isr == replicas(1, 2, 3)
     assert deletions(driver, 4) == 1
     assert driver.view.orphans == {}
@@ -145,21 +148,46 @@ def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     assert deletions(driver, 4) == 1
 
 
-def test_what_is_to_be_deleted_stays_in_the_isr_until_every_replica_is_there() -> None:
-    """It may have the only other copy, whatever ``min.insync.replicas`` says."""
+def test_what_is_to_be_deleted_is_kept_until_every_live_replica_caught_up() -> None:
+    """It counts as in sync no more, but its log may be the only other copy."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
-    for isr in (replicas(1, 4), replicas(1, 2, 4)):
-        driver.change_isr(tp(), isr)
-        assert driver.view.states[tp()].isr == isr
+    driver.change_isr(tp(), replicas(1, 4))
+    assert driver.view.states[tp()].isr == replicas(1)
     driver.submit({tp(): (1, 2, 4)})
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
-    driver.change_isr(tp(), replicas(1, 2, 3, 4))
-    driver.run(tp())
+    assert "is kept until all live replicas are in the ISR" in blocked.detail
+    assert deletions(driver, 4) == 0
+    driver.change_isr(tp(), replicas(1, 2))
     assert deletions(driver, 4) == 1
+    driver.run(tp())
     assert driver.view.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+
+
+@pytest.mark.parametrize("how", ["catches up", "dies", "fails its disk", "goes with a move"])
+def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
+    """A dead one may never return, and one that is to go may never catch up."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
+    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.change_isr(tp(), replicas(1, 2, 4))
+    assert (driver.view.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
+    three, epoch = BrokerId(3), driver.view.states[tp()].leader_epoch
+    match how:
+        case "catches up":
+            driver.catch_up(tp())
+        case "dies":
+            driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 4, 5)}))
+        case "fails its disk":
+            failed = LeaderAndIsrResult(tp(), epoch, KAFKA_STORAGE_ERROR)
+            driver.observe(
+                LeaderAndIsrAnswered(three, driver.epoch(three), 0, (failed,), resent=False)
+            )
+        case _:
+            driver.submit({tp(): (1, 2)})
+            driver.run(tp())
+    assert deletions(driver, 4) == 1
+    assert driver.view.orphans == {}
 
 
 def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
@@ -258,3 +286,14 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
         driver.view.due.tenure = True
         driver.settle()
     assert not any(isinstance(e, ResignController) for e in driver.sent)
+
+
+@pytest.mark.parametrize("lags", [True, False])
+def test_orphans_that_are_kept_for_a_replica_that_lags_take_the_role_seldom(*, lags: bool) -> None:
+    """It may lag for days, and each claim holds up what only a broker does in the role."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 4))
+    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.acknowledges = False
+    driver.change_isr(tp(), replicas(*((1,) if lags else (1, 2))))
+    driver.observe(Deposed("nothing left to do"))
+    assert driver.view.orphans_after == driver.now + (KEPT_RETRY_S if lags else ORPHAN_RETRY_S)

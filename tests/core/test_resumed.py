@@ -138,9 +138,9 @@ def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_
     driver = Driver({tp(): (1, 4, 5)}, min_isr=2)
     step = PartitionAssignment(replicas(2, 5, 3, 1, 4), replicas(2, 3), replicas(1, 4))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 5}))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
     driver.change_isr(tp(), replicas(1, 4, 2, 3))
     driver.states[tp()].clear()
-    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
     took_over(driver, {tp(): goal((2, 5, 3), (1, 4, 5))})
     assert driver.view.states[tp()].isr == replicas(1, 4, 2, 3)
     blocked = driver.view.reassignments[tp()].blocked

@@ -207,14 +207,18 @@ class StateRules:
         before: PartitionState,
         after: PartitionState,
     ) -> None:
-        """The daemon never takes a live replica out of an ISR that is too small without it."""
+        """
+        The daemon never takes a live replica out of an ISR that is too small without it.
+
+        What is in the ISR but no replica makes it no larger: it is no copy.
+        """
         assignment = self._znodes.assignment(partition)
         if assignment is None:
             return
         wanted = self._fabric.config(partition.topic).min_insync_replicas
         final = self._records.target_of(partition) or assignment.target_replicas
         floor = min(wanted, len(final))
-        left = [r for r in before.isr if r not in after.isr]
+        left = [r for r in before.isr if r not in after.isr and r in assignment.replicas]
         dropped = [r for r in left if self._was_live(session, r, partition)]
         if not dropped:
             return

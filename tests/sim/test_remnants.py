@@ -8,10 +8,11 @@ from controller.core.events import Orphan
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
+    Replicas,
     TopicPartition,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.znodes import paths
 from controller.znodes.orphans import encode_orphan
 from tests.sim.builders import ids
@@ -59,3 +60,36 @@ def test_it_leaves_the_isr_and_the_disk(seed: int, target: list[int] | None) -> 
     world.producer.stop()
     world.run_for(5.0)
     world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("replicas", [[1, 2], [1, 4], [2, 4], [3, 5]])
+def test_strangers_leave_the_isr_and_logs_stay_until_live_replicas_caught_up(
+    seed: int, replicas: list[int]
+) -> None:
+    """Whoever of them leads, and though a replica has nothing yet: no record is lost."""
+    world = _dropped_in_the_topic_znode_alone(seed)
+    world.assign("t", {0: PartitionAssignment(ids(replicas))})
+    world.add_daemon(reactors(Options(tenure=TenurePolicy.PERMANENT)))
+    assert _has_strangers(world)
+    world.run_until(lambda: not _has_strangers(world), within_s=30.0)
+    dropped = set(ids([3])) - set(replicas)
+    lacking = set(replicas) - set(_isr(world))
+    if lacking:
+        assert dropped <= world.holders(PARTITION)
+    world.settle()
+    world.run_for(10.0)
+    assert set(_isr(world)) == set(replicas)
+    assert not dropped & world.holders(PARTITION)
+    world.producer.stop()
+    world.run_for(5.0)
+
+
+def _isr(world: World) -> Replicas:
+    state = world.state(PARTITION)
+    assert state is not None
+    return state.isr
+
+
+def _has_strangers(world: World) -> bool:
+    return not set(_isr(world)) <= set(world.assignment(PARTITION).replicas)

@@ -20,6 +20,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
+from controller.core.moves.remnants import is_kept
 from controller.core.steps import Step
 from controller.core.view import ClusterView
 
@@ -99,11 +100,10 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
         if orphan is not None and orphan not in view.orphans_failed:
             # A StopReplica may be under way, and below version 3 no epoch would fence it.
             detail = f"broker {broker} is still deleting its old copy"
-            state = view.states.get(partition)
-            if state is not None and broker in state.isr:
+            if is_kept(view, partition):
                 detail = (
-                    f"broker {broker} is to delete its old copy, which stays in the ISR until all "
-                    "replicas are in it"
+                    f"broker {broker} is to delete its old copy, which is kept until all live "
+                    "replicas are in the ISR"
                 )
             return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
     return None

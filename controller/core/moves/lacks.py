@@ -47,3 +47,11 @@ def leader_missing(state: PartitionState) -> Blocked:
     return Blocked(
         BlockedBy.NO_LEADER, f"it has no leader: of its ISR ({ids(state.isr)}) nobody is live"
     )
+
+
+def leader_unassigned(state: PartitionState) -> Blocked:
+    """Return that the leader is no replica: no LeaderAndIsr reaches it, so nothing is written."""
+    return Blocked(
+        BlockedBy.NO_LEADER,
+        f"leader {state.leader} is no replica any more, and none of them is live and in the ISR",
+    )

@@ -40,7 +40,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.gates import begin_gate, ids
-from controller.core.moves.lacks import leader_missing
+from controller.core.moves.lacks import leader_missing, leader_unassigned
 from controller.core.moves.openings import OpeningTurn
 from controller.core.moves.remnants import left_behind
 from controller.core.pace.budgets import Budget
@@ -349,4 +349,6 @@ def advance(
         return edited
     if not turn.is_live(turn.state.leader):
         return leader_missing(turn.state)
+    if turn.state.leader not in turn.assignment.replicas:
+        return leader_unassigned(turn.state)
     return turn.advance(budget)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from controller.core.events import Orphan
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import NO_LEADER, BrokerId, Replicas, TopicPartition
 from controller.core.options import EngineName
 from controller.core.records import OrphanRecord
 from controller.core.view import ClusterView
@@ -89,12 +89,34 @@ def left_where_it_stands(
     return left_behind(view, partition, reassignment, assignment.replicas)
 
 
-def counts_in_vain(view: ClusterView, partition: TopicPartition) -> bool:
-    """Whether a replica that a record says is to be deleted is still in the ISR (KAFKA-12315)."""
-    if partition not in view.orphaned:
-        return False
-    state, assignment = view.states.get(partition), view.assignment(partition)
-    if state is None or assignment is None:
-        return False
-    strangers = (r for r in state.isr if r not in assignment.replicas)
-    return any((r, partition) in view.orphans for r in strangers)
+def without_strangers(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
+) -> Replicas:
+    """
+    Return the ISR without brokers that are no replicas any more; whoever leads stays in it.
+
+    A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
+    topic znode only. Who was removed fetches no more but counts for ``min.insync.replicas``, would
+    be in sync at once where it is added again, and keeps leaders of Kafka 2.4 to 2.8 from shrinking
+    any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
+    """
+    assignment = view.settled_assignment(partition)
+    if assignment is None or leader == NO_LEADER:
+        return isr
+    return tuple(r for r in isr if r == leader or r in assignment.replicas)
+
+
+def is_kept(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Whether what is left of a partition on other brokers is kept: a replica has yet to catch up.
+
+    It may have the only other copy. Replicas that are dead, or on their way out, are not waited
+    for: the one may never return, the other may never catch up.
+    """
+    assignment, state = view.assignment(partition), view.states.get(partition)
+    if assignment is None or state is None:
+        return True
+    running = view.reassignments.get(partition)
+    staying = assignment.replicas if running is None else running.goal.target
+    live = view.live((r for r in assignment.replicas if r in staying), partition)
+    return any(r not in state.isr for r in live)

@@ -29,7 +29,7 @@ from controller.core.model import (
 from controller.core.moves.gates import drop_gate, sync_gate
 from controller.core.moves.lacks import state_unknown
 from controller.core.moves.leaders import reassigned_leader
-from controller.core.moves.remnants import orphan_records
+from controller.core.moves.remnants import orphan_records, without_strangers
 from controller.core.pace.limits import step_size_of
 from controller.core.phases import Phase
 from controller.core.records import (
@@ -217,7 +217,7 @@ def state_record(
     """
     Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
 
-    The ISR is written without brokers that are no replicas, if enough live ones stay.
+    The ISR is written without brokers that are no replicas.
 
     Raises:
         InvariantError: there is no tenure; nothing may be decided then.
@@ -229,26 +229,8 @@ def state_record(
         partition=partition,
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
-        isr=_assigned(view, partition, leader, isr),
+        isr=without_strangers(view, partition, leader, isr),
         controller_epoch=view.tenure.epoch,
         expected_version=state.version,
         leader_recovery_state=state.leader_recovery_state,
     )
-
-
-def _assigned(
-    view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
-) -> Replicas:
-    """
-    Return the ISR without brokers that are no replicas any more, if enough live ones stay.
-
-    A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
-    topic znode only. Who was removed fetches no more but counts for min.insync.replicas, and would
-    be in sync at once where it is added again.
-    """
-    assignment, config = view.assignment(partition), view.configs.get(partition.topic)
-    if assignment is None or config is None:
-        return isr
-    kept = tuple(r for r in isr if r == leader or r in assignment.replicas)
-    is_enough = len(view.live(kept, partition)) >= max(config.min_insync_replicas, 1)
-    return kept if is_enough else isr

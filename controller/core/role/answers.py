@@ -109,6 +109,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
             if (event.broker, partition) not in view.offline:
                 view.offline.add((event.broker, partition))
                 view.due.add((partition,))
+                view.due.orphans = view.due.orphans or partition in view.orphaned
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
         if (error == NONE or repeated) and view.offline:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 
 from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
 from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
-from controller.core.moves.leaders import offline_leader, preferred_leader
-from controller.core.moves.remnants import counts_in_vain
+from controller.core.moves.leaders import offline_leader, preferred_leader, reassigned_leader
+from controller.core.moves.remnants import without_strangers
 from controller.core.moves.turns import state_record
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.role.yields import owes_a_yield
@@ -73,13 +73,14 @@ def repair(
         for r in state.isr
         if r == state.leader or (view.is_live(r, partition) and r not in bounced)
     )
-    leader = state.leader
-    if counts_in_vain(view, partition) and frozenset(assignment.replicas).issubset(isr):
-        # What is to be deleted cannot be while it counts as in sync. It is not given up before
-        # every replica has what it has.
-        isr = tuple(r for r in isr if r in assignment.replicas)
-        leader = leader if leader in isr else assignment.replicas[0]
-    if isr == state.isr:
+    leader: BrokerId | None = state.leader
+    if leader not in assignment.replicas:
+        # No LeaderAndIsr reaches a leader that is no replica: what is written has another one.
+        is_known = view.settled_assignment(partition) is not None
+        serving = view.serving_replicas(partition) if is_known else ()
+        leader = reassigned_leader(serving, isr, lambda r: r in isr)
+    isr = isr if leader is None else without_strangers(view, partition, leader, isr)
+    if leader is None or isr == state.isr:
         return None
     return _write(view, partition, state, leader, isr)
 

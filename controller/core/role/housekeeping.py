@@ -20,7 +20,7 @@ from controller.core.effects import (
 )
 from controller.core.events import Orphan
 from controller.core.model import Instant
-from controller.core.moves.remnants import orphan_records
+from controller.core.moves.remnants import is_kept, orphan_records
 from controller.core.records import (
     Change,
     Decision,
@@ -156,7 +156,7 @@ def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     Whether an orphan may be deleted.
 
     The very topic it belonged to exists, has no replica on that broker, and the present leader
-    answered in this tenure that it has the present epoch.
+    answered in this tenure that it has the present epoch; and no live replica lacks what it has.
     """
     topic = view.topics.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
@@ -166,5 +166,7 @@ def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     if assignment is None or state is None:
         return False
     if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+        return False
+    if is_kept(view, orphan.partition):
         return False
     return view.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)
