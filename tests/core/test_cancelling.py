@@ -588,3 +588,15 @@ def _entry(
     partition: TopicPartition, original: Sequence[int], target: Sequence[int]
 ) -> AcceptedEntry:
     return AcceptedEntry(partition, replicas(*original), replicas(*target))
+
+
+def test_a_plan_in_doubt_holds_up_the_cancellation() -> None:
+    """What was added to it may be older than the cancellation, and would begin after it."""
+    driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
+    driver.submit({tp(0): (3, 4, 5)})
+    assert driver.view.legacy is not None
+    driver.view.legacy.stale = True
+    cancel(driver, partitions=frozenset({tp(1)}))
+    assert not has_ended(driver)
+    driver.observe(LegacyPlanRead(plan({tp(0): (3, 4, 5)})))
+    assert has_ended(driver)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
 from controller.core.effects import ReadEntityConfigs
-from controller.core.events import BrokersRead, ControlsRead, GuardsRead
+from controller.core.events import BrokersRead, ControlsRead, EntityConfigsRead, GuardsRead
 from controller.core.leases import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -103,6 +103,17 @@ def test_settings_that_cannot_be_read_hold_the_step_with_their_reason() -> None:
     assert "not JSON" in blocked.detail
     made.settings[Entity(ORDERS)] = EntityConfig({}, ZkVersion(9))
     made.refresh(6.0)
+    assert made.gate(orders()) is None
+
+
+def test_settings_that_turn_unreadable_do_not_hold_up_what_is_throttled() -> None:
+    """They were right when last read, and the next write is conditional on their version."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    stood = made.view.entity_configs[Entity(ORDERS)]
+    observe(made.view, EntityConfigsRead({Entity(ORDERS): "not JSON"}), made.now)
+    made.settle()
+    assert made.view.entity_configs[Entity(ORDERS)] == stood
     assert made.gate(orders()) is None
 
 
