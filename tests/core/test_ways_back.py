@@ -114,3 +114,13 @@ def test_good_copies_wait_for_no_original_that_is_dead() -> None:
     assert driver.view.states[tp()].isr == replicas(1, 2)
     driver.run(tp())
     assert is_back(driver)
+
+
+def test_a_leader_that_goes_back_gives_up_its_role_in_the_write_that_turns_the_step() -> None:
+    """All originals are in sync: nothing that was added has to stay for another step."""
+    step = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
+    driver = found(step, 4, 1, 2, 3, step_size=None)
+    first = driver.states[tp()][0]
+    assert (first.leader, first.isr) == (BrokerId(1), replicas(1, 2, 3))
+    driver.run(tp())
+    assert is_back(driver)
