@@ -14,10 +14,12 @@ from controller.cli.displays import DisplayOpener
 from controller.cli.exits import Exit
 from controller.cli.holds import pause_lines
 from controller.cli.plans import Entry, Plan, look
-from controller.cli.ports import OperatorPort
+from controller.cli.ports import InspectorPort
 from controller.cli.previews import (
+    AskMinInsync,
     check_enabled,
     conflicts_of,
+    judge,
     print_rollback,
     rollback_of,
     show_preview,
@@ -42,13 +44,15 @@ from controller.errors import ControllerError
 class Execution:
     """One run of ``execute``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all it works with
         self,
         surroundings: Surroundings,
-        operator: OperatorPort,
+        operator: InspectorPort,
         plan: Plan,
         wishes: Wishes,
         display: DisplayOpener,
+        *,
+        ask: AskMinInsync,
     ) -> None:
         """Prepare to submit a plan that was read from a file."""
         self._around = surroundings
@@ -56,6 +60,7 @@ class Execution:
         self._plan = plan
         self._wishes = wishes
         self._display = display
+        self._ask = ask
         self._request = RequestId("")
         self._names: list[str] = []
         self._rollback: dict[str, object] = {}
@@ -72,14 +77,13 @@ class Execution:
         before = look(self._operator, self._plan)
         conflicts = conflicts_of(before, Route.REQUEST)
         if self._wishes.dry_run:
-            live = self._operator.live_brokers()
-            return show_preview(before, live, conflicts, as_json=self._wishes.as_json)
+            judged = judge(self._operator, before, self._ask)
+            return show_preview(before, judged, conflicts, as_json=self._wishes.as_json)
         for line in (*map(str, conflicts), *pause_lines(self._operator.read_controls().pauses)):
             tell(f"Note: {line}")
         self._rollback = rollback_of(before)
+        print_rollback(self._rollback, as_json=self._wishes.as_json)
         self._submit()
-        if not self._wishes.as_json:
-            print_rollback(self._rollback)
         try:
             accepted = await_daemon(
                 self._around, self._operator, self._is_judged, timeout_s=self._wishes.timeout_s

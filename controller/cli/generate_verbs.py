@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -149,7 +150,10 @@ class GenerateVerbs(Verbs):
             if not execute or not proposal.changed:
                 raise typer.Exit(Exit.DONE)
             display = self._display_or_nothing(as_json=as_json)
-            execution = Execution(self._around, inspector, proposal.changed, wishes, display)
+            ask = partial(self._around.ask_min_insync, settings)
+            execution = Execution(
+                self._around, inspector, proposal.changed, wishes, display, ask=ask
+            )
             raise typer.Exit(execution.run())
 
     def _sizes(self, settings: Settings, inspector: InspectorPort) -> dict[TopicPartition, int]:

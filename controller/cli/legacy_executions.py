@@ -15,10 +15,12 @@ from controller.cli import reports
 from controller.cli.displays import DisplayOpener
 from controller.cli.exits import Exit
 from controller.cli.plans import Entry, Plan, Standing, look
-from controller.cli.ports import OperatorPort
+from controller.cli.ports import InspectorPort
 from controller.cli.previews import (
+    AskMinInsync,
     check_enabled,
     conflicts_of,
+    judge,
     print_rollback,
     rollback_of,
     show_preview,
@@ -36,13 +38,15 @@ from controller.znodes.paths import LEGACY_PLAN
 class LegacyExecution:
     """One run of ``execute --legacy``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all it works with
         self,
         surroundings: Surroundings,
-        operator: OperatorPort,
+        operator: InspectorPort,
         plan: Plan,
         wishes: Wishes,
         display: DisplayOpener,
+        *,
+        ask: AskMinInsync,
     ) -> None:
         """Prepare to submit a plan that was read from a file."""
         self._around = surroundings
@@ -50,6 +54,7 @@ class LegacyExecution:
         self._plan = plan
         self._wishes = wishes
         self._display = display
+        self._ask = ask
         self._request: RequestId | None = None
         self._rollback: dict[str, object] = {}
 
@@ -61,20 +66,19 @@ class LegacyExecution:
             ReassignmentConflictError: another plan stands in the way.
 
         """
+        check_enabled(self._operator)
+        self._check_free()
         before = look(self._operator, self._plan)
         if self._wishes.dry_run:
             conflicts = conflicts_of(before, Route.LEGACY)
-            live = self._operator.live_brokers()
-            return show_preview(before, live, conflicts, as_json=self._wishes.as_json)
-        check_enabled(self._operator)
-        self._check_free()
+            judged = judge(self._operator, before, self._ask)
+            return show_preview(before, judged, conflicts, as_json=self._wishes.as_json)
+        self._rollback = rollback_of(before)
+        print_rollback(self._rollback, as_json=self._wishes.as_json)
         submit = (
             self._operator.extend_plan if self._wishes.additional else self._operator.create_plan
         )
         self._request = legacy_request_id(submit(self._plan))
-        self._rollback = rollback_of(before)
-        if not self._wishes.as_json:
-            print_rollback(self._rollback)
         try:
             entries = self._await_acceptance()
             if self._wishes.wait and any(e.standing.is_open for e in entries):

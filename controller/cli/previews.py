@@ -1,24 +1,41 @@
 """
 What a plan would do, and what stands against it, before anything is written.
 
-What is seen from here is a preview; the daemon judges each entry when it accepts it.
+What is judged here is judged by the daemon's own function; the daemon judges each entry again, on
+what stands when it accepts it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from controller.cli import reports
 from controller.cli.exits import Exit
 from controller.cli.plans import Entry, document_of
-from controller.cli.ports import OperatorPort
+from controller.cli.ports import InspectorPort, OperatorPort
 from controller.cli.quantities import show_time
-from controller.cli.reports import ids, names, say, say_json
-from controller.core.model import BrokerId, RequestId, Route, TopicPartition
+from controller.cli.reports import ids, names, say, say_json, tell
+from controller.core.model import (
+    LiveBroker,
+    RequestId,
+    Route,
+    TopicAssignment,
+    TopicConfig,
+    TopicPartition,
+)
+from controller.core.nodes import Topic
+from controller.core.options import Options
+from controller.core.requests.acceptance import refusal_of
+from controller.core.view import ClusterView
 from controller.errors import ReassignmentConflictError
-from controller.znodes.paths import KILL_SWITCH
+from controller.znodes.paths import KILL_SWITCH, goal_path
+
+AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
+"""Effective ``min.insync.replicas`` by topic; a text says why it is not known."""
+_PREVIEW: Final = RequestId("preview")
 
 
 def rollback_of(entries: list[Entry]) -> dict[str, object]:
@@ -43,15 +60,51 @@ def changes_of(entries: list[Entry]) -> Iterable[str]:
         yield f"{entry.partition}: {ids(now.replicas)} -> {ids(entry.target)} ({what})"
 
 
-def problems_of(entries: list[Entry], live: frozenset[BrokerId]) -> Iterable[tuple[Entry, str]]:
-    """Say what can be seen from here to stand against entries; the daemon knows more."""
-    for entry in entries:
-        if entry.assignment is None:
-            yield entry, "there is no such partition"
-            continue
-        dead = [r for r in entry.target if r not in live and r not in entry.assignment.replicas]
-        if dead:
-            yield entry, f"broker {ids(dead)} is not live"
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What acceptance would say of a plan now."""
+
+    problems: tuple[tuple[Entry, str], ...] = ()
+    """Entries that would be refused, and why."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Topics whose settings brokers do not tell, and why: their entries would not be accepted."""
+
+
+def judge(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync) -> Judged:
+    """
+    Judge entries as the daemon does when it accepts them, on what stands now.
+
+    Args:
+        inspector: ZooKeeper.
+        entries: The plan.
+        ask: Returns the effective min.insync.replicas of topics, all asked for at once.
+
+    """
+    plan = [entry.partition for entry in entries]
+    topics = inspector.read_topics(p.topic for p in plan)
+    brokers = inspector.survey_brokers()
+    known = {n: t for n, t in topics.items() if isinstance(t, TopicAssignment)}
+    least = ask(brokers.values(), known) if known else {}
+    view = ClusterView(Options())
+    view.brokers = dict(brokers)
+    view.deletions = inspector.read_deletions()
+    view.topics = {
+        n: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in known.items()
+    }
+    view.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
+    view.unreadable_goals = {
+        goal_path(p): g for p, g in inspector.read_goals(plan).items() if isinstance(g, str)
+    }
+    view.configs = {
+        n: TopicConfig(m, unclean_leader_election=False)
+        for n, m in least.items()
+        if isinstance(m, int)
+    }
+    found = ((e, refusal_of(view, _PREVIEW, e.partition, e.target)) for e in entries)
+    return Judged(
+        tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
+        {n: m for n, m in sorted(least.items()) if isinstance(m, str)},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +160,10 @@ def conflict_documents(conflicts: Iterable[Conflict]) -> list[dict[str, object]]
 
 
 def show_preview(
-    before: list[Entry],
-    live: frozenset[BrokerId],
-    conflicts: Sequence[Conflict],
-    *,
-    as_json: bool,
+    before: list[Entry], judged: Judged, conflicts: Sequence[Conflict], *, as_json: bool
 ) -> Exit:
     """Print what a plan would do, and that nothing was written."""
-    problems = list(problems_of(before, live))
+    problems = judged.problems
     refused = {e.partition for e, _ in problems}
     refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
     if as_json:
@@ -122,20 +171,39 @@ def show_preview(
             {
                 "dry_run": True,
                 "entries": [_preview_of(e, refused) for e in before],
-                "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
+                **judged_document(judged),
                 "conflicts": conflict_documents(conflicts),
             }
         )
     else:
         for line in changes_of(before):
             say(line)
-        for entry, why in problems:
-            say(f"{entry.partition} would be refused: {why}")
+        for line in judged_lines(judged):
+            say(line)
         for conflict in conflicts:
             say(str(conflict))
         say("Nothing was written.")
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
+
+
+def judged_lines(judged: Judged) -> Iterator[str]:
+    """Word what acceptance would say."""
+    for entry, why in judged.problems:
+        yield f"{entry.partition} would be refused: {why}"
+    for topic, why in judged.unknown.items():
+        yield (
+            f"{topic}: min.insync.replicas cannot be read from here, and no entry of it is "
+            f"accepted before the daemon can: {why}"
+        )
+
+
+def judged_document(judged: Judged) -> dict[str, object]:
+    """Return for a program what acceptance would say."""
+    return {
+        "problems": [{"partition": str(e.partition), "detail": w} for e, w in judged.problems],
+        "settings_unknown": dict(judged.unknown),
+    }
 
 
 def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, object]:
@@ -150,11 +218,16 @@ def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, 
     return {**reports.entry_document(entry), "state": state}
 
 
-def print_rollback(rollback: dict[str, object]) -> None:
-    """Print the plan that leads back."""
-    say("Current partition replica assignment\n")
-    say(json.dumps(rollback, separators=(",", ":")))
-    say("\nSave this to use as a plan for going back.")
+def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
+    """
+    Print the plan that leads back, before anything is written: what follows may fail half-way.
+
+    For a program it goes to standard error, as the document it reads comes at the end.
+    """
+    out = tell if as_json else say
+    out("Current partition replica assignment\n")
+    out(json.dumps(rollback, separators=(",", ":")))
+    out("\nSave this to use as a plan for going back.")
 
 
 def check_enabled(operator: OperatorPort) -> None:

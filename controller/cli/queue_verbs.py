@@ -74,12 +74,12 @@ class QueueVerbs(Verbs):
                 "--execute-queue with --reassignment-json-file"
             )
         entries = read_plan_file(plan)
-        with self._connected(zookeeper, config) as operator:
+        with self._inspecting(zookeeper, config) as (operator, ask):
             if generate:
                 raise typer.Exit(generate_queue(operator, entries))
             if verify:
                 raise typer.Exit(verify_plan(operator, entries, as_json=False))
-            raise typer.Exit(add_to_queue(operator, entries, dry_run=dry_run, as_json=False))
+            raise typer.Exit(add_to_queue(operator, entries, ask, dry_run=dry_run, as_json=False))
 
     def add(
         self,
@@ -98,8 +98,8 @@ class QueueVerbs(Verbs):
         Exit code: 0 queued, 1 error, 3 a queue exists already, or new work is disabled.
         """
         entries = read_plan_file(plan)
-        with self._connected(zookeeper, config) as operator:
-            raise typer.Exit(add_to_queue(operator, entries, dry_run=dry_run, as_json=as_json))
+        with self._inspecting(zookeeper, config) as (operator, ask):
+            raise typer.Exit(add_to_queue(operator, entries, ask, dry_run=dry_run, as_json=as_json))
 
     def list_queued(
         self,

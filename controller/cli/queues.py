@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from controller.cli.exits import Exit
 from controller.cli.holds import pause_lines
 from controller.cli.plans import Entry, Plan, document_of, look
-from controller.cli.ports import OperatorPort
+from controller.cli.ports import InspectorPort, OperatorPort
 from controller.cli.previews import (
+    AskMinInsync,
     Conflict,
+    Judged,
     changes_of,
     check_enabled,
     conflict_documents,
     conflicts_of,
-    problems_of,
+    judge,
+    judged_document,
+    judged_lines,
     rollback_of,
 )
 from controller.cli.reports import ids, listed, say, say_json, tell
@@ -29,7 +33,9 @@ from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import QUEUE
 
 
-def add_to_queue(operator: OperatorPort, plan: Plan, *, dry_run: bool, as_json: bool) -> Exit:
+def add_to_queue(
+    operator: InspectorPort, plan: Plan, ask: AskMinInsync, *, dry_run: bool, as_json: bool
+) -> Exit:
     """
     Write a plan into the queue.
 
@@ -46,9 +52,9 @@ def add_to_queue(operator: OperatorPort, plan: Plan, *, dry_run: bool, as_json: 
     before = look(operator, plan)
     conflicts = conflicts_of(before, None)
     if dry_run:
-        problems = list(problems_of(before, operator.live_brokers()))
-        _preview(plan, before, problems, conflicts, as_json=as_json)
-        return Exit.REFUSED if problems else Exit.DONE
+        judged = judge(operator, before, ask)
+        _preview(plan, before, judged, conflicts, as_json=as_json)
+        return Exit.REFUSED if judged.problems else Exit.DONE
     for line in (*map(str, conflicts), *pause_lines(operator.read_controls().pauses)):
         tell(f"Note: {line}")
     request = queue_request_id(operator.create_queue(plan))
@@ -65,27 +71,26 @@ def add_to_queue(operator: OperatorPort, plan: Plan, *, dry_run: bool, as_json: 
 def _preview(
     plan: Plan,
     before: list[Entry],
-    problems: Sequence[tuple[Entry, str]],
+    judged: Judged,
     conflicts: Sequence[Conflict],
     *,
     as_json: bool,
 ) -> None:
     """Print what would change, what would be refused and whose work would be taken over."""
     if as_json:
-        found = [{"partition": str(e.partition), "detail": why} for e, why in problems]
         say_json(
             {
                 "dry_run": True,
                 "plan": document_of(plan),
-                "problems": found,
+                **judged_document(judged),
                 "conflicts": conflict_documents(conflicts),
             }
         )
         return
     for line in changes_of(before):
         say(line)
-    for entry, why in problems:
-        say(f"{entry.partition} would be refused: {why}")
+    for line in judged_lines(judged):
+        say(line)
     for conflict in conflicts:
         say(str(conflict))
     say("Nothing was written.")

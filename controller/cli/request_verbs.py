@@ -113,10 +113,10 @@ class RequestVerbs(Verbs):
             options=options,
         )
         display = self._display_or_nothing(as_json=as_json)
-        with self._connected(zookeeper, config) as operator:
+        with self._inspecting(zookeeper, config) as (operator, ask):
             check_basis(operator, plan, entries)
             kind = LegacyExecution if legacy else Execution
-            execution = kind(self._around, operator, entries, wishes, display)
+            execution = kind(self._around, operator, entries, wishes, display, ask=ask)
             raise typer.Exit(execution.run())
 
     def verify(

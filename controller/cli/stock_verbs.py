@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -183,8 +184,10 @@ class StockVerbs(Verbs):
                 return generate_queue(inspector, plan)
             if action == "verify-queue":
                 return verify_plan(inspector, plan, as_json=False)
+            settings = self._settings(options)
+            ask = partial(self._around.ask_min_insync, settings)
             return add_to_queue(
-                inspector, plan, dry_run=options.get("dry-run", False), as_json=False
+                inspector, plan, ask, dry_run=options.get("dry-run", False), as_json=False
             )
 
     def _act(self, action: str, options: Mapping[str, Any]) -> None:
@@ -253,11 +256,14 @@ class StockVerbs(Verbs):
             topics, brokers, rack_aware=rack_aware
         )
 
+    def _settings(self, options: Mapping[str, Any]) -> Settings:
+        named = {"zookeeper": options.get("zookeeper")}
+        return self._around.settings(named, options.get("config"))
+
     @contextmanager
     def _inspected(self, options: Mapping[str, Any]) -> Iterator[InspectorPort]:
         """Connect to ZooKeeper, and see whether the brokers that are named belong to it."""
-        named = {"zookeeper": options.get("zookeeper")}
-        settings = self._around.settings(named, options.get("config"))
+        settings = self._settings(options)
         with self._around.inspect(settings) as inspector:
             servers = options.get("bootstrap-server")
             if servers is not None:

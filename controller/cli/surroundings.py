@@ -103,6 +103,17 @@ def ask_brokers(
     return BrokerSurvey(security_of(settings), listeners_of(settings)).ask(brokers, topics)
 
 
+def ask_min_insync(
+    settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
+) -> Mapping[str, int | str]:
+    """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
+    from controller.brokers.surveys import BrokerSurvey  # noqa: PLC0415 - as above
+    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+
+    quiet_kafka()
+    return BrokerSurvey(security_of(settings), listeners_of(settings)).min_insync(brokers, topics)
+
+
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
     from controller.brokers.identities import cluster_id_of as ask  # noqa: PLC0415 - as above
@@ -146,6 +157,9 @@ class Surroundings:
     connect: Connect = connect_operator
     inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
     ask_brokers: AskBrokers = ask_brokers
+    ask_min_insync: Callable[
+        [Settings, Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
+    ] = ask_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str], Mapping[str, Any]] = fetch_status
     fetch_explanation: Callable[[str, TopicPartition], Mapping[str, Any]] = fetch_explanation

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,8 @@ import typer
 from rich.console import Console
 
 from controller.cli.displays import DisplayOpener, bars, lines, nothing
-from controller.cli.ports import OperatorPort
+from controller.cli.ports import InspectorPort, OperatorPort
+from controller.cli.previews import AskMinInsync
 from controller.cli.reports import say
 from controller.cli.surroundings import Surroundings
 from controller.cli.watch import LeaderStatus
@@ -76,6 +78,15 @@ class Verbs:
         self, zookeeper: str | None, config: Path | None
     ) -> AbstractContextManager[OperatorPort]:
         return self._around.connect(self._around.settings({"zookeeper": zookeeper}, config))
+
+    @contextmanager
+    def _inspecting(
+        self, zookeeper: str | None, config: Path | None
+    ) -> Iterator[tuple[InspectorPort, AskMinInsync]]:
+        """Connect to judge a plan as well: it asks brokers for the settings of its topics."""
+        settings = self._around.settings({"zookeeper": zookeeper}, config)
+        with self._around.inspect(settings) as inspector:
+            yield inspector, partial(self._around.ask_min_insync, settings)
 
     @contextmanager
     def _leader(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +99,8 @@ class FakeCluster(Asked):
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
     racks: dict[int, str] = field(default_factory=dict)
     id: str = "the-cluster"
+    min_insync: dict[str, int | str] = field(default_factory=dict)
+    """Effective min.insync.replicas of topics, 1 where nothing else is said."""
     throttled: set[Entity] = field(default_factory=set)
     """Entities with a throttle that no daemon set."""
     states: dict[TopicPartition, PartitionState | str] = field(default_factory=dict)
@@ -282,6 +284,7 @@ class Terminal:
             connect=self._connect,
             inspect=self._connect,
             ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
+            ask_min_insync=self._ask_min_insync,
             cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
             fetch=self._fetch,
             fetch_explanation=self._fetch_explanation,
@@ -294,6 +297,15 @@ class Terminal:
             new_request_id=lambda: OWN_ID,
         )
         return CliRunner().invoke(build_app(around), list(args), input=self.typed)
+
+    def _ask_min_insync(
+        self,
+        settings: Settings,  # noqa: ARG002 - as the port names them
+        brokers: Collection[LiveBroker],  # noqa: ARG002 - as above
+        topics: Collection[str],
+    ) -> Mapping[str, int | str]:
+        self.asked.append("min.insync.replicas of " + ",".join(sorted(topics)))
+        return {topic: self.cluster.min_insync.get(topic, 1) for topic in topics}
 
     def _connect(self, settings: Settings) -> AbstractContextManager[FakeCluster]:
         if self.unreachable:

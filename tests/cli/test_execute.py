@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.plans import document_of
+from controller.cli.plans import document_of, read_plan_file
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import (
     Fate,
@@ -22,6 +22,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.submissions import RequestOptions, Window
+from controller.errors import SessionSuspendedError
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS
 from tests.cli.builders import OWN_ID, USER, FakeCluster, Step, Terminal, a_partition, a_status
@@ -212,6 +213,66 @@ def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     assert not scene.cluster.submitted
     scene.terminal.steps = [accept]
     assert f"would supersede 1 partition of request {OTHER}: t-0" in scene.execute().stderr
+
+
+def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
+    """With the settings of all topics, asked for once: the same function, the same words."""
+    scene.cluster.assign(tp(0, "u"), (1, 2)).assign(tp(0, "v"), (1, 2)).assign(tp(0, "w"), (1, 2))
+    scene.cluster.deletions = frozenset({"v"})
+    scene.cluster.min_insync = {"u": 2, "w": "not allowed"}
+    plan = {tp(0): (2, 3), tp(0, "u"): (3,), tp(0, "v"): (1, 3), tp(0, "w"): (1, 3)}
+    scene.write({**plan, tp(9): (1,), tp(1): (1, 9)})
+    result = scene.execute("--dry-run")
+    assert result.exit_code == 3
+    too_few = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
+    assert sorted(x for x in result.stdout.splitlines() if "would be refused" in x) == [
+        "t-1 would be refused: broker 9 is not live and not a replica yet",
+        "t-9 would be refused: the partition does not exist",
+        f"u-0 would be refused: {too_few}",
+        "v-0 would be refused: the topic is queued for deletion",
+    ]
+    assert "w: min.insync.replicas cannot be read from here" in result.stdout
+    assert scene.terminal.asked == ["min.insync.replicas of t,u,v,w"]
+    document = json.loads(scene.execute("--dry-run", "--json").stdout)
+    assert document["settings_unknown"] == {"w": "not allowed"}
+    assert {p["partition"] for p in document["problems"]} == {"u-0", "v-0", "t-9", "t-1"}
+
+
+@pytest.mark.parametrize("route", [(), ("--legacy",)])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_way_back_is_printed_before_anything_is_written(
+    scene: Scene,
+    route: Sequence[str],
+    *,
+    as_json: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever happens to the submission: whether it was written is then not known."""
+
+    def fail(*_: object) -> None:
+        raise SessionSuspendedError("ZooKeeper does not answer")
+
+    monkeypatch.setattr(scene.cluster, "submit", fail)
+    monkeypatch.setattr(scene.cluster, "create_plan", fail)
+    result = scene.execute(*route, *(("--json",) if as_json else ()))
+    assert result.exit_code == 1
+    printed = (result.stderr if as_json else result.stdout).splitlines()
+    back = json.loads(next(line for line in printed if line.startswith("{")))
+    assert [e["replicas"] for e in back["partitions"]] == [[1, 2], [1, 2]]
+    path = scene.path.with_name("back.json")
+    path.write_text(json.dumps(back))
+    assert read_plan_file(path) == {tp(0): (1, 2), tp(1): (1, 2)}
+
+
+def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None:
+    """In the order it had: the first is the preferred leader."""
+    scene.cluster.assign(tp(0), (4, 2, 1), adding=(4,))
+    goal = Goal(replicas(4, 2), replicas(2, 1), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.goals[tp(0)] = goal
+    scene.terminal.steps = [accept]
+    result = scene.execute()
+    back = json.loads(next(x for x in result.stdout.splitlines() if x.startswith("{")))
+    assert back["partitions"][0]["replicas"] == [2, 1]
 
 
 def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:

@@ -249,7 +249,7 @@ def test_dry_run_finds_what_would_be_refused(scene: Scene) -> None:
     result = scene.execute("--dry-run")
     assert result.exit_code == 3
     assert "t-0 would be refused: broker 9 is not live" in result.stdout
-    assert "t-5 would be refused: there is no such partition" in result.stdout
+    assert "t-5 would be refused: the partition does not exist" in result.stdout
     assert "t-1: 1,2 -> 2,1 (changes the order)" in result.stdout
 
 
@@ -258,7 +258,7 @@ def test_dry_run_for_programs(scene: Scene) -> None:
     scene.write({tp(5): (1, 2)})
     result = scene.execute("--dry-run", "--json")
     document = json.loads(result.stdout)
-    assert document["problems"] == [{"partition": "t-5", "detail": "there is no such partition"}]
+    assert document["problems"] == [{"partition": "t-5", "detail": "the partition does not exist"}]
 
 
 def test_json_is_one_document(scene: Scene) -> None:
