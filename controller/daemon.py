@@ -227,6 +227,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
         wall=_utc_now,
         arrivals=arrivals,
         announce=parts.notifications,
+        unreachable=channels.unreachable,
     )
     stack.callback(observer.close)
     reactor = Reactor(

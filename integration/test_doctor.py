@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from integration.cluster import Cluster, ClusterOptions
 from integration.daemon import run_reassigner
+from integration.plans import Daemons, await_tenure
 from integration.servers import BrokerOptions
 from integration.waiting import eventually
 
@@ -51,6 +55,61 @@ def test_a_sound_cluster_has_no_findings(hospital: Cluster) -> None:
     code, findings = diagnose(hospital)
     assert [(f["check"], f["severity"]) for f in findings] == [("no_daemon", "info")]
     assert code == 0
+
+
+def test_a_hidden_znode_is_a_finding_and_the_rest_is_looked_at(hospital: Cluster) -> None:
+    """One that clients wrote with permissions of their own; what rests on it is not concluded."""
+    hospital.create_topic("veiled", {0: (1, 2)})
+    put(hospital, "/admin/reassignments/veiled/0", _goal([2, 1]))
+    put(hospital, "/admin/reassign_cancel", b"")
+    paths = ("/admin/reassignments/veiled/0", "/brokers/topics/veiled")
+    for path in paths:
+        hospital.zk.set_acls(path, [make_acl("world", "anyone", admin=True, delete=True)])
+    try:
+        code, findings = diagnose(hospital)
+        assert code == FINDINGS
+        assert {("hidden", path) for path in paths} <= subjects(findings)
+        assert ("kill_switch", "/admin/reassign_cancel") in subjects(findings)
+        named = {f["check"] for f in findings}
+        assert named.isdisjoint({"lost_record", "stray_log", "no_leader"}), findings
+    finally:
+        for path in paths:
+            hospital.zk.set_acls(path, OPEN_ACL_UNSAFE)
+        hospital.zk.delete("/admin/reassignments/veiled", recursive=True)
+        hospital.zk.delete("/admin/reassign_cancel")
+
+
+def test_a_broker_the_controller_cannot_reach_is_a_finding(
+    hospital: Cluster, tmp_path: Path
+) -> None:
+    """It is registered and nothing listens there: one line in the log; nothing when it is gone."""
+    registration = (hospital.read("/brokers/ids/1") or {}) | {
+        "endpoints": ["PLAINTEXT://127.0.0.1:1"],
+        "host": "127.0.0.1",
+        "port": 1,
+    }
+    daemons = Daemons(hospital, tmp_path)
+    daemon = daemons.start("--tenure", "permanent")
+    try:
+        await_tenure(daemon)
+        put(hospital, "/brokers/ids/99", registration)
+        shown = eventually(
+            lambda: daemon.status()["unreachable_brokers"], within_s=30, what="it is named"
+        )
+        assert set(shown) == {"99"}
+        code, findings = diagnose(hospital)
+        assert code == FINDINGS
+        assert ("unreachable_broker", "broker 99") in subjects(findings)
+        time.sleep(5)
+        told = [x for x in daemon.log.read_text().splitlines() if '"broker_unreachable"' in x]
+        assert len(told) == 1
+        assert "reassigner_unreachable_brokers 1.0" in daemon.get("/metrics")[1]
+        hospital.zk.delete("/brokers/ids/99")
+        eventually(lambda: not daemon.status()["unreachable_brokers"], within_s=20)
+    finally:
+        if hospital.zk.exists("/brokers/ids/99") is not None:
+            hospital.zk.delete("/brokers/ids/99")
+        daemons.close()
 
 
 def test_each_main_finding_is_made(hospital: Cluster) -> None:

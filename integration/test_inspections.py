@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from kazoo.security import make_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.core.events import Orphan
 from controller.core.histories import Summary
@@ -22,6 +22,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.doctor.surroundings import OPEN_ACL
+from controller.errors import RefusedError
 from controller.setting_sources import load_settings
 from controller.zk.inspections import OUTCOMES_MAX
 from controller.zk.surveys import Surveyor
@@ -88,6 +89,31 @@ def test_an_empty_cluster_is_surveyed(surveyor: Surveyor) -> None:
     assert (znodes.topics, znodes.goals, znodes.orphans) == ({}, {}, frozenset())
     assert (znodes.legacy, znodes.daemons, znodes.unreadable) == (None, (), {})
     assert znodes.acls == {paths.TOPICS: OPEN_ACL, "/admin": OPEN_ACL}
+
+
+def test_what_may_not_be_read_is_noted_only_where_asked_for(
+    surveyor: Surveyor, place: Chroot
+) -> None:
+    """Znodes and listings; a verb that would act on what it reads has to stop there."""
+    topic = {"version": 2, "partitions": {"0": [1]}}
+    for name in ("seen", "veiled"):
+        place.put(paths.topic_path(name), json.dumps(topic).encode())
+    place.put(paths.ORPHANS)
+    hidden = (paths.topic_path("veiled"), paths.ORPHANS)
+    for path in hidden:
+        place.client.set_acls(path, [make_acl("world", "anyone", admin=True, delete=True)])
+    try:
+        with pytest.raises(RefusedError):
+            surveyor.survey_topics()
+        with surveyor.noting_hidden() as noted:
+            znodes = surveyor.survey()
+            assert set(znodes.topics) == {"seen"}
+            assert set(hidden) <= set(noted)
+        with pytest.raises(RefusedError):
+            surveyor.survey()
+    finally:
+        for path in hidden:
+            place.client.set_acls(path, OPEN_ACL_UNSAFE)
 
 
 def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kafka.future import Future
 
@@ -37,6 +38,9 @@ from controller.brokers.wire import Encoder
 from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox
+
+UNREACHABLE_AFTER_S: Final = 5.0
+"""A broker registers shortly before it listens, and one that dies is registered for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,15 @@ class BrokerChannels:
         """Return how every channel is doing; from any thread."""
         with self._lock:
             return {broker: channel.state() for broker, channel in self._channels.items()}
+
+    def unreachable(self, after_s: float = UNREACHABLE_AFTER_S) -> Mapping[BrokerId, str]:
+        """Return the brokers without a connection for this many seconds, and why; any thread."""
+        since = _now() - after_s
+        return {
+            broker: state.last_error or "no answer yet"
+            for broker, state in sorted(self.describe().items())
+            if not state.connected and state.since <= since
+        }
 
 
 class _Channel:

@@ -7,8 +7,8 @@ With ``--fix``, throttles that a daemon set and nobody lifted are lifted; nothin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from controller.cli.exits import Exit
@@ -28,28 +28,31 @@ EACH_MAX: Final = 10
 
 def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Settings) -> Snapshot:
     """Look at ZooKeeper, then at the brokers, then at ZooKeeper again (see ``Snapshot``)."""
-    topics = inspector.survey_topics()
-    brokers = inspector.survey_brokers()
-    answers = around.ask_brokers(settings, brokers.values(), topics)
+    with inspector.noting_hidden() as hidden:
+        topics = inspector.survey_topics()
+        brokers = inspector.survey_brokers()
+        answers = around.ask_brokers(settings, brokers.values(), topics)
+        znodes = replace(inspector.survey(), hidden=frozenset(hidden))
+        status, problem = _ask_daemon(around, inspector.leader_address())
     return Snapshot(
-        znodes=inspector.survey(),
+        znodes=znodes,
         topics_before=topics,
         brokers=answers,
         controller_id=settings.controller_id,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
-        daemon_problem=_daemon_problem(around, inspector),
+        daemon_problem=problem,
+        unreachable=status.get("unreachable_brokers", {}),
     )
 
 
-def _daemon_problem(around: Surroundings, inspector: InspectorPort) -> str | None:
-    address = inspector.leader_address()
+def _ask_daemon(around: Surroundings, address: str | None) -> tuple[Mapping[str, Any], str | None]:
+    """Return the leader's status, and why there is none though there is a leader."""
     if address is None:
-        return None
+        return {}, None
     try:
-        around.fetch(address)
+        return around.fetch(address), None
     except TransientError as error:
-        return str(error)
-    return None
+        return {}, str(error)
 
 
 def diagnose(

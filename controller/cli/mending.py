@@ -58,4 +58,6 @@ def nothing_mended(snapshot: Snapshot) -> str:
     """Say why nothing was mended."""
     if snapshot.znodes.daemons:
         return "Nothing was fixed: a daemon leads, and lifts the throttles it set by itself."
+    if snapshot.znodes.hidden:
+        return "Nothing was fixed: what may not be read may need the throttles that stand."
     return "Nothing was fixed: there is no throttle that a daemon set and nobody needs."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from controller.core.controls import Controls, Limits, Pauses
@@ -192,6 +193,10 @@ class InspectorPort(OperatorPort, Protocol):
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return how the last requests ended, the newest first."""
+        ...
+
+    def noting_hidden(self) -> AbstractContextManager[Collection[str]]:
+        """Note paths that may not be read, as they are met, instead of raising for them."""
         ...
 
     def survey_topics(self) -> Mapping[str, TopicAssignment]:

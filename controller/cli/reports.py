@@ -112,6 +112,8 @@ def status_lines(status: Mapping[str, Any]) -> Iterable[str]:
         yield f"cannot be the controller: {reason}"
     if status.get("unready_because"):
         yield f"not ready: {status['unready_because']}"
+    for broker, why in status.get("unreachable_brokers", {}).items():
+        yield f"broker {broker} cannot be reached: {why}"
     yield from held_lines(status)
     for request in status["requests"]:
         yield request_line(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.core.leases import Lease
 from controller.core.stakes import Stakes
 from controller.doctor.snapshots import Snapshot
-from controller.znodes.paths import GOALS
+from controller.znodes.paths import GOALS, LEADER, LEASES, TOPICS
 
 
 def orphan_leases(snapshot: Snapshot) -> list[Lease]:
@@ -15,7 +15,9 @@ def orphan_leases(snapshot: Snapshot) -> list[Lease]:
     Where a record cannot be understood nobody knows what it concerns: then none is an orphan.
     """
     znodes = snapshot.znodes
-    if any(path.startswith(f"{GOALS}/") for path in znodes.unreadable):
+    if znodes.is_hidden(TOPICS, GOALS, LEASES, LEADER) or any(
+        path.startswith(f"{GOALS}/") for path in znodes.unreadable
+    ):
         return []
     stakes = Stakes()
     for partition, goal in znodes.goals.items():

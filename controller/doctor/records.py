@@ -50,6 +50,19 @@ def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find znodes that ZooKeeper's permissions hide from us."""
+    for path in sorted(snapshot.znodes.hidden):
+        yield Finding(
+            "hidden",
+            Severity.WARNING,
+            path,
+            "ZooKeeper does not let us read it; checks that need it are left out",
+            "authenticate as the brokers do (zookeeper_auth_scheme or zookeeper_sasl_mechanism), "
+            "or set the permissions of Kafka's own znodes",
+        )
+
+
 def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
     """Find a plan that cannot be understood, or that nobody carries out."""
     plan = snapshot.znodes.legacy

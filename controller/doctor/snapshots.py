@@ -73,6 +73,12 @@ class Znodes:
     leases: Mapping[Entity, Lease] = field(default_factory=dict)
     """What we set of throttles, and what stood there before."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    """Paths that ZooKeeper does not let us read; what they hold is taken for absent here."""
+
+    def is_hidden(self, *roots: str) -> bool:
+        """Return whether one of these znodes, or one below them, may not be read."""
+        return any(p == root or p.startswith(f"{root}/") for p in self.hidden for root in roots)
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
         """Return what the topic znode says of a partition."""
@@ -94,3 +100,5 @@ class Snapshot:
     """``jute.maxbuffer`` of the ZooKeeper servers, by the settings."""
     daemon_problem: str | None = None
     """Why the leading daemon did not answer; None if it did, or if there is none."""
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """Brokers that the leading daemon cannot reach while it holds the role, and why."""

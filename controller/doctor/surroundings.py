@@ -97,6 +97,19 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def unreachable_brokers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find registered brokers that the daemon cannot reach while it is the controller."""
+    for broker, why in sorted(snapshot.unreachable.items()):
+        yield Finding(
+            "unreachable_broker",
+            Severity.CRITICAL,
+            f"broker {broker}",
+            f"it is registered, and the daemon that is the controller cannot reach it: {why}",
+            "repair the network between them, or stop one of the two: what the controller has to "
+            "send waits",
+        )
+
+
 def notifications(snapshot: Snapshot) -> Iterator[Finding]:
     """Find directories of notifications that nobody works off."""
     for path, count in sorted(snapshot.znodes.notifications.items()):

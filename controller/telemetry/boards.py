@@ -71,6 +71,8 @@ class Snapshot:
     received: Mapping[BrokerId, int] = field(default_factory=dict)
     """Bytes of copies that came to each broker since the daemon began."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)
+    unreachable: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Registered brokers that cannot be reached while the role is held, and why."""
 
 
 class StatusBoard:
@@ -114,6 +116,8 @@ class StatusBoard:
         """Bytes, rates and estimates."""
         self.timelines = Timelines()
         """What partitions went through: told by the observer."""
+        self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
+        """Returns the brokers that cannot be reached while the role is held, and why."""
 
     @property
     def latest(self) -> Snapshot | None:
@@ -171,8 +175,15 @@ class StatusBoard:
         status = yield from status_of(view, clocks, work, engine=self._engine, book=self.book)
         strain, role = strain_of(view, work.in_flight), role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
+        unreachable = self.unreachable() if view.tenure is not None else {}
         return Snapshot(
-            status={**status, "strain": strain.as_status(), "orders": orders},
+            status={
+                **status,
+                "strain": strain.as_status(),
+                "orders": orders,
+                "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
+            },
+            unreachable=unreachable,
             work=work,
             cluster=self._cluster,
             strain=strain,

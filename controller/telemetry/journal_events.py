@@ -307,6 +307,11 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "sizes_unknown": Kind(
         "A broker does not tell sizes.", {"broker": _BROKER, "reason": (TEXT, "why")}
     ),
+    "broker_unreachable": Kind(
+        "A registered broker cannot be reached while the role is held.",
+        {"broker": _BROKER, "reason": (TEXT, "why")},
+    ),
+    "broker_reachable": Kind("It can be reached again.", {"broker": _BROKER}),
     "under_min_isr": Kind(
         "Partitions outside the work are below min.insync.replicas.",
         {"detail": (TEXT, "which"), "waits": (BOOLEAN, "whether no copy begins meanwhile")},

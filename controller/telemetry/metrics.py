@@ -101,6 +101,11 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
+        self.unreachable = Gauge(
+            "reassigner_unreachable_brokers",
+            "Registered brokers that cannot be reached; only while we are the controller",
+            registry=registry,
+        )
         self.copying = Gauge(
             "reassigner_copying_partitions",
             "Reassignments whose new replicas copy and are not in sync yet; these do not wait",
@@ -352,6 +357,7 @@ class Metrics:
             self.partitions.labels(label).set(snapshot.work.phases[label])
         for by in BlockedBy:
             self.blocked.labels(by.value).set(snapshot.work.blocked[by.value])
+        self.unreachable.set(len(snapshot.unreachable))
         self.copying.set(snapshot.work.copying)
         stalled = Tally(snapshot.work.stalled.values())
         for label in STALL_LABELS:

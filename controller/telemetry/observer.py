@@ -85,6 +85,7 @@ class TelemetryObserver:
         wall: Callable[[], datetime],
         arrivals: TimedInbox | None = None,
         announce: Callable[[Announcement], None] | None = None,
+        unreachable: Callable[[], Mapping[BrokerId, str]] = dict,
     ) -> None:
         """
         Observe into these.
@@ -98,6 +99,7 @@ class TelemetryObserver:
             wall: The time of day, in UTC.
             arrivals: The inbox that knows when events arrived; without it queueing is not measured.
             announce: Hands announcements to the outside, without waiting.
+            unreachable: Returns the brokers that have no connection, and why.
 
         """
         self._lines = LogLines(log, clock)
@@ -105,6 +107,7 @@ class TelemetryObserver:
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
         self._journal = journal
         self._board = board
+        board.unreachable = unreachable
         self._clock = clock
         self._wall = wall
         self._arrivals = arrivals
@@ -228,6 +231,7 @@ class TelemetryObserver:
         self._metrics.show(snapshot)
         self._tell(self._events.eligibility(view), keep=True)
         self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
+        self._tell(self._strains.reach(view, snapshot.unreachable), keep=True)
         now = self._clock.now()
         self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
         for note in self._requests.of(snapshot.status, now):

@@ -137,6 +137,8 @@ def _warnings(status: Mapping[str, Any]) -> str:
     reasons = list(status["refused_because"])
     if status.get("unready_because"):
         reasons.append(status["unready_because"])
+    unreachable = status.get("unreachable_brokers", {})
+    reasons += [f"broker {b} cannot be reached: {why}" for b, why in unreachable.items()]
     return "".join(f'<p class="bad">{escape(str(r))}</p>' for r in (*reasons, *_held(status)))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import UnderMinIsr
 from controller.core.pace.health import under_min_isr_sentence
 from controller.core.pace.sizes import slow_throttles
@@ -20,6 +20,27 @@ class StrainNotes:
         self._is_unwell = False
         self._slow: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
+        self._unreachable: frozenset[BrokerId] = frozenset()
+
+    def reach(self, view: ClusterView, unreachable: Mapping[BrokerId, str]) -> Iterator[Note]:
+        """
+        Return which brokers cannot be reached any more, and which can again.
+
+        A broker that is not registered any more, or that is of no concern as the role was given
+        back, ends without a note: others tell of both.
+
+        Args:
+            view: What is known.
+            unreachable: Registered brokers without a connection while the role is held, and why.
+
+        """
+        found = frozenset(unreachable) & view.brokers.keys()
+        for broker in sorted(found - self._unreachable):
+            yield warning("broker_unreachable", broker=broker, reason=unreachable[broker])
+        if view.tenure is not None:
+            for broker in sorted((self._unreachable - found) & view.brokers.keys()):
+                yield info("broker_reachable", broker=broker)
+        self._unreachable = frozenset(found)
 
     def of(self, view: ClusterView, in_flight: Iterable[TopicPartition]) -> Iterator[Note]:
         """Return what changed."""

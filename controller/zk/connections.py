@@ -8,7 +8,7 @@ it was read at. Errors of kazoo leave here translated; what a znode means is not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
@@ -75,6 +75,8 @@ class Connection:
         self._connect_s = connect_s
         self._request_bytes = settings.request_bytes
         self._client = KazooClient(logger=_LOG, **client_options(settings))
+        self._hidden: set[str] | None = None
+        """Paths that may not be read; None: such a path is an error."""
 
     def __enter__(self) -> Self:
         """
@@ -129,9 +131,7 @@ class Connection:
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> dict[Key, Found | None]:
         """Read znodes, many at a time; None where there is none."""
-        return self._asked(
-            keys, lambda key: self._client.get_async(path_of(key)), _found, window=window
-        )
+        return self._asked(keys, path_of, self._client.get_async, _found, window=window)
 
     def _children(self, path: str) -> list[str]:
         """Return the names of the children, none where there is no such znode."""
@@ -141,21 +141,27 @@ class Connection:
         self, keys: Iterable[Key], path_of: Callable[[Key], str]
     ) -> dict[Key, list[str]]:
         """Return the names of many znodes' children."""
-        listed = self._asked(
-            keys, lambda key: self._client.get_children_async(path_of(key)), sorted
-        )
+        listed = self._asked(keys, path_of, self._client.get_children_async, sorted)
         return {key: names or [] for key, names in listed.items()}
 
     def _stats(self, keys: Iterable[Key], path_of: Callable[[Key], str]) -> dict[Key, Any]:
         """Return ZooKeeper's own facts about znodes; None where there is none."""
-        return self._asked(
-            keys, lambda key: self._client.exists_async(path_of(key)), lambda stat: stat
-        )
+        return self._asked(keys, path_of, self._client.exists_async, lambda stat: stat)
+
+    @contextmanager
+    def noting_hidden(self) -> Iterator[Collection[str]]:
+        """Take what may not be read for absent, and note its path, until the context ends."""
+        self._hidden = set()
+        try:
+            yield self._hidden
+        finally:
+            self._hidden = None
 
     def _asked(
         self,
         keys: Iterable[Key],
-        ask: Callable[[Key], Any],
+        path_of: Callable[[Key], str],
+        ask: Callable[[str], Any],
         read: Callable[[Any], Value],
         *,
         window: int = WINDOW,
@@ -165,10 +171,15 @@ class Connection:
         remaining = iter(dict.fromkeys(keys))
         with self._translated():
             while some := list(islice(remaining, window)):
-                for key, pending in [(key, ask(key)) for key in some]:
+                for key, pending in [(key, ask(path_of(key))) for key in some]:
                     try:
                         found[key] = read(self._ask(pending))
                     except NoNodeError:
+                        found[key] = None
+                    except NoAuthError:
+                        if self._hidden is None:
+                            raise
+                        self._hidden.add(path_of(key))
                         found[key] = None
         return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import Permissions
 
 from controller.core.events import Orphan
@@ -207,6 +207,11 @@ class Surveyor(Inspector):
                 try:
                     acls, _ = self._ask(self._client.get_acls_async(path))
                 except NoNodeError:
+                    continue
+                except NoAuthError:
+                    if self._hidden is None:
+                        raise
+                    self._hidden.add(path)
                     continue
             found[path] = tuple(sorted(map(_acl_text, acls)))
         return found

@@ -354,6 +354,22 @@ def test_channel_shows_that_it_is_connected(channels: BrokerChannels) -> None:
     assert (state.epoch, state.waiting) == (7, 0)
 
 
+def test_broker_out_of_reach_is_named_after_a_while(channels: BrokerChannels) -> None:
+    """With the reason; one that is connected, or was given up, is not."""
+    with FakeBroker() as broker:
+        gone = broker.registration()
+    with FakeBroker(2) as there:
+        channels.open(gone)
+        channels.open(there.registration())
+        eventually(channels, lambda state: state.last_error is not None)
+        eventually(channels, lambda state: state.connected, BrokerId(2))
+        assert channels.unreachable(60.0) == {}
+        assert list(channels.unreachable(0.0)) == [ONE]
+        assert channels.unreachable(0.0)[ONE]
+    channels.close_all()
+    assert channels.unreachable(0.0) == {}
+
+
 def test_broker_without_a_common_version_is_answered_for(
     channels: BrokerChannels, inbox: CollectingInbox
 ) -> None:

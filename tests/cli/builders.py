@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,6 +183,11 @@ class FakeCluster(Asked):
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return how requests ended."""
         return self.ended
+
+    @contextmanager
+    def noting_hidden(self) -> Iterator[Collection[str]]:
+        """Return what may not be read."""
+        yield self.snapshot.znodes.hidden
 
     def survey_topics(self) -> Mapping[str, TopicAssignment]:
         """Return the topics of the snapshot and the others."""

@@ -146,3 +146,33 @@ def test_what_changed_meanwhile_is_left_alone() -> None:
     result = terminal.run("doctor", "--fix")
     assert f"left alone, as somebody was faster: {BROKER}" in result.stdout.splitlines()
     assert result.exit_code == 2
+
+
+def test_what_is_hidden_is_reported_and_the_other_checks_are_made() -> None:
+    """Before, the first znode that may not be read ended it."""
+    built = SnapshotBuilder(1).with_znodes(kill_switch=True, hidden=frozenset({"/admin/x"}))
+    result = a_terminal(built).run("doctor")
+    assert result.exit_code == 2
+    assert "warning: hidden: /admin/x: ZooKeeper does not let us read it" in result.stdout
+    assert "warning: kill_switch" in result.stdout
+
+
+def test_a_broker_the_daemon_cannot_reach_is_found() -> None:
+    """The daemon says so in its status."""
+    terminal = a_terminal(SnapshotBuilder(1, 2))
+    terminal.cluster.statuses = [a_status(unreachable_brokers={"2": "b2:9092: refused"})]
+    result = terminal.run("doctor")
+    assert result.exit_code == 2
+    assert "critical: unreachable_broker: broker 2: it is registered" in result.stdout
+
+
+def test_nothing_is_fixed_where_something_is_hidden_that_may_need_it() -> None:
+    """A record that may not be read may be the one that the throttle is for."""
+    lease = Lease(Entity("brokers/1"), {LEADER_RATE: "1"}, {LEADER_RATE: None}, ZkVersion(0))
+    built = SnapshotBuilder(1).with_znodes(daemons=(), leases={lease.entity: lease})
+    assert "would lift" in a_terminal(built).run("doctor", "--fix", "--dry-run").stdout
+    built.with_znodes(hidden=frozenset({"/admin/reassignments/t"}))
+    terminal = a_terminal(built)
+    result = terminal.run("doctor", "--fix")
+    assert terminal.cluster.lifted == []
+    assert "what may not be read may need the throttles" in result.stdout

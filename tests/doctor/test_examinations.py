@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
+import pytest
+
+from controller.core.leases import Entity, Lease
+from controller.core.model import ZkVersion
 from controller.doctor import (
     assignments,
     health,
@@ -15,6 +19,16 @@ from controller.doctor import (
     throttles,
 )
 from controller.doctor.examinations import CHECKS, examine
+from controller.doctor.leases import orphan_leases
+from controller.znodes.paths import (
+    BROKER_IDS,
+    CONTROLLER,
+    GOALS,
+    LEADER,
+    LEASES,
+    ORPHANS,
+    TOPICS,
+)
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
 
@@ -44,3 +58,38 @@ def test_every_check_is_run() -> None:
         return {f for n, f in functions if f.__module__ == room.__name__ and n[0] != "_"}
 
     assert set(CHECKS) == set().union(*map(checks, ROOMS))
+
+
+def test_what_is_hidden_is_found_and_nothing_is_concluded_from_it() -> None:
+    """A topic that may not be read is not missing, nor is what stands on disks for it stray."""
+    built = SnapshotBuilder(1).partition(tp(), (1,)).goal(tp(0, "secret"), (1,))
+    built.disk(1, [tp(), tp(0, "secret")])
+    assert {f.check for f in examine(built.build())} == {"lost_record", "stray_log"}
+    built.with_znodes(hidden=frozenset({"/brokers/topics/secret"}))
+    (finding,) = examine(built.build())
+    assert (finding.check, finding.subject) == ("hidden", "/brokers/topics/secret")
+
+
+@pytest.mark.parametrize("path", [BROKER_IDS, TOPICS, GOALS, LEADER, LEASES, ORPHANS, CONTROLLER])
+def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
+    """As if there were no broker, no topic, no record, no daemon."""
+    built = SnapshotBuilder(1, 2).partition(tp(), (1, 2)).goal(tp(), (2, 1))
+    built.disk(1, [tp()]).disk(2, [tp()])
+    lease = Lease(Entity("topics/t"), {"k": "1"}, {"k": None}, ZkVersion(0))
+    built.with_znodes(leases={lease.entity: lease}, hidden=frozenset({path}))
+    match path:
+        case "/brokers/ids":
+            built.with_znodes(brokers={})
+        case "/brokers/topics":
+            built.with_znodes(topics={}, states={})
+        case "/admin/reassignments":
+            built.with_znodes(goals={})
+        case "/reassigner/leader":
+            built.with_znodes(daemons=())
+        case "/controller":
+            built.with_znodes(guards=None)
+        case _:
+            pass
+    assert [(f.check, f.subject) for f in examine(built.build())] == [("hidden", path)]
+    if path in (TOPICS, GOALS, LEASES, LEADER):
+        assert orphan_leases(built.build()) == []

@@ -18,6 +18,7 @@ from controller.doctor.surroundings import (
     mixed_protocols,
     notifications,
     permissions,
+    unreachable_brokers,
 )
 from tests.core.builders import broker, replicas, tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
@@ -121,3 +122,11 @@ def test_replicas_of_the_builders_are_sound() -> None:
     """The cluster the tests spoil has nothing wrong with it."""
     built = SnapshotBuilder(1, 2).partition(tp(), (1, 2))
     assert built.build().znodes.topics["t"].partitions[0].replicas == replicas(1, 2)
+
+
+def test_a_broker_that_the_controller_cannot_reach_is_critical() -> None:
+    """What it is sent waits: by the daemon's own word."""
+    built = SnapshotBuilder(1, 2).with_parts(unreachable={"2": "b2:9092: refused"})
+    (finding,) = unreachable_brokers(built.build())
+    assert (finding.subject, finding.severity) == ("broker 2", Severity.CRITICAL)
+    assert "b2:9092: refused" in finding.evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.model import Instant
+from controller.core.model import BrokerId, Instant
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.boards import QUESTIONS_MAX, SHARE, SLICE_S, Snapshot, StatusBoard
@@ -196,3 +196,18 @@ def test_page_of_partitions_is_asked_of_the_loop() -> None:
     assert not asked.done()
     board.tend(a_view(1).with_reassignment(tp(), (4,)).view)
     assert asked.result(0)["total"] == 1
+
+
+def test_brokers_that_cannot_be_reached_are_shown_while_the_role_is_held() -> None:
+    """Without the role nothing is sent to brokers."""
+    clock = FixedClock()
+    board = a_board(clock)
+    board.unreachable = lambda: {BrokerId(1): "refused"}
+    shown = board.tend(a_view(1).view)
+    assert shown is not None
+    assert shown.status["unreachable_brokers"] == {"1": "refused"}
+    assert shown.unreachable == {1: "refused"}
+    clock.go(2.0)
+    without = board.tend(a_view(1, epoch=None).view)
+    assert without is not None
+    assert without.status["unreachable_brokers"] == {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from prometheus_client import REGISTRY
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.telemetry.boards import Snapshot
 from controller.telemetry.counts import ClusterCounts, WorkCounts
 from controller.telemetry.metrics import Metrics, SessionState
@@ -115,6 +115,13 @@ def test_the_session_is_in_one_state(state: SessionState) -> None:
 def test_the_exposition_is_prometheus_text() -> None:
     """What /metrics serves can be scraped."""
     assert b"# TYPE reassigner_steps_total counter" in Metrics().exposition()
+
+
+def test_brokers_out_of_reach_are_counted() -> None:
+    """An alert can be made of it."""
+    metrics = Metrics()
+    metrics.show(Snapshot({}, work_of(), None, unreachable={BrokerId(4): "refused"}))
+    assert value(metrics, "reassigner_unreachable_brokers") == 1.0
 
 
 def test_copies_are_counted_apart_from_what_is_blocked() -> None:

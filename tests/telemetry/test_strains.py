@@ -123,3 +123,19 @@ def test_broker_that_tells_no_sizes_is_told_once() -> None:
     assert list(notes.of(silent, view)) == []
     assert list(notes.of(SizesRead({}), view)) == []
     assert len(list(notes.of(silent, view))) == 1
+
+
+def test_a_broker_that_cannot_be_reached_is_told_once_per_change() -> None:
+    """Not per attempt, whatever the last one failed of; nothing where it is no concern any more."""
+    view, notes = a_view(), StrainNotes()
+    (first,) = notes.reach(view, {BrokerId(4): "refused"})
+    assert (first.kind, first.level) == ("broker_unreachable", Level.WARNING)
+    assert first.fields == {"broker": 4, "reason": "refused"}
+    assert list(notes.reach(view, {BrokerId(4): "timed out"})) == []
+    assert [n.kind for n in notes.reach(view, {})] == ["broker_reachable"]
+    list(notes.reach(view, {BrokerId(4): "refused"}))
+    del view.brokers[BrokerId(4)]
+    assert list(notes.reach(view, {})) == []
+    list(notes.reach(view, {BrokerId(5): "refused"}))
+    view.tenure = None
+    assert list(notes.reach(view, {})) == []
