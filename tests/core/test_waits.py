@@ -94,6 +94,18 @@ def test_a_wait_begins_when_a_copy_ends_for_a_lagging_replica() -> None:
     assert since_of(view.reassignments[tp()]) == 950.0
 
 
+@pytest.mark.parametrize("leader", [4, -1])
+def test_nothing_copies_from_a_leader_that_is_dead(leader: int) -> None:
+    """The delegated engine follows such a step; it is blocked, and says so."""
+    state = partition_state(leader, (1, 2))
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
+    goal = view.reassignments[tp()].goal
+    found = sync_gate(view, tp(), goal, state, goal.target)
+    assert found is not None
+    assert not found.is_copying
+
+
 def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     """Nothing copies to it."""
     state = partition_state(1, (1, 2))

@@ -135,14 +135,16 @@ def sync_gate(
     Return what keeps the step's target from being within the ISR.
 
     A replica that is not part of the final target is not waited for: if it died or lags, it is the
-    first that the next step drops. Where all that lag are live and being added, it is copying.
+    first that the next step drops. Where all that lag are live and being added, and the leader that
+    serves them is live, it is copying.
     """
     lagging = tuple(r for r in target if r in goal.target and r not in state.isr)
     if not lagging:
         return None
     assignment = view.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
-    return _not_in_isr(view, partition, lagging, is_copying=set(lagging) <= set(adding))
+    is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
+    return _not_in_isr(view, partition, lagging, is_copying=is_copying)
 
 
 def _not_in_isr(
