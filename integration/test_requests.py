@@ -20,6 +20,7 @@ from integration.plans import (
     await_broker_controller,
     await_end,
     await_tenure,
+    children,
     copies_held,
     goals,
     holders,
@@ -41,6 +42,7 @@ from integration.transactions import Assignment, Write, assignments, writes
 from integration.waiting import eventually
 
 SOON: Final = ("--tenure-linger", "1")
+REFUSED: Final = 3
 MANY: Final = 3_000
 EACH: Final = 500
 """Partitions of a topic; a Kafka controller takes long to create more at once."""
@@ -94,6 +96,26 @@ def test_execute_submits_a_plan_and_follows_it_to_its_end(
     for what in (str(plan), request):
         code, text = reassigner(cluster, "verify", what)
         assert code == 0, text
+
+
+def test_a_dry_run_says_what_acceptance_says(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """By the effective settings, as brokers tell them: ``min.insync.replicas`` among them."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)}, {"min.insync.replicas": "2"})
+    targets = {(topic, 0): (3,), (topic, 1): (2, 3)}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(plan_of(targets)))
+    code, preview = reassigner(cluster, "execute", str(plan), "--dry-run")
+    why = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
+    assert code == REFUSED, preview
+    assert f"{topic}-0 would be refused: {why}" in preview
+    assert preview.count("would be refused") == 1
+    assert not children(cluster, REQUESTS)
+    daemons.start(*SOON)
+    code, text = reassigner(cluster, "execute", str(plan), "--wait")
+    assert code == REFUSED, text
+    assert f"{topic}-0 -> [3] was refused: {why}" in text
 
 
 def test_requests_made_while_no_daemon_ran_are_carried_out(
