@@ -32,7 +32,7 @@ class Due:
     """Brokers that changed their endpoints and did not restart."""
     bounced: set[BrokerId] = field(default_factory=set)
     bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
-    """Brokers that bounced while a partition was in doubt, which it is not any more."""
+    """Brokers that bounced while nothing could be decided of a partition, which now it can."""
     changed: set[TopicPartition] = field(default_factory=set)
     """Partitions whose watch fired."""
     listed_topics: bool = False
@@ -86,6 +86,13 @@ class Due:
         """Note partitions to be looked at."""
         self.partitions.update(dict.fromkeys(partitions))
 
+    def forget_brokers(self) -> None:
+        """Forget which brokers came and went."""
+        for brokers in (self.joined, self.left, self.elsewhere, self.bounced):
+            brokers.clear()
+        self.bounced_from.clear()
+        self.held = dict.fromkeys(self.held, NO_BROKERS)
+
     def leave(self, most: int) -> Due:
         """
         Keep partitions for one turn; return the list that the next turn begins with.
@@ -97,7 +104,8 @@ class Due:
         self.held = {}
         for partition in tuple(islice(self.partitions, most, None)):
             del self.partitions[partition]
-            bounced = self.bounced | self.bounced_from.pop(partition, set())
+            # One that left may be back by then.
+            bounced = self.bounced | self.left | self.bounced_from.pop(partition, set())
             left.held[partition] = left.held.get(partition, NO_BROKERS) | bounced
         for partition in tuple(islice(left.held, most)):
             bounced_then = left.held.pop(partition)

@@ -363,6 +363,7 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
             sizes_asked(view, effect, now)
         case ClaimController() | BeginTenure():
             view.claiming = True
+            view.bounced_ahead.clear()
         case ProbeReassignments():
             view.probing = True
         case ResignController():

@@ -13,6 +13,7 @@ out after the changes, so that what they tell brokers is what was just written.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
@@ -236,6 +237,8 @@ def _partitions(
         else:
             bounced = due.bounced | due.bounced_from.get(partition, set())
             settled = engine_of(view).repair(view, partition, bounced)
+            if settled is not None and bounced:
+                settled = replace(settled, bounced=frozenset(bounced))
         if settled is not None:
             changes.append(settled)
         elif partition in view.reassignments and partition not in turned:

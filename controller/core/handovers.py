@@ -35,6 +35,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.claiming = False
     view.tenure = Tenure(event.epoch, now)
     view.progress_at = now
+    # What the controller before us made of them is in the states that are read from now on.
+    view.due.forget_brokers()
     view.doubts += 1
     view.claim_doubt = view.doubts
     view.fenced = None
@@ -56,6 +58,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.refreshing.clear()
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
+    _expect_bounced(view)
     view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
     _take_up(view, now)
     view.legacy_confirmed = False
@@ -64,6 +67,15 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.may_have_foreign = True
     _doubt(view)
     view.due.claimed = view.due.plan = view.due.capacity = view.due.tenure = True
+
+
+def _expect_bounced(view: ClusterView) -> None:
+    """Have brokers treated as failed that came or went while the claim was under way."""
+    for name, topic in view.topics.items() if view.bounced_ahead else ():
+        for number, assignment in topic.partitions.items():
+            bounced = view.bounced_ahead.intersection(assignment.replicas)
+            if bounced:
+                view.bounced[TopicPartition(name, number)] = bounced
 
 
 def _take_up(view: ClusterView, now: Instant) -> None:
@@ -161,6 +173,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.pace = None
     view.distrusted.clear()
     view.bounced.clear()
+    view.bounced_ahead.clear()
     view.stateless.clear()
     view.unreadable_states.clear()
     view.acked.clear()

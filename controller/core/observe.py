@@ -217,7 +217,9 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
                 view.due.add((partition,))
     if view.tenure is not None:
         _touch(view, left | joined)
-        _keep_bounced(view, bounced | (view.due.left & joined))
+    if view.tenure is not None or view.claiming:
+        # A claim that is under way may be made: no other controller treats them then.
+        view.bounced_ahead |= left | joined
     view.orphans_after = START
     view.due.capacity = True
 
@@ -240,15 +242,6 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
                 view.due.partitions[TopicPartition(name, number)] = None
-
-
-def _keep_bounced(view: ClusterView, bounced: set[BrokerId]) -> None:
-    """Remember a bounce where the repair has to be skipped: the topic is in doubt just now."""
-    for name, topic in view.topics.items() if bounced else ():
-        for number, assignment in topic.partitions.items() if topic.stale else ():
-            gone = bounced.intersection(assignment.replicas)
-            if gone:
-                view.bounced.setdefault(TopicPartition(name, number), set()).update(gone)
 
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:

@@ -14,6 +14,7 @@ from controller.core.events import Orphan
 from controller.core.histories import Part, Summary
 from controller.core.leases import Entity, Lease
 from controller.core.model import (
+    NO_BROKERS,
     AcceptedEntry,
     Blocked,
     BrokerId,
@@ -433,6 +434,8 @@ class Change:
     effects: tuple[Effect, ...] = ()
     partition: TopicPartition | None = None
     """Whose change this is: what is looked at again when the write is rejected."""
+    bounced: frozenset[BrokerId] = NO_BROKERS
+    """Brokers whose bounce it treats; they are kept where it is not written."""
 
 
 @dataclass(frozen=True, slots=True)

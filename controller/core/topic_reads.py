@@ -219,8 +219,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
         _note_before(view, partition, old, assignment)
         if view.tenure is not None:
             if old is None:
-                view.unseeded[partition] = None
-                view.due.listed_topics = True
+                _await_state(view, partition, assignment)
             if assignment.is_reassigning and partition not in view.reassignments:
                 view.may_have_foreign = view.due.plan = True
     topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
@@ -235,6 +234,17 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
         _settled(view, partitions)
 
 
+def _await_state(
+    view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
+) -> None:
+    """Have the state of a partition read that is new to us, and the bounces before that treated."""
+    view.unseeded[partition] = None
+    view.due.listed_topics = True
+    bounced = view.bounced_ahead.intersection(assignment.replicas)
+    if bounced:
+        view.bounced[partition] = bounced
+
+
 def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     """
     Have told and repaired what could not be, while the topic was in doubt.
@@ -244,16 +254,7 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     """
     known = [p for p in partitions if p in view.states and p not in view.seeding]
     view.due.seeded.update(dict.fromkeys(known))
-    for partition in known if view.bounced else ():
-        _repair_late(view, partition)
-
-
-def _repair_late(view: ClusterView, partition: TopicPartition) -> None:
-    """Treat brokers as bounced that did so while nothing could be decided."""
-    bounced = view.bounced.pop(partition, None)
-    if bounced is not None:
-        view.due.bounced_from[partition] = bounced
-        view.due.add((partition,))
+    view.due.add(p for p in known if p in view.bounced)
 
 
 def _note_before(
@@ -352,8 +353,6 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             view.stateless.discard(partition)
             view.unreadable_states[partition] = read
         view.due.partitions[partition] = None
-        if not view.topics[partition.topic].stale:
-            _repair_late(view, partition)
 
 
 def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: PartitionState) -> None:

@@ -11,7 +11,7 @@ The view has no memory of its own worth saving: after a restart the same events 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from controller.core.agendas import Due
@@ -128,7 +128,18 @@ class ClusterView:
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
-    """Brokers that bounced while nothing could be decided of a partition of theirs."""
+    """
+    Brokers that came or went while a partition's topic or state was unknown or in doubt.
+
+    They are treated as failed when the partition can be judged; one that is not live by then is
+    dead anyway. Only known partitions have an entry.
+    """
+    bounced_ahead: set[BrokerId] = field(default_factory=set)
+    """
+    Brokers that came or went since the claim was asked for.
+
+    For partitions that are not known yet; and for all where that was before the claim was heard of.
+    """
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     configs: dict[str, TopicConfig] = field(default_factory=dict)
@@ -419,10 +430,48 @@ class ClusterView:
         return [p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY]
 
     def take_due(self) -> Due:
-        """Return what one turn looks at and start a new list with what is more."""
+        """
+        Return what one turn looks at and start a new list with what is more.
+
+        A bounce is passed on once the partition can be judged, and kept until then.
+        """
         due = self.due
+        self._keep_bounces(due)
         self.due = due.leave(self.shared(self.options.look_chunk))
+        for partition in tuple(due.bounced_from):
+            if not self._is_judgeable(partition):
+                self._keep_bounce(partition, due.bounced_from.pop(partition))
+        for partition in due.partitions if self.bounced else ():
+            # What is being read again may be an older ISR of a leader that forgot the newer one.
+            is_read = self._is_judgeable(partition) and partition not in self.seeding
+            if is_read and partition in self.bounced:
+                bounced = self.bounced.pop(partition)
+                due.bounced_from.setdefault(partition, set()).update(bounced)
         return due
+
+    def _keep_bounces(self, due: Due) -> None:
+        """
+        Keep the bounces of partitions that nothing can be decided of now.
+
+        A broker that left counts as well: it may be back when the state is read, which would then
+        show a live leader. So does one that joined: the state may be from before it went.
+        """
+        came = due.bounced | due.left | (due.joined - due.elsewhere)
+        for partition in due.partitions if came and self.tenure is not None else ():
+            if not self._is_judgeable(partition):
+                self._keep_bounce(partition, came)
+
+    def _keep_bounce(self, partition: TopicPartition, brokers: Collection[BrokerId]) -> None:
+        assignment = self.known_assignment(partition)
+        replicas = () if assignment is None else assignment.replicas
+        concerned = [r for r in replicas if r in brokers]
+        if concerned:
+            self.bounced.setdefault(partition, set()).update(concerned)
+
+    def _is_judgeable(self, partition: TopicPartition) -> bool:
+        """Whether the topic and the state, or that there is none, are known and not in doubt."""
+        is_read = partition in self.states or partition in self.stateless
+        return is_read and self.assignment(partition) is not None
 
     def shared(self, most: int) -> int:
         """

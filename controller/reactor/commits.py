@@ -15,7 +15,7 @@ from controller.core.apply import apply, versions_moved
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
-from controller.core.role.doubts import invalidate, set_aside
+from controller.core.role.doubts import invalidate, keep_bounces, set_aside
 from controller.core.view import ClusterView
 from controller.reactor.batches import Batch, Batcher, changes_of, in_groups
 from controller.reactor.boundary_names import Boundaries
@@ -106,6 +106,9 @@ class Commits:
             if refused:
                 if is_retry:
                     self._set_aside_overtaken(refused, moved, left, now)
+                for change in left.values():
+                    if self._is_doubtful(change):
+                        keep_bounces(self._view, change)
                 return [c for c in left.values() if not self._is_doubtful(c)]
         return []
 

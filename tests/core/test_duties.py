@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.apply import issued
+from controller.core.decide import decide
 from controller.core.effects import (
+    ClaimController,
     CloseChannel,
     OpenChannel,
     ReadPurpose,
@@ -46,12 +49,14 @@ from controller.core.model import (
     PartitionState,
     TopicAssignment,
     TopicConfig,
+    TopicPartition,
     ZkVersion,
     Zxid,
 )
 from controller.core.options import Options
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
+from controller.core.role.doubts import invalidate, set_aside
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 
@@ -189,6 +194,129 @@ def test_a_bounced_leader_is_treated_as_failed_first() -> None:
     assert CloseChannel(BrokerId(1)) in driver.sent
     assert any(isinstance(e, OpenChannel) and e.broker.id == 1 for e in driver.sent)
     assert any(isinstance(e, SendLeaderAndIsr) and 1 in e.brokers for e in driver.sent)
+
+
+def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:
+    """Claim the role again; return the states, of which none was read yet in this tenure."""
+    known = dict(driver.view.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    return known
+
+
+def test_a_bounce_before_the_state_was_read_is_treated_when_it_is_read() -> None:
+    """A leader that crashed may lack what it acknowledged: another one leads."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = claimed_again(driver)
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(StatesRead(known))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(2), replicas(2, 3))
+    assert driver.view.bounced == {}
+
+
+def test_a_broker_that_left_and_came_back_before_the_state_was_read_bounced() -> None:
+    """Each registration was seen in a turn of its own; the state shows a live leader."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = claimed_again(driver)
+    driver.observe(live(2, 3))
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(StatesRead(known))
+    assert driver.view.states[tp()].leader == 2
+
+
+def test_a_bounce_before_the_topic_was_read_is_treated_when_its_state_is_read() -> None:
+    """The controller before us made the topic just before our claim."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    state = claimed_again(driver)[tp()]
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    assignments = {0: PartitionAssignment(replicas(1, 2)), 1: PartitionAssignment(replicas(2, 3))}
+    driver.observe(
+        TopicsListed(frozenset({"t", "new"})),
+        TopicsRead({"new": TopicAssignment(assignments, ZkVersion(0), Zxid(50))}),
+    )
+    assert driver.view.bounced == {tp(): {1}, tp(topic="new"): {1}}
+    second = replace(state, leader=BrokerId(2), isr=replicas(2, 3))
+    states = {tp(topic="new"): replace(state, isr=replicas(1, 2)), tp(1, "new"): second}
+    driver.observe(StatesRead(states))
+    assert driver.view.states[tp(topic="new")].leader == 2
+    assert driver.view.states[tp(1, "new")] == second
+
+
+def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_read() -> None:
+    """The claim may have been made before, though it is heard of later."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = dict(driver.view.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    issued(driver.view, ClaimController(), driver.now)
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(known))
+    assert driver.view.states[tp()].leader == 2
+
+
+def test_a_bounce_before_the_claim_was_asked_for_was_treated_by_the_controller_before() -> None:
+    """What it made of it is in the state."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    known = dict(driver.view.states)
+    driver.observe(Deposed("x"), *driver.own_records())
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    issued(driver.view, ClaimController(), driver.now)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(known))
+    assert driver.view.states[tp()] == known[tp()]
+
+
+def test_bounces_are_forgotten_with_the_tenure() -> None:
+    """The controller that comes next has treated them; those of a known state are not kept."""
+    driver = Driver({tp(): (1, 2, 3), tp(1): (2, 3)}, brokers=(1, 2, 3))
+    known = claimed_again(driver)
+    driver.observe(StatesRead({tp(1): known[tp(1)]}))
+    driver.observe(live(1, 2, 3, bounced=(1, 2)))
+    assert driver.view.bounced == {tp(): {1, 2}}
+    known = {tp(): known[tp()], **claimed_again(driver)}
+    assert (driver.view.bounced, driver.view.bounced_ahead) == ({}, set())
+    driver.observe(StatesRead(known))
+    assert driver.view.states[tp()].leader == 1
+
+
+def test_a_bounce_is_treated_again_where_its_write_was_refused() -> None:
+    """The leader wrote the ISR in between; the state that is read again shows it alive."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    state = driver.view.states[tp()]
+    driver.fold(live(1, 2, 3, bounced=(1,)))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    (change,) = [c for c in decision.changes if c.partition == tp()]
+    for effect in invalidate(driver.view, change):
+        issued(driver.view, effect, driver.now)
+    driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
+    assert driver.view.states[tp()].leader == 2
+
+
+def test_a_bounce_is_treated_again_where_its_write_was_not_permitted() -> None:
+    """Nothing is read again then: the next look at the partition tries once more."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.fold(live(1, 2, 3, bounced=(1,)))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    (change,) = [c for c in decision.changes if c.partition == tp()]
+    set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
+    driver.view.due.add((tp(),))
+    driver.settle()
+    assert driver.view.states[tp()].leader == 2
+
+
+def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None:
+    """Its state is put in doubt before that turn comes."""
+    options = Options(look_chunk=1)
+    driver = Driver({tp(n): (1, 2) for n in range(3)}, brokers=(1, 2), options=options)
+    driver.fold(live(2))
+    driver.view.take_due()
+    driver.fold(live(1, 2, bounced=(1,)))
+    held = [p for p in driver.view.states if p in driver.view.due.held]
+    lost = driver.view.states.pop(held[-1])
+    driver.settle()
+    driver.observe(StatesRead({held[-1]: lost}))
+    assert driver.view.states[held[-1]].leader == 2
 
 
 def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:

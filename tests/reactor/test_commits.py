@@ -8,11 +8,18 @@ import pytest
 
 from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.events import CancellationRead, HistoryRead, TimerFired, TopicsListed
+from controller.core.events import (
+    BrokersRead,
+    CancellationRead,
+    HistoryRead,
+    TimerFired,
+    TopicsListed,
+)
 from controller.core.histories import OpenHistory, Part
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    BrokerId,
     Instant,
     PartitionAssignment,
     RequestId,
@@ -36,7 +43,7 @@ from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
 from controller.reactor.rereads import LOST_MAX
 from controller.znodes import paths
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import Driver, broker, replicas, tp
 from tests.reactor.stores import NotingStore
 from tests.sim.histories import SilentObserver
 
@@ -226,6 +233,23 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
     assert len(begun) == len(states)
     assert (len(begun) == len(everywhere)) == (after == 2)
     assert driver.view.topics["t"].stale == (after < 2)
+
+
+def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken() -> None:
+    """A step of another partition of the topic was refused beside it: both are decided anew."""
+    driver = Driver({tp(0): (1, 2), tp(1): (2, 3)})
+    driver.fold(BrokersRead({**driver.view.brokers, BrokerId(1): broker(1, epoch=500)}))
+    driver.view.due.partitions.pop(tp(1), None)
+    changes = list(decide(driver.view, driver.view.take_due(), driver.now).changes)
+    wanted = PartitionAssignment(replicas(2, 3, 4), replicas(4))
+    changes.append(Change((AssignmentRecord(tp(1), wanted),), partition=tp(1)))
+    store = NotingStore()
+    store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits.commit(changes, driver.now)
+    assert driver.view.topics["t"].stale
+    assert driver.view.states[tp(0)].leader == 1
+    assert driver.view.bounced == {tp(0): {1}}
 
 
 @pytest.mark.parametrize("is_refused", [False, True])

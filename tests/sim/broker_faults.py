@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.znodes import paths
 from tests.sim.brokers import DIRECTORIES, SimBroker
+from tests.sim.zookeeper import Transaction
 
 if TYPE_CHECKING:
     from controller.core.model import TopicPartition
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 AWAY_S: Final = (0.5, 15.0)
 BOUNCE_S: Final = (0.01, 0.3)
+SEEDING_S: Final = 2.0
+"""How long states may take to arrive at a claim during which a broker bounces."""
 PASSING_S: Final = (0.5, 6.0)
 """How long a fault that ends by itself lasts."""
 WITHOUT_DISK_S: Final = (4.0, 20.0)
@@ -40,9 +43,13 @@ class BrokerFaults:
     def __init__(self, world: World, *, down_max: int) -> None:
         self._world = world
         self._down_max = down_max
+        self._is_to_bounce = False
+        """Whether a broker bounces when a daemon takes the role."""
+        world.zookeeper.listeners.append(self._transacted)
         self.kinds: Mapping[str, Callable[[], bool]] = {
             "broker_killed": lambda: self._away(SimBroker.kill, AWAY_S),
             "broker_bounced": lambda: self._away(SimBroker.kill, BOUNCE_S),
+            "broker_bounced_at_claim": self._bounce_at_claim,
             "broker_stopped": lambda: self._away(SimBroker.stop, AWAY_S),
             "broker_session_expired": self._expire_broker,
             "fetches_slow": self._slow_fetches,
@@ -58,6 +65,7 @@ class BrokerFaults:
     def heal(self) -> None:
         """End all of it: every broker runs, with all its disks."""
         world = self._world
+        self._is_to_bounce = False
         world.fabric.network.loss = 0.0
         world.fabric.network.late_s.clear()
         world.fabric.kafka_crash_rate = 0.0
@@ -95,6 +103,30 @@ class BrokerFaults:
 
         self._world.schedule.call_between(*away_s, return_)
         return True
+
+    def _bounce_at_claim(self) -> bool:
+        """Let a broker bounce when a daemon next takes the role, before it has read the states."""
+        self._is_to_bounce = True
+        return True
+
+    def _transacted(self, transaction: Transaction) -> None:
+        is_claim = any(written.path == paths.CONTROLLER_EPOCH for written in transaction.written)
+        is_daemon = self._world.invariants.is_daemon(transaction.session)
+        if self._is_to_bounce and is_claim and is_daemon:
+            self._is_to_bounce = False
+            self._world.schedule.call_in(0.0, self._bounce_while_seeding)
+
+    def _bounce_while_seeding(self) -> None:
+        lanes = [daemon.store.lanes.bulk for daemon in self._world.daemons]
+
+        def lag(seconds: float) -> None:
+            for lane in lanes:
+                lane.lag_s = seconds
+
+        lag(SEEDING_S)
+        self._world.schedule.call_in(SEEDING_S, lambda: lag(0.0))
+        if self._away(SimBroker.kill, BOUNCE_S):
+            self._world.fabric.strike("broker_bounced_at_claim")
 
     def _expire_broker(self) -> bool:
         broker = self._a_broker()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.reactor.ports import StopReplica, StopReplicaState
+from controller.znodes import paths
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.logs import Log, Record
 from tests.sim.rules import Rule
@@ -94,8 +95,26 @@ class DataRules:
     ) -> None:
         """Remember which replicas the newest leader knows of."""
         self._judge.note(f"{partition}: {broker} leads at {leader_epoch} with {replicas}")
+        self._bounced_leads_anew(broker, partition, leader_epoch)
         if leader_epoch >= self._serving.get(partition, (-1, ()))[0]:
             self._serving[partition] = (leader_epoch, replicas)
+
+    def _bounced_leads_anew(
+        self, broker: BrokerId, partition: TopicPartition, leader_epoch: int
+    ) -> None:
+        """Who crashed while a daemon had the role may lack what it acknowledged before."""
+        leader = self._fabric.brokers[broker]
+        claimed = self._znodes.claims.get(leader.controller_epoch)
+        epoch, led_since = self._znodes.led_since.get(partition, (-1, 0))
+        is_dying = self._fabric.zookeeper.get(f"{paths.DELETIONS}/{partition.topic}") is not None
+        if claimed is None or leader.epoch <= claimed or leader_epoch != epoch or is_dying:
+            return
+        self._judge.ensure(
+            led_since > leader.epoch,
+            f"{partition}: broker {broker} registered anew at {leader.epoch}, after the claim at "
+            f"{claimed}, and leads on at epoch {epoch} of {led_since}",
+            Rule.BOUNCED_LEADS_ANEW,
+        )
 
     def deleted(self, broker: BrokerId, partition: TopicPartition, leader_epoch: int) -> None:
         """Judge that nobody counts on a log that a controller had deleted."""

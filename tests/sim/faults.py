@@ -58,6 +58,7 @@ class Weights:
     records_refused: int = 0
     claim_refused: int = 0
     broker_restarted_without_disk: int = 0
+    broker_bounced_at_claim: int = 0
 
 
 LATENT: Final = frozenset(
@@ -76,6 +77,7 @@ LATENT: Final = frozenset(
         "records_refused",
         "record_refused",
         "claim_refused",
+        "broker_bounced_at_claim",
         "role_taken_in_commit",
     }
 )

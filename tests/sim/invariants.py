@@ -186,6 +186,8 @@ class Invariants:
         match parts:
             case ["controller_epoch"]:
                 self._epoch_moved(written)
+                if transaction.session in self._daemons:
+                    self._znodes.claims[self._znodes.epoch] = transaction.zxid
             case ["controller"]:
                 self._controller_changed(written)
             case ["brokers", "ids", name]:

@@ -38,6 +38,10 @@ class Znodes:
     topics: dict[str, TopicAssignment] = field(default_factory=dict)
     epoch: int = 0
     """``/controller_epoch``."""
+    claims: dict[int, int] = field(default_factory=dict)
+    """The zxid of each claim of a daemon, by its controller epoch."""
+    led_since: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The leader epoch of a partition, and the zxid that brought it."""
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
         """Return what the topic znode says of a partition."""

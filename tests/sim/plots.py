@@ -26,6 +26,8 @@ UNFENCED_SHARE: Final = 0.2
 """The share of those whose brokers know no leader epoch in StopReplica."""
 WITHOUT_DISK_SHARE: Final = 0.3
 """Of those in which disks fail, the share where brokers restart before theirs is repaired."""
+BOUNCES_AT_CLAIMS_SHARE: Final = 0.3
+"""The share of those in which brokers bounce where some bounce just when a daemon claims."""
 REFUSALS_SHARE: Final = 0.5
 """Of those in which writes are refused, the share where records and claims are as well."""
 CLASSIC: Final = Weights()
@@ -151,7 +153,8 @@ def plot_of(seed: int) -> Plot:
     plot = _with_unclean_topic(seed, plot)
     plot = _without_fences(seed, plot)
     plot = _without_disks(seed, plot)
-    return _with_refusals(seed, plot)
+    plot = _with_refusals(seed, plot)
+    return _with_bounces_at_claims(seed, plot)
 
 
 def _with_small_multis(seed: int, plot: Plot) -> Plot:
@@ -216,6 +219,15 @@ def _with_refusals(seed: int, plot: Plot) -> Plot:
         claim_refused=plot.weights.write_refused,
     )
     return replace(plot, name=f"{plot.name}, records and claims refused", weights=weights)
+
+
+def _with_bounces_at_claims(seed: int, plot: Plot) -> Plot:
+    """Let a broker bounce in some just when a daemon takes the role."""
+    is_quiet = not plot.weights.broker_bounced
+    if is_quiet or Random(f"bounces at claims {seed}").random() >= BOUNCES_AT_CLAIMS_SHARE:
+        return plot
+    weights = replace(plot.weights, broker_bounced_at_claim=plot.weights.broker_bounced)
+    return replace(plot, name=f"{plot.name}, bounces at claims", weights=weights)
 
 
 def asked_plot_of(seed: int) -> Plot:

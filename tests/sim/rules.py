@@ -33,6 +33,7 @@ class Rule(StrEnum):
     LEADER_WRITES_ISR = "only the leader writes the ISR"
     REPLICAS_ENTER_ISR = "only replicas enter the ISR"
     ISR_WITHIN_REPLICAS = "the daemon writes no ISR beyond the replicas"
+    BOUNCED_LEADS_ANEW = "a leader that registered anew in a tenure leads at a new epoch only"
     ABOVE_FLOOR = "no live replica is taken out of an ISR that is too small without it"
     COPIES_KEPT = "no good copy is given up that the partition still needs"
     # Claims, and the shape of what is written.

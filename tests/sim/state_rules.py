@@ -85,6 +85,8 @@ class StateRules:
             self._judge.ensure(vandalized, f"{written.path} cannot be read: {after}")
             return
         self._znodes.states[partition] = after
+        if before is None or before.leader_epoch != after.leader_epoch:
+            self._znodes.led_since[partition] = (after.leader_epoch, written.after.mzxid)
         self._judge.ensure(bool(after.isr), f"{partition}: empty ISR", Rule.ISR_NOT_EMPTY)
         self._judge.ensure(
             after.leader == NO_LEADER or after.leader in after.isr,

@@ -22,6 +22,7 @@ from tests.sim.faults import Weights
 from tests.sim.histories import is_finished, play, reactors
 from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import Plot, asked_plot_of, plan_plot_of, plot_of
+from tests.sim.rules import Rule
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
 
@@ -106,6 +107,21 @@ def test_plans_are_carried_out_when_nothing_goes_wrong(seed: int) -> None:
     world = play(seed, QUIET)
     assert all(world.invariants.committed(p) > 100 for p in world.partitions())
     assert set(world.producer.answers) <= {0, 3, 6}
+
+
+@pytest.mark.parametrize("seed", [2, 4, 8, 88])
+def test_who_bounces_while_the_states_are_read_leads_at_a_new_epoch_only(seed: int) -> None:
+    """Also where the claim is heard of late, or the write that treats the bounce is refused."""
+    plot = plot_of(seed)
+    plot = replace(
+        plot,
+        options=replace(plot.options, tenure=TenurePolicy.ON_DEMAND, tenure_linger_s=0.0),
+        weights=replace(plot.weights, broker_bounced_at_claim=20),
+    )
+    world = World(seed)
+    play(seed, plot, world)
+    assert world.fabric.struck["broker_bounced_at_claim"]
+    assert world.invariants.judge.applied[Rule.BOUNCED_LEADS_ANEW]
 
 
 @pytest.mark.parametrize("seed", [*range(10), *OLD_REGRESSIONS])

@@ -42,6 +42,7 @@ def invalidate(  # noqa: C901 - one arm per record
 ) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
     view.doubts += 1
+    keep_bounces(view, change)
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
     effects: list[Effect] = []
@@ -91,6 +92,7 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
 
     """
     leases_refused(view, change, why, now)
+    keep_bounces(view, change)
     moved = None if change.partition is None else view.reassignments.get(change.partition)
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper refuses the write of {path}: {why}"
@@ -111,6 +113,12 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
             case _:
                 pass
     return effects
+
+
+def keep_bounces(view: ClusterView, change: Change) -> None:
+    """Keep the bounces that a change which is not written was to treat, for the next look."""
+    if change.partition is not None and change.bounced:
+        view.bounced.setdefault(change.partition, set()).update(change.bounced)
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
