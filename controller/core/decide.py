@@ -130,7 +130,8 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     asked = _asked(view, due, now)
     turned = _turned(cancelled.changes)
     overtaken = _turned(chain.from_iterable(a.changes for a in asked))
-    partitions = _partitions(view, due, now, turned | overtaken)
+    budget = Budget(view, now, hold_of(view), health_gate(view))
+    partitions = _partitions(view, due, now, turned | overtaken, budget)
     parts = [
         *before,
         partitions,
@@ -143,7 +144,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         # Before what is asked for, which then knows what of others it takes the place of.
         parts.append(adopt_foreign(view))
     parts += [cancelled, *asked]
-    parts += engine.chores(view, due, now)
+    parts += engine.chores(view, due, now, budget)
     parts.append(follow_pace(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, now))
@@ -226,10 +227,13 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
 
 
 def _partitions(
-    view: ClusterView, due: Due, now: Instant, turned: Collection[TopicPartition]
+    view: ClusterView,
+    due: Due,
+    now: Instant,
+    turned: Collection[TopicPartition],
+    budget: Budget,
 ) -> Decision:
     """Repair first, then advance; then give free slots to what waits."""
-    budget = Budget(view, now, hold_of(view), health_gate(view))
     changes: list[Change] = []
     for partition in due.partitions:
         if is_gone(view, partition):

@@ -285,7 +285,11 @@ class BlockedRecord:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTriedRecord:
-    """Volatile: the preferred leaders of these partitions were elected, or cannot be."""
+    """
+    Volatile: the preferred leaders of these partitions are elected, or cannot be.
+
+    Part of the change that writes the election: refused with it, the election is still to be held.
+    """
 
     partitions: tuple[TopicPartition, ...]
     at: Instant

@@ -22,6 +22,7 @@ from controller.core.records import (
     NotificationsDeletedRecord,
     OrphanEndedRecord,
     PhaseRecord,
+    PreferredTriedRecord,
     StateCreatedRecord,
     StateRecord,
     SubmissionEndedRecord,
@@ -105,6 +106,12 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
             case OrphanEndedRecord(orphan=orphan):
                 # Its broker is asked once more, which says again that nothing is left.
                 view.orphans_tried.discard(orphan)
+            case PreferredTriedRecord(partitions=partitions):
+                # The role is not held for it. The znode stays for the controller that comes next.
+                for partition in partitions:
+                    view.preferred.pop(partition, None)
+                view.preferred_version = None
+                view.due.tenure = True
             case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.left_submissions.add(name)

@@ -64,7 +64,7 @@ class Engine(Protocol):
         """Return what comes before the partitions in a turn."""
         ...
 
-    def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    def chores(self, view: ClusterView, due: Due, now: Instant, budget: Budget) -> list[Decision]:
         """Return what comes after everything else."""
         ...
 
@@ -113,11 +113,11 @@ class NativeEngine:
             return [opened]
         return [opened, seed(view, due, now), pass_on(view, due), welcome(view, due)]
 
-    def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    def chores(self, view: ClusterView, due: Due, now: Instant, budget: Budget) -> list[Decision]:
         """Hold elections, follow notifications, delete what could not be deleted."""
         parts = [follow_watches(view, due)]
         if due.elections:
-            parts.append(hold_elections(view, now))
+            parts.append(hold_elections(view, now, budget))
         parts += [follow_notifications(view, due), tell_departures(view, due)]
         # Where there is none we write it ourselves.
         parts.append(read_missing(view, due, view.unreadable_states, now))
@@ -157,8 +157,9 @@ class DelegatedEngine:
         """Read states: nobody is told anything."""
         return [seed(view, due, now)]
 
-    def chores(self, view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+    def chores(self, view: ClusterView, due: Due, now: Instant, budget: Budget) -> list[Decision]:
         """Follow what is watched, and look at the rest of the cluster from time to time."""
+        del budget
         elected = order_elections(view, now) if due.elections else Decision()
         answers = follow_answers(view, due, now)
         missing = chain(view.stateless, view.unreadable_states)

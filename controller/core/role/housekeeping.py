@@ -8,6 +8,8 @@ their leader again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
 
 from controller.core.agendas import Due
 from controller.core.effects import (
@@ -19,15 +21,18 @@ from controller.core.effects import (
     SetTimer,
 )
 from controller.core.events import Orphan
-from controller.core.model import Instant
+from controller.core.model import Instant, TopicPartition
 from controller.core.moves.remnants import is_kept, orphan_records
+from controller.core.pace.budgets import Budget
 from controller.core.records import (
     Change,
     Decision,
+    LeaderMovedRecord,
     NotificationsDeletedRecord,
     OrphanEndedRecord,
     PreferredElectionEndedRecord,
     PreferredTriedRecord,
+    StateRecord,
 )
 from controller.core.role.duties import elect_preferred, introduce
 from controller.core.view import ClusterView
@@ -37,8 +42,13 @@ NAMES_AT_ONCE = 200
 """Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
 
 
-def hold_elections(view: ClusterView, now: Instant) -> Decision:
-    """Move leaderships to the first assigned replicas, so many per second, then end the request."""
+def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
+    """
+    Move leaderships to the first assigned replicas, so many per second, then end the request.
+
+    An election is taken off the list by the very change that writes it: one whose write is refused
+    is decided anew, and only then is the request deleted.
+    """
     ready = [p for p in view.preferred if p not in view.reassignments]
     if not ready:
         if view.preferred_version is not None and not view.preferred and not view.unseeded:
@@ -46,13 +56,59 @@ def hold_elections(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     if now < view.preferred_at + 1.0:
         return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
-    known = [p for p in ready if p in view.states or p not in view.unseeded]
-    tried = known[: view.options.preferred_elections_per_second]
-    changes = [c for c in (elect_preferred(view, p) for p in tried) if c is not None]
-    if tried:
-        changes.append(Change((PreferredTriedRecord(tuple(tried), now),)))
-    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
-    return Decision(tuple(changes), again)
+    changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
+    held = tuple(islice(changes, view.options.preferred_elections_per_second))
+    # Also where that is all: what is written now may be refused.
+    return Decision(held, (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),))
+
+
+def _election(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | None:
+    """Return the change that takes an election off the list; None while it has to wait."""
+    tried = PreferredTriedRecord((partition,), now)
+    if _is_out_of_question(view, partition):
+        return Change((tried,))
+    if partition not in view.states or view.assignment(partition) is None:
+        return None
+    elected = elect_preferred(view, partition)
+    if elected is None:
+        return Change((tried,))
+    moved = _moved_leader(view, elected, now, budget)
+    return None if moved is None else replace(elected, records=(*elected.records, moved, tried))
+
+
+def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Whether a partition has no state that an election could change, or is to be deleted.
+
+    Kafka's controller refuses elections of topics that are queued for deletion. What is not read
+    yet, or is being read again, is still in question.
+    """
+    name, number = partition
+    topic = view.topics.get(name)
+    if name in (view.deletions or ()) or name in view.unreadable_topics:
+        return True
+    if topic is None:
+        return view.listed is not None and name not in view.listed
+    if topic.stale or partition in view.states:
+        return False
+    is_awaited = (
+        partition in view.unseeded or partition in view.seeding or partition in view.distrusted
+    )
+    return number not in topic.partitions or not is_awaited
+
+
+def _moved_leader(
+    view: ClusterView, elected: Change, now: Instant, budget: Budget
+) -> LeaderMovedRecord | None:
+    """Return the note of the leadership that moves; None where a broker had its share by now."""
+    (write,) = [r for r in elected.records if isinstance(r, StateRecord)]
+    old = view.states[write.partition].leader
+    if budget.leader_gate(old, write.leader) is not None:
+        return None
+    budget.move_leader(old, write.leader)
+    return LeaderMovedRecord((old, write.leader), now)
 
 
 def order_elections(view: ClusterView, now: Instant) -> Decision:
@@ -64,7 +120,9 @@ def order_elections(view: ClusterView, now: Instant) -> Decision:
         return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
     tried = tuple(ready[: view.options.preferred_elections_per_second])
     again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
-    return Decision((Change((PreferredTriedRecord(tried, now),)),), (ElectPreferred(tried), *again))
+    ordered = tuple(p for p in tried if p.topic not in (view.deletions or ()))
+    effects = (ElectPreferred(ordered), *again) if ordered else again
+    return Decision((Change((PreferredTriedRecord(tried, now),)),), effects)
 
 
 def follow_notifications(view: ClusterView, due: Due) -> Decision:

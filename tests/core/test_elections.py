@@ -1,0 +1,203 @@
+"""Preferred elections: none is lost, and none is held where nothing can be elected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.apply import issued
+from controller.core.decide import decide
+from controller.core.effects import ElectPreferred
+from controller.core.events import (
+    DeletionsRead,
+    Event,
+    LegacyPlanRead,
+    PreferredElectionRead,
+    StatesRead,
+    TimerFired,
+    TopicsListed,
+)
+from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
+from controller.core.options import Options, TenurePolicy
+from controller.core.records import (
+    Change,
+    PreferredElectionEndedRecord,
+    PreferredTriedRecord,
+    StateRecord,
+)
+from controller.core.role.doubts import invalidate, set_aside
+from controller.core.role.housekeeping import PREFERRED_TIMER
+from controller.core.role.tenures import has_work
+from tests.core.builders import Driver, plan, tp
+from tests.core.delegated_rigs import delegated
+
+ASKED = PreferredElectionRead(frozenset({tp()}), ZkVersion(3))
+
+
+def led_by_two(count: int = 1, **options: object) -> Driver:
+    """Return a cluster in which the second replica leads each partition."""
+    partitions = [tp(n) for n in range(count)]
+    return Driver(
+        dict.fromkeys(partitions, (1, 2, 3)),
+        brokers=(1, 2, 3),
+        leaders=dict.fromkeys(partitions, 2),
+        options=Options(**options),  # type: ignore[arg-type]
+    )
+
+
+def election(driver: Driver, *events: Event) -> Change:
+    """Return the change that elects the preferred leader, which is not written."""
+    for event in events:
+        driver.fold(event)
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    (change,) = [c for c in decision.changes if any(isinstance(r, StateRecord) for r in c.records)]
+    return change
+
+
+def lost_race(driver: Driver, change: Change) -> None:
+    """Have a write refused that the leader was faster with."""
+    for effect in invalidate(driver.view, change):
+        issued(driver.view, effect, driver.now)
+
+
+def pass_time(driver: Driver, seconds: float = 1.0) -> None:
+    """Let the time come at which elections are looked at again."""
+    driver.now = Instant(driver.now + seconds)
+    driver.observe(TimerFired(PREFERRED_TIMER))
+
+
+def is_ended(driver: Driver) -> bool:
+    """Whether ``/admin/preferred_replica_election`` was deleted."""
+    records = [r for c in driver.changes for r in c.records]
+    return PreferredElectionEndedRecord(ZkVersion(3)) in records
+
+
+def test_an_election_that_lost_a_race_is_held_when_the_state_is_read() -> None:
+    """The request is not deleted before the preferred leader leads."""
+    driver = led_by_two()
+    state = driver.view.states[tp()]
+    lost_race(driver, election(driver, ASKED))
+    driver.settle()
+    pass_time(driver)
+    assert (list(driver.view.preferred), is_ended(driver)) == ([tp()], False)
+    assert has_work(driver.view, driver.now)
+    driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
+    pass_time(driver)
+    assert driver.view.states[tp()].leader == 1
+    pass_time(driver)
+    assert is_ended(driver)
+
+
+def test_the_end_of_an_election_is_written_with_it() -> None:
+    """There is no instant at which one of both is durable."""
+    change = election(led_by_two(), ASKED)
+    assert [r.partitions for r in change.records if isinstance(r, PreferredTriedRecord)] == [
+        (tp(),)
+    ]
+
+
+def test_an_election_that_was_not_written_is_decided_anew_a_second_later() -> None:
+    """It waited for its topic to be read again, say; nothing else has it looked at."""
+    driver = led_by_two()
+    election(driver, ASKED)
+    pass_time(driver)
+    assert driver.view.states[tp()].leader == 1
+
+
+def test_what_we_wish_ourselves_is_not_lost_either() -> None:
+    """After a reassignment the first replica of the target is to lead."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.now = Instant(driver.now + 1.0)
+    driver.fold(LegacyPlanRead(plan({tp(): (2, 1, 3)})))
+    for _ in range(10):
+        decision = decide(driver.view, driver.view.take_due(), driver.now)
+        elected = [
+            c for c in decision.changes if PreferredTriedRecord((tp(),), driver.now) in c.records
+        ]
+        for change in decision.changes:
+            if change not in elected:
+                driver.commit(change)
+        for effect in (e for c in decision.changes for e in c.effects):
+            driver.answer(effect)
+        if elected:
+            break
+    state = driver.view.states[tp()]
+    (change,) = elected
+    lost_race(driver, change)
+    driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
+    pass_time(driver)
+    assert driver.view.states[tp()].leader == 2
+
+
+def test_an_election_that_is_not_permitted_is_left_to_the_next_controller() -> None:
+    """The role is not held for it, and the request stays where that controller finds it."""
+    driver = led_by_two()
+    change = election(driver, ASKED)
+    set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
+    driver.settle()
+    pass_time(driver)
+    assert not has_work(driver.view, driver.now)
+    assert not is_ended(driver)
+
+
+def test_a_topic_that_is_to_be_deleted_gets_no_preferred_leader() -> None:
+    """As with Kafka's controller; the request ends."""
+    driver = led_by_two(tenure=TenurePolicy.PERMANENT)
+    driver.observe(DeletionsRead(frozenset({"t"})), ASKED)
+    pass_time(driver)
+    assert driver.states[tp()] == []
+    assert is_ended(driver)
+
+
+def test_nor_is_one_asked_of_the_controller_where_that_is_another() -> None:
+    """It would refuse."""
+    driver = Driver({tp(): (1, 2, 3)}, options=delegated())
+    driver.view.preferred[tp()] = None
+    driver.view.due.elections = True
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    assert not driver.view.preferred
+    assert not any(isinstance(e, ElectPreferred) for e in driver.sent)
+
+
+@pytest.mark.parametrize("partition", [tp(7), TopicPartition("nowhere", 0)])
+def test_what_does_not_exist_does_not_hold_the_request_up(partition: TopicPartition) -> None:
+    """Nothing will ever be elected there."""
+    driver = led_by_two()
+    driver.observe(PreferredElectionRead(frozenset({partition}), ZkVersion(3)))
+    pass_time(driver)
+    assert is_ended(driver)
+
+
+def test_a_state_that_cannot_be_read_does_not_hold_the_request_up() -> None:
+    """It was read, and there is nothing to compare and set."""
+    driver = led_by_two()
+    del driver.view.states[tp()]
+    driver.observe(StatesRead({tp(): "no JSON"}), ASKED)
+    pass_time(driver)
+    assert is_ended(driver)
+
+
+def test_a_partition_of_a_topic_that_is_not_read_yet_is_waited_for() -> None:
+    """It was made just before the election was asked for."""
+    driver = led_by_two()
+    new = TopicPartition("new", 0)
+    driver.answers_topics = False
+    driver.observe(TopicsListed(frozenset({"t", "new"})))
+    driver.observe(PreferredElectionRead(frozenset({new}), ZkVersion(3)))
+    pass_time(driver)
+    assert not is_ended(driver)
+    driver.observe(TopicsListed(frozenset({"t"})))
+    pass_time(driver)
+    assert is_ended(driver)
+
+
+def test_a_broker_gains_no_more_leaderships_in_a_second_than_the_limit_says() -> None:
+    """Elections and steps share it."""
+    driver = led_by_two(3, max_leader_moves_per_broker_per_second=2)
+    driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
+    leaders = [driver.view.states[tp(n)].leader for n in range(3)]
+    assert leaders == [BrokerId(1), BrokerId(1), BrokerId(2)]
+    assert driver.view.leader_moves[BrokerId(1)][1] == 2
+    pass_time(driver)
+    assert driver.view.states[tp(2)].leader == 1
