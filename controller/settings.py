@@ -232,6 +232,19 @@ class Settings(BaseSettings):
     preferred_elections_per_second: Count = Field(
         20, description="Most preferred elections in one second."
     )
+    auto_leader_rebalance: bool = Field(
+        default=False,
+        description="Elect preferred leaders during long tenures as Kafka's controller does with "
+        "`auto.leader.rebalance.enable` (native engine).",
+    )
+    leader_imbalance_per_broker_percentage: Annotated[int, Field(ge=0, le=100)] = Field(
+        10,
+        description="A broker's preferred leaders are elected when it does not lead more than this "
+        "percentage of the partitions that prefer it.",
+    )
+    leader_imbalance_check_interval_s: Seconds = Field(
+        300.0, description="How often that is checked, the first time this long after the claim."
+    )
     stalled_after_s: Seconds = Field(
         300.0, description="A partition that does not come on for so long counts as stalled."
     )
@@ -368,6 +381,9 @@ class Settings(BaseSettings):
             request_bytes=self.request_bytes,
             preferred_election=self.preferred_election,
             preferred_elections_per_second=self.preferred_elections_per_second,
+            auto_leader_rebalance=self.auto_leader_rebalance,
+            leader_imbalance_per_broker_percentage=self.leader_imbalance_per_broker_percentage,
+            leader_imbalance_check_interval_s=self.leader_imbalance_check_interval_s,
         )
 
 

@@ -58,6 +58,7 @@ from controller.core.records import (
     GoalRecord,
     IdleRecord,
     LeaderMovedRecord,
+    LeadersBalancedRecord,
     LeaseEndedRecord,
     LeaseRecord,
     LegacyEntryRecord,
@@ -182,6 +183,10 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             for partition in partitions:
                 view.preferred.pop(partition, None)
             view.preferred_at = at
+            view.due.elections = view.due.tenure = True
+        case LeadersBalancedRecord(partitions=partitions, at=at):
+            view.preferred.update(dict.fromkeys(partitions))
+            view.balanced_at = at
             view.due.elections = view.due.tenure = True
         case ForeignAdoptedRecord():
             view.may_have_foreign = False

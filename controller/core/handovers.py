@@ -58,6 +58,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.refreshing.clear()
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
+    view.being_deleted = view.deletions or frozenset()
     _expect_bounced(view)
     view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
     _take_up(view, now)

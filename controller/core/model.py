@@ -26,6 +26,8 @@ Instant = NewType("Instant", float)
 Replicas = tuple[BrokerId, ...]
 
 NO_LEADER: Final = BrokerId(-1)
+LEADER_DURING_DELETE: Final = BrokerId(-2)
+"""In UpdateMetadata: the partition is being deleted, and leaves what brokers tell their clients."""
 
 NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 """One object for all: an empty set of its own costs two hundred bytes a partition."""

@@ -98,6 +98,10 @@ class Options:
     config_refresh_s: float = 60.0
     preferred_election: bool = True
     preferred_elections_per_second: int = 20
+    auto_leader_rebalance: bool = False
+    """Whether preferred leaders are elected without being asked for, as Kafka's controller does."""
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_s: float = 300.0
     claim_retry_s: float = 2.0
     seed_chunk: int = 1000
     """States read per round trip while the view is filled in the background."""

@@ -296,6 +296,14 @@ class PreferredTriedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadersBalancedRecord:
+    """Volatile: the balance of leaderships was checked; these are to go to preferred leaders."""
+
+    partitions: tuple[TopicPartition, ...]
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignAdoptedRecord:
     """Volatile: everything the topic znodes name is driven by us."""
 
@@ -410,6 +418,7 @@ Record = (
     | JudgedRecord
     | FoundGoodRecord
     | LeaderMovedRecord
+    | LeadersBalancedRecord
     | OrderedRecord
     | ThrottlesSettledRecord
     | PaceRecord

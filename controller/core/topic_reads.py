@@ -65,12 +65,23 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
     elif view.deletions_since is None or not (is_owed or event.topics <= known):
         view.deletions_since = now
     view.deletions = event.topics
+    _keep_alive(view, view.being_deleted - event.topics)
     for name in (event.topics ^ known) & view.topics.keys():
         for number in view.topics[name].partitions:
             judge(view, TopicPartition(name, number))
     # A topic of the same name that is deleted later has to be yielded to again.
     view.yielded &= event.topics
     view.due.tenure = view.due.plan = view.due.capacity = True
+
+
+def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
+    """Send topics as they are again, whose deletion an operator took back."""
+    view.being_deleted = view.being_deleted.difference(topics)
+    for name in topics & view.topics.keys():
+        for number in view.topics[name].partitions:
+            partition = TopicPartition(name, number)
+            view.due.refreshed[partition] = None
+            view.due.partitions[partition] = None
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:

@@ -146,6 +146,15 @@ class ClusterView:
     asked_configs: dict[str, Instant] = field(default_factory=dict)
     config_errors: dict[str, str] = field(default_factory=dict)
     deletions: frozenset[str] | None = None
+    being_deleted: frozenset[str] = frozenset()
+    """
+    Topics whose deletion a Kafka controller may have begun: pending at the claim, and since then.
+
+    Brokers are sent them with the leader that means deletion. That is what a Kafka controller sends
+    after a takeover, of topics whose deletion it cannot continue yet too. Otherwise a topic that is
+    half deleted would appear to clients again. A deletion that is asked for in the tenure begins
+    only after it: until then clients keep the topic.
+    """
     deletions_since: Instant | None = None
     """Since when some topic deletion has been pending."""
     yielded: frozenset[str] = frozenset()
@@ -201,6 +210,8 @@ class ClusterView:
     """Partitions whose preferred leader is to be elected."""
     preferred_version: ZkVersion | None = None
     preferred_at: Instant = START
+    balanced_at: Instant = START
+    """When the balance of leaderships was last checked."""
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was asked for in this tenure."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from controller.core.model import NO_LEADER, TopicPartition
+from controller.core.model import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import UpdateMetadataState
 
@@ -132,6 +132,8 @@ def update_metadata_state(
         return None
     replicas = view.serving_replicas(partition)
     leader = state.leader if view.is_live(state.leader, partition) else NO_LEADER
+    if partition.topic in view.being_deleted:
+        leader = LEADER_DURING_DELETE
     return UpdateMetadataState(
         partition=partition,
         controller_epoch=state.controller_epoch,

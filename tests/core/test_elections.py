@@ -8,8 +8,9 @@ import pytest
 
 from controller.core.apply import issued
 from controller.core.decide import decide
-from controller.core.effects import ElectPreferred
+from controller.core.effects import ElectPreferred, SetTimer
 from controller.core.events import (
+    BrokersRead,
     DeletionsRead,
     Event,
     LegacyPlanRead,
@@ -27,7 +28,7 @@ from controller.core.records import (
     StateRecord,
 )
 from controller.core.role.doubts import invalidate, set_aside
-from controller.core.role.housekeeping import PREFERRED_TIMER
+from controller.core.role.housekeeping import BALANCE_TIMER, PREFERRED_TIMER
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, plan, tp
 from tests.core.delegated_rigs import delegated
@@ -201,3 +202,77 @@ def test_a_broker_gains_no_more_leaderships_in_a_second_than_the_limit_says() ->
     assert driver.view.leader_moves[BrokerId(1)][1] == 2
     pass_time(driver)
     assert driver.view.states[tp(2)].leader == 1
+
+
+# --- the balance of leaderships ------------------------------------------------------------------
+
+
+def balancing(**options: object) -> Driver:
+    """Return ten partitions that prefer broker 1, two of which broker 2 leads, and one of 3's."""
+    partitions = {tp(n): (1, 2, 3) for n in range(10)} | {tp(10): (3, 1, 2)}
+    return Driver(
+        partitions,
+        brokers=(1, 2, 3, 4),
+        leaders={tp(0): 2, tp(1): 2},
+        options=Options(
+            tenure=TenurePolicy.PERMANENT,
+            **{"auto_leader_rebalance": True, **options},  # type: ignore[arg-type]
+        ),
+    )
+
+
+def after_an_interval(driver: Driver) -> list[int]:
+    """Return who leads the first three partitions an interval later."""
+    driver.now = Instant(driver.now + driver.view.options.leader_imbalance_check_interval_s)
+    driver.observe(TimerFired(BALANCE_TIMER))
+    return [int(driver.view.states[tp(n)].leader) for n in range(3)]
+
+
+def test_preferred_leaders_are_elected_of_a_broker_that_leads_too_few_of_its_partitions() -> None:
+    """The first check comes an interval after the claim."""
+    driver = balancing()
+    (timer,) = [e for e in driver.sent if isinstance(e, SetTimer) and e.name == BALANCE_TIMER]
+    assert timer.at == driver.now + 300.0
+    driver.observe(TimerFired("anything"))
+    assert driver.view.states[tp(0)].leader == 2
+    assert after_an_interval(driver) == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"auto_leader_rebalance": False}, {"leader_imbalance_per_broker_percentage": 20}],
+    ids=["not asked for", "no more than the percentage"],
+)
+def test_without_need_no_leadership_moves(options: dict[str, object]) -> None:
+    """Two of ten are twenty percent, not more."""
+    assert after_an_interval(balancing(**options)) == [2, 2, 1]
+
+
+def test_what_is_reassigned_or_to_be_deleted_or_out_of_sync_is_not_balanced() -> None:
+    """All of broker 1's partitions count; only the rest of them moves."""
+    driver = balancing()
+    driver.change_isr(tp(0), (BrokerId(2), BrokerId(3)))
+    driver.submit({tp(1): (1, 2, 4)})
+    assert tp(1) in driver.view.reassignments
+    assert after_an_interval(driver) == [2, 2, 1]
+    driver = balancing()
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    assert after_an_interval(driver) == [2, 2, 1]
+
+
+def test_a_broker_that_is_away_gets_no_leadership_back() -> None:
+    """The others lead for it until it is in sync again."""
+    driver = balancing()
+    brokers = {b: live for b, live in driver.view.brokers.items() if b != 1}
+    driver.observe(BrokersRead(brokers))
+    assert after_an_interval(driver) == [2, 2, 2]
+
+
+def test_the_balance_is_checked_once_an_interval() -> None:
+    """Elections in between are nobody's business but the operator's."""
+    driver = balancing()
+    assert after_an_interval(driver) == [1, 1, 1]
+    checked = driver.view.balanced_at
+    driver.now = Instant(driver.now + 10.0)
+    driver.observe(TimerFired(BALANCE_TIMER))
+    assert driver.view.balanced_at == checked

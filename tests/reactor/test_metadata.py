@@ -7,7 +7,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.effects import SendUpdateMetadata
+from controller.core.events import ControllerClaimed, DeletionsRead, Deposed, StatesRead
+from controller.core.model import (
+    LEADER_DURING_DELETE,
+    BrokerId,
+    ControllerEpoch,
+    Instant,
+    TopicPartition,
+)
+from controller.core.options import Options, TenurePolicy
 from controller.reactor import metadata
 from controller.reactor import outbox as outboxes
 from controller.reactor.metadata import (
@@ -26,7 +35,8 @@ from controller.reactor.ports import (
     UpdateMetadata,
     UpdateMetadataState,
 )
-from tests.core.builders import Driver, replicas, tp
+from tests.core.builders import EPOCH, Driver, replicas, tp
+from tests.sim.brokers import DELETED_LEADER
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 NOW = Instant(100.0)
@@ -255,3 +265,45 @@ def test_whatever_is_merged_and_parted_a_broker_never_hears_of_an_older_state_la
         trial.act()
     trial.end()
     assert all(trial.believed.get(told, -1) >= version for told, version in trial.told.items())
+
+
+def claimed_with(deletions: frozenset[str]) -> Driver:
+    """Return a view whose tenure began while these topics were to be deleted."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2), options=Options(tenure=TenurePolicy.PERMANENT))
+    known = dict(driver.view.states)
+    driver.observe(Deposed("x"), *driver.own_records(), DeletionsRead(deletions))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(StatesRead(known))
+    return driver
+
+
+def leader_sent(driver: Driver) -> int:
+    """Return the leader that brokers are sent of the partition."""
+    sent = update_metadata_state(driver.view, tp())
+    assert sent is not None
+    return sent.leader
+
+
+def test_a_topic_whose_deletion_was_pending_at_the_claim_stays_away_from_clients() -> None:
+    """A Kafka controller may have begun it, and taken the topic from what brokers tell."""
+    driver = claimed_with(frozenset({"t"}))
+    assert leader_sent(driver) == LEADER_DURING_DELETE == DELETED_LEADER
+    assert driver.view.states[tp()].leader == 1
+
+
+def test_a_topic_whose_deletion_cannot_have_begun_keeps_its_clients() -> None:
+    """Only a Kafka controller begins it, and that comes after the tenure."""
+    driver = claimed_with(frozenset())
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    assert leader_sent(driver) == 1
+
+
+def test_a_topic_whose_deletion_is_taken_back_is_sent_as_it_is_again() -> None:
+    """Brokers have forgotten it, and nothing else would remind them."""
+    driver = claimed_with(frozenset({"t"}))
+    driver.sent.clear()
+    driver.observe(DeletionsRead(frozenset()))
+    assert SendUpdateMetadata((tp(),)) in driver.sent
+    assert leader_sent(driver) == 1
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    assert leader_sent(driver) == 1

@@ -17,7 +17,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.moves.replicas import VALID_PREVIOUS, ReplicaState, can_become
 from controller.core.records import GoalEndedRecord
 from tests.core.builders import Driver, plan, replicas, tp
 
@@ -122,21 +121,3 @@ def test_a_dead_broker_that_is_merely_kept_is_no_refusal() -> None:
     driver = Driver({tp(): (1, 2)}, brokers=(1, 3))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 3)})))
     assert tp() in driver.view.reassignments
-
-
-def test_the_valid_previous_states_of_a_replica() -> None:
-    """The table of the ticket, crossed with every pair of states."""
-    legal = {
-        ("NewReplica", "NonExistentReplica"),
-        ("OnlineReplica", "NewReplica"),
-        ("OnlineReplica", "OnlineReplica"),
-        ("OnlineReplica", "OfflineReplica"),
-        ("OfflineReplica", "NewReplica"),
-        ("OfflineReplica", "OnlineReplica"),
-        ("OfflineReplica", "OfflineReplica"),
-        ("NonExistentReplica", "OfflineReplica"),
-    }
-    assert set(VALID_PREVIOUS) == set(ReplicaState)
-    for before in ReplicaState:
-        for after in ReplicaState:
-            assert can_become(before, after) == ((after.value, before.value) in legal)

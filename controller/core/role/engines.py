@@ -27,6 +27,7 @@ from controller.core.records import Change, Decision
 from controller.core.role.duties import repair
 from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.role.housekeeping import (
+    balance_leaders,
     bury_orphans,
     follow_notifications,
     hold_elections,
@@ -118,6 +119,8 @@ class NativeEngine:
         parts = [follow_watches(view, due)]
         if due.elections:
             parts.append(hold_elections(view, now, budget))
+        if due.timer or due.claimed:
+            parts.append(balance_leaders(view, now))
         parts += [follow_notifications(view, due), tell_departures(view, due)]
         # Where there is none we write it ourselves.
         parts.append(read_missing(view, due, view.unreadable_states, now))

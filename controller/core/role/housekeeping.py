@@ -7,7 +7,8 @@ their leader again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -21,13 +22,14 @@ from controller.core.effects import (
     SetTimer,
 )
 from controller.core.events import Orphan
-from controller.core.model import Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.moves.remnants import is_kept, orphan_records
 from controller.core.pace.budgets import Budget
 from controller.core.records import (
     Change,
     Decision,
     LeaderMovedRecord,
+    LeadersBalancedRecord,
     NotificationsDeletedRecord,
     OrphanEndedRecord,
     PreferredElectionEndedRecord,
@@ -38,6 +40,7 @@ from controller.core.role.duties import elect_preferred, introduce
 from controller.core.view import ClusterView
 
 PREFERRED_TIMER = "preferred_elections"
+BALANCE_TIMER = "leader_balance"
 NAMES_AT_ONCE = 200
 """Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
 
@@ -109,6 +112,49 @@ def _moved_leader(
         return None
     budget.move_leader(old, write.leader)
     return LeaderMovedRecord((old, write.leader), now)
+
+
+def balance_leaders(view: ClusterView, now: Instant) -> Decision:
+    """
+    Have preferred leaders elected of brokers that lead too few of the partitions that prefer them.
+
+    As Kafka's controller does with ``auto.leader.rebalance.enable``
+    (``checkAndTriggerAutoLeaderRebalance``), but for two things. The first check comes an interval
+    after the claim, not seconds: the balance is none of a short tenure's business. And Kafka elects
+    none while anything at all is reassigned, which is nearly always so while we have the role; here
+    only the partitions are left out that are reassigned, or wait for it.
+    """
+    if not view.options.auto_leader_rebalance or view.tenure is None:
+        return Decision()
+    interval_s = view.options.leader_imbalance_check_interval_s
+    check_at = Instant(max(view.balanced_at, view.tenure.since) + interval_s)
+    if now < check_at:
+        return Decision(effects=(SetTimer(BALANCE_TIMER, check_at),))
+    checked = LeadersBalancedRecord(tuple(_unbalanced(view)), now)
+    again = SetTimer(BALANCE_TIMER, Instant(now + interval_s))
+    return Decision((Change((checked,)),), (again,))
+
+
+def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
+    """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
+    preferring: Counter[BrokerId] = Counter()
+    led_by_others: dict[BrokerId, list[TopicPartition]] = {}
+    for partition in view.partitions():
+        assignment, state = view.assignment(partition), view.states.get(partition)
+        if assignment is None or partition.topic in (view.deletions or ()):
+            continue
+        preferred = assignment.replicas[0]
+        preferring[preferred] += 1
+        if state is not None and state.leader != preferred:
+            led_by_others.setdefault(preferred, []).append(partition)
+    percentage = view.options.leader_imbalance_per_broker_percentage
+    for broker, partitions in led_by_others.items():
+        if 100 * len(partitions) > percentage * preferring[broker]:
+            yield from (p for p in partitions if _may_be_balanced(view, p))
+
+
+def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
+    return partition not in view.reassignments and elect_preferred(view, partition) is not None
 
 
 def order_elections(view: ClusterView, now: Instant) -> Decision:
