@@ -40,6 +40,8 @@ CLIENT_CONNECTIONS_MAX: Final = 24
 PAGES_MAX: Final = 32
 """Answers that are made at once, beside those of the probes."""
 PROBES: Final = frozenset({"/healthz", "/readyz"})
+ANY_HOST: Final = frozenset({"/metrics"})
+"""Served under any name: Prometheus addresses its targets as its configuration names them."""
 LOCAL_NAMES: Final = (".localhost", ".local", ".internal", ".svc", ".home.arpa")
 """Endings of names that nobody can register on the internet."""
 ANY_NAME: Final = "*"
@@ -288,7 +290,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _made(self, make: Callable[[], Answer]) -> Answer:
         """Make an answer to a client that addresses us, if not too many are being made."""
-        if not is_addressed(self.headers.get("Host"), self.server.names):
+        path = self.path.partition("?")[0]
+        if path not in ANY_HOST and not is_addressed(self.headers.get("Host"), self.server.names):
             return text(HTTPStatus.MISDIRECTED_REQUEST, UNKNOWN_NAME)
         if not self.server.slots.acquire(blocking=False):
             return text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; ask again")
