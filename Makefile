@@ -23,7 +23,7 @@ SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
 CODE := controller tests integration benchmarks
 
-.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories chaos bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories oracle chaos bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays m
 
 mutants: $(READY) ## change the decisions at random and see that tests notice: COUNT=n, SEED=n, MINUTES=n, UNDER=file
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(filter command line environment,$(origin MINUTES)),--minutes $(MINUTES)) $(UNDER)
+
+oracle: $(READY) ## compare what seeded histories write and send with what it was; WRITE=1 keeps the present
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.oracle $(if $(WRITE),--write)
 
 chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n
 	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -121,7 +121,9 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case PreferredElectionRead():
             _preferred_election(view, event)
         case OrphansRead():
-            view.orphans = {(o.broker, o.partition): o for o in event.orphans}
+            # In a fixed order, so that one history sends the same requests each time it is played.
+            orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
+            view.orphans = {(o.broker, o.partition): o for o in orphans}
             view.orphaned = Counter(o.partition for o in event.orphans)
             view.orphans_read = True
             view.due.tenure = view.due.orphans = True

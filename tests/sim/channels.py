@@ -69,6 +69,8 @@ class SimChannels:
         if link is None:
             return
         self.sent += 1
+        for listener in self._fabric.on_sent:
+            listener(broker, request)
         if isinstance(request, StopReplica):
             for witness in self._fabric.witnesses:
                 witness.daemon_stops(broker, request)

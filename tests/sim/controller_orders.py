@@ -71,6 +71,8 @@ class SimControllerOrders:
 
     def alter(self, orders: Sequence[Order]) -> None:
         """Tell the controller, once."""
+        for listener in self._world.fabric.on_sent:
+            listener(-1, orders)
         call = _Call(tuple(orders), self._world.now, self._calls)
         self._later(DELAY_S, lambda: self._arrive(call))
 

@@ -8,6 +8,7 @@ acknowledged or deleted); ``invariants`` is the one that judges.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,6 +84,8 @@ class Fabric:
 
     struck: Counter[str] = field(default_factory=Counter)
     """How often each misfortune took effect, and each operator acted."""
+    on_sent: list[Callable[[int, object], None]] = field(default_factory=list)
+    """Called with each request that a daemon sends: to a broker, or, as -1, to the controller."""
 
     def strike(self, what: str) -> None:
         """Count what took effect: what is drawn may never do."""
