@@ -100,6 +100,10 @@ class TopicAssignment:
     version: ZkVersion
     czxid: Zxid
     topic_id: str | None = None
+    mzxid: Zxid = Zxid(0)
+    """When it was written last; 0 where that is not known."""
+    is_marked: bool = False
+    """Whether it says what is being added and removed: Kafka 2.3 writes the union alone."""
 
 
 class Endpoint(NamedTuple):

@@ -7,7 +7,7 @@ and nothing is decided by it before it was read again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.core.model import (
     LegacyPlan,
@@ -33,6 +33,12 @@ class Topic:
     """The doubt that made it stale: only a read that began later ends it."""
     read_in: int = 0
     """The doubt that stood when the newest read of it began."""
+    unmarked: dict[int, Zxid] = field(default_factory=dict)
+    """
+    When each partition was written, as far as we saw, by what does not say what it adds.
+
+    Of topics as Kafka 2.3 writes them; none where the znode was marked when it was first read.
+    """
 
     def put_in_doubt(self, doubt: int) -> None:
         """Have nothing decided by it before a read that began after this doubt."""

@@ -25,6 +25,7 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
     ZkVersion,
+    Zxid,
 )
 from controller.core.nodes import Topic
 from controller.core.options import EngineName
@@ -227,7 +228,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
     for number, assignment in read.partitions.items():
         partition = TopicPartition(name, number)
         old = before.get(number)
-        _note_before(view, partition, old, assignment)
+        _note_before(view, partition, old, assignment, is_marked=read.is_marked)
         if view.tenure is not None:
             if old is None:
                 _await_state(view, partition, assignment)
@@ -236,6 +237,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
     topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
     topic.read_in = doubts if known is None else known.read_in
+    topic.unmarked = _unmarked(known, read)
     view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
@@ -268,17 +270,37 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     view.due.add(p for p in known if p in view.bounced)
 
 
+def _unmarked(known: Topic | None, read: TopicAssignment) -> dict[int, Zxid]:
+    """Return when each partition was written without marks; what did not change keeps its time."""
+    if read.is_marked and (known is None or not known.unmarked):
+        return {}
+    before = {} if known is None else known.partitions
+    kept = {} if known is None else known.unmarked
+    return {
+        n: kept[n] if n in kept and before.get(n) == assignment else read.mzxid
+        for n, assignment in read.partitions.items()
+    }
+
+
 def _note_before(
     view: ClusterView,
     partition: TopicPartition,
     old: PartitionAssignment | None,
     new: PartitionAssignment,
+    *,
+    is_marked: bool,
 ) -> None:
-    """Remember where a partition was before somebody else began to move it."""
-    if not new.is_reassigning:
-        view.before.pop(partition, None)
-    elif old is not None and not old.is_reassigning:
+    """
+    Remember where a partition was before somebody else began to move it.
+
+    Kafka 2.3 writes all replicas, the former and the new, and does not say which is which.
+    """
+    was_plain = old is not None and not old.is_reassigning
+    is_union = old is not None and not is_marked and set(old.replicas) < set(new.replicas)
+    if old is not None and was_plain and (new.is_reassigning or is_union):
         view.before[partition] = old.replicas
+    elif not new.is_reassigning and old != new:
+        view.before.pop(partition, None)
 
 
 def _reconsider(

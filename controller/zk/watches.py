@@ -215,7 +215,7 @@ class Watches:
             elif isinstance(znode, KazooException):
                 read[topic] = refusal(znode)
             else:
-                read[topic] = decode_topic(znode.data, znode.version, znode.czxid)
+                read[topic] = decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
         self._inbox.put(TopicsRead(read, doubts))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:

@@ -30,11 +30,16 @@ from controller.znodes.documents import (
 )
 from controller.znodes.paths import parse_number
 
+UNKNOWN: Final = Zxid(0)
+"""When a znode was written last whose reader does not say."""
+
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 """A ``org.apache.kafka.common.Uuid``: 16 bytes in base64url without padding."""
 
 
-def decode_topic(data: bytes, version: ZkVersion, czxid: Zxid) -> TopicAssignment | str:
+def decode_topic(
+    data: bytes, version: ZkVersion, czxid: Zxid, mzxid: Zxid = UNKNOWN
+) -> TopicAssignment | str:
     """
     Decode ``/brokers/topics/T``.
 
@@ -42,6 +47,7 @@ def decode_topic(data: bytes, version: ZkVersion, czxid: Zxid) -> TopicAssignmen
         data: What the znode holds.
         version: The data version it was read at.
         czxid: When it was created: tells a topic from another that had its name before.
+        mzxid: When it was written last.
 
     """
     document = read_document(data)
@@ -51,11 +57,12 @@ def decode_topic(data: bytes, version: ZkVersion, czxid: Zxid) -> TopicAssignmen
     if isinstance(partitions, str):
         return partitions
     topic_id = document.get("topic_id")
+    is_marked = "adding_replicas" in document
     if topic_id is None:
-        return TopicAssignment(partitions, version, czxid)
+        return TopicAssignment(partitions, version, czxid, None, mzxid, is_marked)
     if not isinstance(topic_id, str) or _TOPIC_ID.fullmatch(topic_id) is None:
         return f"{excerpt(topic_id)} is not a topic id"
-    return TopicAssignment(partitions, version, czxid, topic_id)
+    return TopicAssignment(partitions, version, czxid, topic_id, mzxid, is_marked)
 
 
 def _assignments(document: Document) -> dict[int, PartitionAssignment] | str:  # noqa: PLR0911 - one return per reason

@@ -22,17 +22,23 @@ from controller.core.events import (
     OrphansRead,
     ShutdownRequested,
     StatesRead,
+    TopicConfigsRead,
     TopicsListed,
     TopicsRead,
 )
 from controller.core.model import (
+    BrokerId,
     ControllerEpoch,
     Goal,
     Instant,
+    LeaderEpoch,
     PartitionAssignment,
+    PartitionState,
+    Replicas,
     RequestId,
     Route,
     TopicAssignment,
+    TopicConfig,
     ZkVersion,
     Zxid,
 )
@@ -277,3 +283,67 @@ def test_an_entry_ends_when_its_topic_was_made_anew_and_deleted_before_it_was_re
     assert tp() in driver.view.reassignments, "the listing may be younger"
     driver.observe(TopicsRead({"t": None}))
     assert driver.view.reassignments == {}
+
+
+PLAN = 50
+"""When the plan came, in zxids."""
+
+
+def begun_by_kafka_2_3(
+    *known: tuple[int, ...], found: tuple[int, ...], written: int, is_marked: bool = False
+) -> Driver:
+    """Return a tenure over a partition as it was seen, then found with a plan [3, 4] in force."""
+    driver = Driver({tp(): known[0]} if known else {}, brokers=(1, 2, 3, 4))
+    states = dict(driver.view.states)
+    driver.observe(Deposed("idle"), *driver.own_records())
+    read = {0: PartitionAssignment(replicas(*found))}
+    topic = TopicAssignment(read, ZkVersion(1), Zxid(9), None, Zxid(written), is_marked)
+    driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": topic}))
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)))
+    driver.acknowledges = driver.answers_topics = False
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(LegacyPlanRead(plan({tp(): (3, 4)}, PLAN)), TopicsRead({"t": topic}))
+    first = PartitionState(
+        BrokerId(found[0]), LeaderEpoch(0), replicas(*found[:2]), ControllerEpoch(1), ZkVersion(0)
+    )
+    driver.observe(StatesRead(states or {tp(): first}))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}))
+    return driver
+
+
+def original(driver: Driver) -> Replicas | None:
+    """Return where the partition was, as our record has it."""
+    return driver.view.reassignments[tp()].goal.original
+
+
+def test_a_union_that_kafka_2_3_wrote_is_no_original() -> None:
+    """We saw what stood before: a cancellation leads back there."""
+    driver = begun_by_kafka_2_3((1, 2), found=(1, 2, 3, 4), written=PLAN + 5)
+    assert original(driver) == replicas(1, 2)
+
+
+def test_nobody_knows_the_original_of_a_union_that_was_found_with_its_plan() -> None:
+    """A cancellation says so; it does not lead to the union."""
+    driver = begun_by_kafka_2_3(found=(1, 2, 3, 4), written=PLAN + 5)
+    assert original(driver) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "written", "is_marked"),
+    [((1, 2, 3, 4), PLAN - 5, False), ((1, 2, 3, 4), PLAN + 5, True), ((1, 2), PLAN + 5, False)],
+    ids=["written before the plan", "not by Kafka 2.3", "not begun"],
+)
+def test_replicas_that_are_no_union_are_the_original(
+    found: tuple[int, ...],
+    written: int,
+    is_marked: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The plan takes some of them away, or is not begun."""
+    driver = begun_by_kafka_2_3(found=found, written=written, is_marked=is_marked)
+    assert original(driver) == replicas(*found)
+
+
+def test_what_grew_before_the_plan_came_is_the_original() -> None:
+    """An older plan of Kafka 2.3 ended there."""
+    driver = begun_by_kafka_2_3((1, 2), found=(1, 2, 3, 4), written=PLAN - 5)
+    assert original(driver) == replicas(1, 2, 3, 4)

@@ -35,7 +35,9 @@ def read_topic(znode: Znode) -> TopicAssignment | str:
     if isinstance(read, str):
         return read
     version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
-    return TopicAssignment(dict(read.partitions), version, czxid, read.topic_id)
+    mzxid = Zxid(znode.mzxid)
+    partitions = dict(read.partitions)
+    return TopicAssignment(partitions, version, czxid, read.topic_id, mzxid, read.is_marked)
 
 
 def read_state(znode: Znode) -> PartitionState | str:

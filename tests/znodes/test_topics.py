@@ -31,8 +31,15 @@ def test_what_is_encoded_is_decoded(
     partitions: dict[int, PartitionAssignment], topic_id: str | None
 ) -> None:
     """A round trip loses nothing."""
-    assignment = TopicAssignment(partitions, V, C, topic_id)
+    assignment = TopicAssignment(partitions, V, C, topic_id, is_marked=True)
     assert decode_topic(encode_topic(assignment), V, C) == assignment
+
+
+def test_a_znode_of_kafka_2_3_is_known_by_what_it_lacks() -> None:
+    """It does not say what is being added, so nobody can tell from it."""
+    read = decode_topic(b'{"version":1,"partitions":{"0":[1,2]}}', V, C, Zxid(70))
+    assert isinstance(read, TopicAssignment)
+    assert (read.is_marked, read.mzxid) == (False, 70)
 
 
 @given(ANY_BYTES)

@@ -259,7 +259,10 @@ def goal_of(
     assignment = view.topics[partition.topic].partitions[partition.partition]
     running = view.reassignments.get(partition)
     if running is None or _has_ended(running, assignment):
-        return Goal(target, original_of(view, partition, assignment), request, route)
+        original = original_of(view, partition, assignment)
+        if route is Route.LEGACY and view.legacy is not None:
+            original = _original_of_entry(view, partition, target, original, view.legacy.czxid)
+        return Goal(target, original, request, route)
     before = running.goal
     original = before.original
     if original is None:
@@ -317,7 +320,8 @@ def original_of(
     Return the replicas to go back to, in order, or None when nobody knows.
 
     Where somebody else has begun already, what we saw before that is taken if it is the same set as
-    the topic znode proves (RS without AR); on Kafka 2.3, which records nothing, it is all there is.
+    the topic znode proves (RS without AR). Of Kafka 2.3, which records nothing, see
+    ``_original_of_entry``.
     """
     if not assignment.is_reassigning:
         return assignment.replicas
@@ -326,3 +330,27 @@ def original_of(
     if seen is not None and set(seen) == set(proven):
         return seen
     return proven or None
+
+
+def _original_of_entry(
+    view: ClusterView,
+    partition: TopicPartition,
+    target: Replicas,
+    original: Replicas | None,
+    plan: Zxid,
+) -> Replicas | None:
+    """
+    Return where a partition was before the plan that lists it, None when nobody knows.
+
+    A controller of Kafka 2.3 that began an entry wrote the former replicas and those of the entry
+    together, unmarked, after the plan came. What we saw before that proves which were the former.
+    """
+    topic = view.topics[partition.topic]
+    written = topic.unmarked.get(partition.partition)
+    if written is None or original is None or not set(target) <= set(original):
+        return original
+    is_older = 0 < written < plan
+    seen = view.before.get(partition)
+    if seen is not None and not is_older and set(seen) | set(target) == set(original):
+        return seen
+    return None if written > plan else original
