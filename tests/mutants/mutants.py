@@ -100,7 +100,8 @@ class SkipCall:
 
 
 def _code(node: Any, code: str) -> Any:  # noqa: ANN401 - parso has no types
-    return parso.parse(node.get_first_leaf().prefix + code)
+    parse: Any = parso.parse  # in some of its versions typed, and without types of its own
+    return parse(node.get_first_leaf().prefix + code)
 
 
 @dataclass(frozen=True, slots=True)
