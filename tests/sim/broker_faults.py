@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 AWAY_S: Final = (0.5, 15.0)
+LOST_S: Final = (40.0, 80.0)
+"""Longer than a daemon keeps the role for a step that waits for the broker."""
 BOUNCE_S: Final = (0.01, 0.3)
 SEEDING_S: Final = 2.0
 """How long states may take to arrive at a claim during which a broker bounces."""
@@ -59,6 +61,8 @@ class BrokerFaults:
             "controller_removed": self._remove_controller,
             "kafka_controller_dies": self._kafka_controller_dies,
             "answers_late": self._delay_answers,
+            "broker_lost": lambda: self._away(SimBroker.kill, LOST_S),
+            "requests_refused": self._refuse_requests,
             "ensemble_member_lost": self._lose_member,
         }
 
@@ -68,6 +72,7 @@ class BrokerFaults:
         self._is_to_bounce = False
         world.fabric.network.loss = 0.0
         world.fabric.network.late_s.clear()
+        world.fabric.network.refusing.clear()
         world.fabric.kafka_crash_rate = 0.0
         for broker in world.brokers.values():
             broker.replication.extra_fetch_s = 0.0
@@ -243,6 +248,16 @@ class BrokerFaults:
         late_s = self._world.fabric.network.late_s
         late_s[broker.id] = self._chance.uniform(1.0, LATE_S)
         self._world.schedule.call_between(*AWAY_S, lambda: late_s.update({broker.id: 0.0}))
+        return True
+
+    def _refuse_requests(self) -> bool:
+        """Let one broker, or all, not allow a daemon to be the controller for a while."""
+        refusing = self._world.fabric.network.refusing
+        broker = self._a_broker()
+        if broker is None or refusing:
+            return False
+        refusing |= {broker.id} if self._chance.random() < 0.5 else set(self._world.brokers)
+        self._world.schedule.call_between(*PASSING_S, refusing.clear)
         return True
 
     def _lose_member(self) -> bool:

@@ -264,6 +264,10 @@ class SimBroker:
 
     # --- requests ------------------------------------------------------------------------------
 
+    def refuse(self) -> Answer:
+        """Refuse a request of somebody who may not be the controller."""
+        return Answer(codes.CLUSTER_AUTHORIZATION_FAILED)
+
     def handle(self, request: BrokerRequest, broker_epoch: BrokerEpoch) -> Answer:
         """Carry out a controller's request that was addressed to the broker with this epoch."""
         if request.controller_epoch < self.controller_epoch:

@@ -50,7 +50,7 @@ class SimChannels:
             if link.epoch == broker.epoch:
                 return
             link.close()
-        self._links[broker.id] = Link(self._fabric, broker.id, broker.epoch)
+        self._links[broker.id] = Link(self._fabric, broker.id, broker.epoch, is_daemon=True)
 
     def close(self, broker: BrokerId) -> None:
         """Disconnect from one broker."""

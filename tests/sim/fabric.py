@@ -61,6 +61,8 @@ class Network:
     resend_s: tuple[float, float] = (0.1, 0.6)
     late_s: dict[BrokerId, float] = field(default_factory=dict)
     """Brokers whose answers take up to so much longer; the request was carried out long before."""
+    refusing: set[BrokerId] = field(default_factory=set)
+    """Brokers that do not allow daemons what only a controller may."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class Fabric:
     """StopReplica carries leader epochs (version 3, protocol 2.6 and later)."""
     kafka_crash_rate: float = 0.0
     """How likely a broker dies after a write of its active controller."""
+    heeded: set[int] = field(default_factory=set)
+    """Controller epochs of which a broker accepted a request."""
     chronicle: list[tuple[float, str]] = field(default_factory=list)
     """When which misfortune or operator struck: what a failing seed prints."""
 

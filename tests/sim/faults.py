@@ -59,6 +59,8 @@ class Weights:
     claim_refused: int = 0
     broker_restarted_without_disk: int = 0
     broker_bounced_at_claim: int = 0
+    broker_lost: int = 0
+    requests_refused: int = 0
 
 
 LATENT: Final = frozenset(
@@ -79,6 +81,7 @@ LATENT: Final = frozenset(
         "claim_refused",
         "broker_bounced_at_claim",
         "role_taken_in_commit",
+        "requests_refused",
     }
 )
 """What takes effect later, if at all: whoever is hit by it says so."""

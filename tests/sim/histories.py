@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.events import Event
+from controller.core.handovers import UNHEEDED_RETRY_S
 from controller.core.model import BrokerId, RequestId
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.reactor.boundary_names import Boundaries
@@ -24,6 +25,7 @@ from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import Plot, plot_of
+from tests.sim.tenure_rules import TenureRules
 from tests.sim.witnesses import HistoryObserver
 from tests.sim.world import World
 
@@ -120,6 +122,8 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     if not plot.has_kafka_controllers:
         world.settle()
     world.run_for(3.0)
+    if plot.options.tenure is TenurePolicy.ON_DEMAND:
+        TenureRules(world)
     faults.start()
     if plot.actions is not None:
         operators.start()
@@ -131,7 +135,8 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
         world.run_for(PLAN_EVERY_S)
     operators.stop()
     faults.heal()
-    world.run_until(lambda: is_finished(world), within_s=GOOD_END_S, look_every_s=LOOK_EVERY_S)
+    good_end_s = GOOD_END_S + (UNHEEDED_RETRY_S if plot.weights.requests_refused else 0.0)
+    world.run_until(lambda: is_finished(world), within_s=good_end_s, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_until(lambda: is_tidy(world), within_s=TIDY_S, look_every_s=LOOK_EVERY_S)
     world.invariants.judge_end(operators.wishes.unmet(world))

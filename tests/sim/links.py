@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.reactor.ports import BrokerRequest
+from tests.sim import codes
 
 if TYPE_CHECKING:
-    from tests.sim.brokers import Answer
+    from tests.sim.brokers import Answer, SimBroker
     from tests.sim.fabric import Fabric
 
 Answered = Callable[["Answer", bool], None]
@@ -26,12 +27,15 @@ Answered = Callable[["Answer", bool], None]
 class Link:
     """One ordered connection."""
 
-    def __init__(self, fabric: Fabric, broker: BrokerId, epoch: BrokerEpoch) -> None:
+    def __init__(
+        self, fabric: Fabric, broker: BrokerId, epoch: BrokerEpoch, *, is_daemon: bool = False
+    ) -> None:
         self.broker = broker
         self.epoch = epoch
         self._fabric = fabric
         self._queue: deque[tuple[BrokerRequest, Answered]] = deque()
         self._is_open = True
+        self._is_daemon = is_daemon
 
     def send(self, request: BrokerRequest, answered: Answered) -> None:
         """Queue a request."""
@@ -57,7 +61,7 @@ class Link:
             if breaks_before or broker is None or not broker.is_alive:
                 self._try_again(resent=resent)
                 return
-            answer = broker.handle(request, self.epoch)
+            answer = self._handled(broker, request)
             incarnation = broker.incarnation
 
             def return_() -> None:
@@ -76,6 +80,16 @@ class Link:
             self._fabric.schedule.call_between(low, high + late_s, return_)
 
         self._fabric.schedule.call_between(*network.delay_s, arrive)
+
+    def _handled(self, broker: SimBroker, request: BrokerRequest) -> Answer:
+        """Return what the broker answers; what it does not allow it does not even look at."""
+        if self._is_daemon and self.broker in self._fabric.network.refusing:
+            self._fabric.strike("requests_refused")
+            return broker.refuse()
+        answer = broker.handle(request, self.epoch)
+        if answer.error == codes.NONE:
+            self._fabric.heeded.add(request.controller_epoch)
+        return answer
 
     def _try_again(self, *, resent: bool) -> None:
         def transmit() -> None:

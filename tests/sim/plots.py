@@ -30,6 +30,10 @@ BOUNCES_AT_CLAIMS_SHARE: Final = 0.3
 """The share of those in which brokers bounce where some bounce just when a daemon claims."""
 REFUSALS_SHARE: Final = 0.5
 """Of those in which writes are refused, the share where records and claims are as well."""
+LOST_SHARE: Final = 0.2
+"""The share of those with brokers that are away for long, where brokers die at all."""
+REFUSING_SHARE: Final = 0.1
+"""The share of those whose brokers refuse what only a controller may for a while."""
 CLASSIC: Final = Weights()
 ANYTHING: Final = Weights(
     answers_late=2,
@@ -154,7 +158,26 @@ def plot_of(seed: int) -> Plot:
     plot = _without_fences(seed, plot)
     plot = _without_disks(seed, plot)
     plot = _with_refusals(seed, plot)
-    return _with_bounces_at_claims(seed, plot)
+    plot = _with_bounces_at_claims(seed, plot)
+    plot = _with_lost_brokers(seed, plot)
+    return _with_refusing_brokers(seed, plot)
+
+
+def _with_lost_brokers(seed: int, plot: Plot) -> Plot:
+    """Let brokers in some be away for longer than the role is kept for what waits for them."""
+    if not plot.weights.broker_killed or Random(f"lost {seed}").random() >= LOST_SHARE:
+        return plot
+    weights = replace(plot.weights, broker_lost=3 * plot.weights.broker_killed)
+    return replace(plot, name=f"{plot.name}, brokers lost", weights=weights)
+
+
+def _with_refusing_brokers(seed: int, plot: Plot) -> Plot:
+    """Let brokers in some not allow the daemon for a while to be the controller."""
+    is_tried = plot.has_kafka_controllers and plot.weights.broker_killed
+    if not is_tried or Random(f"refusing {seed}").random() >= REFUSING_SHARE:
+        return plot
+    weights = replace(plot.weights, requests_refused=2)
+    return replace(plot, name=f"{plot.name}, requests refused", weights=weights)
 
 
 def _with_small_multis(seed: int, plot: Plot) -> Plot:

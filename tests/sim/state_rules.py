@@ -116,6 +116,12 @@ class StateRules:
             Rule.ONE_WRITER_PER_EPOCH,
         )
         self._judge.ensure(
+            transaction.session not in self._daemons
+            or after.controller_epoch in self._fabric.heeded,
+            f"{partition}: {after} is written before a broker accepted a request of the claim",
+            Rule.HEEDED_FIRST,
+        )
+        self._judge.ensure(
             after.controller_epoch == self._znodes.epoch,
             f"{partition}: written with controller epoch {after.controller_epoch}, "
             f"the present one is {self._znodes.epoch}",

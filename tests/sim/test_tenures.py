@@ -1,0 +1,102 @@
+"""The role in whole clusters: given back where a step cannot end, and where brokers refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.controls import Pause, Pauses
+from controller.core.handovers import UNHEEDED_RETRY_S
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.options import Options
+from controller.core.role.tenures import PROGRESS_PATIENCE_S
+from controller.core.role.yields import DELETION_PATIENCE_S
+from controller.znodes import paths
+from tests.sim.histories import is_finished, reactors
+from tests.sim.tenure_rules import TenureRules
+from tests.sim.world import World
+
+OPTIONS = Options(tenure_linger_s=3.0)
+MOVED = TopicPartition("moved", 0)
+SOON_S = 15.0
+
+
+def _with_a_dead_target(seed: int) -> World:
+    """Return a daemon with a step in flight whose new replica's broker is dead for good."""
+    world = World(seed)
+    world.create_topic("moved", {0: [1, 2, 3]}, min_insync_replicas=2)
+    world.create_topic("other", {0: [1, 2, 3]})
+    world.producer.start()
+    world.settle()
+    world.brokers[BrokerId(4)].replication.extra_fetch_s = 3600.0
+    TenureRules(world)
+    world.add_daemon(reactors(OPTIONS))
+    world.submit_request({MOVED: [1, 2, 4]})
+    world.run_until(lambda: world.assignment(MOVED).is_reassigning, within_s=30.0)
+    world.brokers[BrokerId(4)].kill()
+    world.run_for(10.0)
+    assert world.active_kafka_controller() is None
+    return world
+
+
+def _ends_well(world: World) -> None:
+    broker = world.brokers[BrokerId(4)]
+    broker.replication.extra_fetch_s = 0.0
+    broker.start()
+    world.pause(Pauses())
+    world.run_until(lambda: is_finished(world), within_s=120.0, look_every_s=0.5)
+    assert set(world.assignment(MOVED).replicas) == {1, 2, 4}
+    world.producer.stop()
+    world.run_for(5.0)
+    world.invariants.judge_end({})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_topic_is_deleted_though_a_step_waits_for_a_dead_broker(seed: int) -> None:
+    """The role is claimed again afterwards, and kept: nothing else is to be deleted."""
+    world = _with_a_dead_target(seed)
+    world.delete_topic("other")
+    world.run_until(
+        lambda: world.zookeeper.get(paths.topic_path("other")) is None,
+        within_s=DELETION_PATIENCE_S + SOON_S,
+    )
+    world.run_for(SOON_S)
+    assert world.active_kafka_controller() is None
+    epoch = world.zookeeper.get(paths.CONTROLLER_EPOCH)
+    world.run_for(3 * DELETION_PATIENCE_S)
+    assert world.zookeeper.get(paths.CONTROLLER_EPOCH) == epoch
+    _ends_well(world)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pause_gives_the_role_to_a_broker_though_a_step_waits_for_a_dead_one(seed: int) -> None:
+    """A Kafka controller ends the step when the broker is back, or we do when we go on."""
+    world = _with_a_dead_target(seed)
+    world.pause(Pauses(everything=Pause("topics are created")))
+    world.run_for(PROGRESS_PATIENCE_S + OPTIONS.tenure_linger_s + SOON_S)
+    assert world.active_kafka_controller() is not None
+    epoch = world.zookeeper.get(paths.CONTROLLER_EPOCH)
+    world.create_topic("new", {0: [1, 2, 3]})
+    world.run_for(300.0)
+    assert world.is_healthy(TopicPartition("new", 0))
+    assert world.zookeeper.get(paths.CONTROLLER_EPOCH) == epoch
+    _ends_well(world)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None:
+    """Nothing is written; when they allow it, the next claim carries the request out."""
+    world = World(seed)
+    world.create_topic("moved", {0: [1, 2, 3]})
+    world.producer.start()
+    world.settle()
+    before = world.state(MOVED)
+    world.fabric.network.refusing |= set(world.brokers)
+    world.add_daemon(reactors(OPTIONS))
+    world.submit_request({MOVED: [1, 2, 4]})
+    world.run_for(UNHEEDED_RETRY_S - 10.0)
+    assert world.fabric.struck["requests_refused"] <= len(world.brokers)
+    assert world.active_kafka_controller() is not None
+    assert world.state(MOVED) == before
+    world.fabric.network.refusing.clear()
+    world.run_until(lambda: is_finished(world), within_s=90.0, look_every_s=0.5)
+    assert set(world.assignment(MOVED).replicas) == {1, 2, 4}
