@@ -41,6 +41,7 @@ def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Sett
         controller_id=settings.controller_id,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
         daemon_problem=problem,
+        daemon_refusals=tuple(map(str, status.get("refused_because") or ())),
         unreachable=status.get("unreachable_brokers", {}),
     )
 

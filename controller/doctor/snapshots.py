@@ -102,3 +102,5 @@ class Snapshot:
     """Why the leading daemon did not answer; None if it did, or if there is none."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Brokers that the leading daemon cannot reach while it holds the role, and why."""
+    daemon_refusals: tuple[str, ...] = ()
+    """Why the leading daemon cannot work here, as its status says: only the role shows some."""

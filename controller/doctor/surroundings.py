@@ -77,6 +77,15 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             f"the leading daemon does not answer: {snapshot.daemon_problem}",
             "look at its log; ZooKeeper still sees its session",
         )
+    for reason in snapshot.daemon_refusals:
+        yield Finding(
+            "daemon_refused",
+            Severity.CRITICAL,
+            znodes.daemons[0] or LEADER,
+            f"the leading daemon cannot work: {reason}",
+            "where brokers refuse its requests: allow its principal ClusterAction on the cluster; "
+            "it tries again every five minutes, or when it is restarted",
+        )
     if len(znodes.daemons) > 1:
         addresses = ", ".join(d or "unreadable" for d in znodes.daemons)
         yield Finding(

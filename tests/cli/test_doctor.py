@@ -65,6 +65,15 @@ def test_a_leader_that_does_not_answer_is_found() -> None:
     assert "warning: silent_daemon: daemon:8095: " in result.stdout
 
 
+def test_a_leader_that_brokers_refuse_is_found() -> None:
+    """Its status says what only the holder of the role can find out."""
+    status = {**a_status(), "refused_because": ["3 of 3 live brokers refuse"]}
+    built = SnapshotBuilder(1)
+    result = Terminal(FakeCluster(snapshot=built.build(), statuses=[status])).run("doctor")
+    assert result.exit_code == 2
+    assert "critical: daemon_refused: " in result.stdout
+
+
 def test_out_of_reach_is_an_error() -> None:
     """Not a finding: nothing was looked at."""
     terminal = a_terminal(SnapshotBuilder(1))

@@ -73,6 +73,14 @@ def test_a_leader_that_does_not_answer_is_found() -> None:
     assert found(daemons, built) == [("daemon:8095", "the leading daemon does not answer: refused")]
 
 
+def test_a_leader_that_brokers_refuse_says_so() -> None:
+    """Only who holds the role can find out: the status of the daemon is asked."""
+    built = SnapshotBuilder(1).with_parts(daemon_refusals=("3 of 3 live brokers refuse",))
+    (finding,) = daemons(built.build())
+    assert (finding.check, finding.severity) == ("daemon_refused", Severity.CRITICAL)
+    assert finding.evidence.endswith("3 of 3 live brokers refuse")
+
+
 def test_several_daemons_are_a_remark_and_a_shared_address_is_not() -> None:
     """A standby is as it should be; two that answer at one place are set up wrongly."""
     built = SnapshotBuilder(1).with_znodes(daemons=("a:1", "b:2"))
