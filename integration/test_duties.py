@@ -271,6 +271,25 @@ def test_a_preferred_election_is_held_and_its_request_deleted(
         await_quiet(daemon)
 
 
+def test_leaderships_return_to_their_preferred_brokers_where_that_is_asked_for(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """As under Kafka's controller, with its percentage; the default leaves them where they are."""
+    topic = make_topic(ROTATED, SAFE)
+    asked = ("--auto-leader-rebalance", "--leader-imbalance-check-interval", "3")
+    with (
+        permanent_tenure(cluster, *asked) as daemon,
+        unnoticed(cluster, {topic: 3}, pause_s=25),
+    ):
+        strike(cluster, 1)
+        eventually(lambda: cluster.leader(topic, 0) in {2, 3}, within_s=10)
+        cluster.brokers[1].start()
+        eventually(lambda: all(cluster.isr(topic, n) == {1, 2, 3} for n in ROTATED), within_s=40)
+        eventually(lambda: [cluster.leader(topic, n) for n in ROTATED] == [1, 2, 3], within_s=15)
+        await_shown(cluster, topic)
+        await_quiet(daemon)
+
+
 # --- inside --------------------------------------------------------------------------------------
 
 
