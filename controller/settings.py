@@ -223,8 +223,9 @@ class Settings(BaseSettings):
     )
     config_refresh_s: Seconds = Field(
         60.0,
-        description="How often settings of topics in work, and those throttles stand in, are read "
-        "again.",
+        description="How old topic settings may be that a decision rests on. Those in use are read "
+        "again at half this age; older ones count as unknown, and what needs them waits. Settings "
+        "that throttles stand in are read again this often.",
     )
     preferred_election: bool = Field(
         default=True, description="Elect the preferred leader when a reassignment has ended."

@@ -27,6 +27,7 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.model import (
+    NEVER_ASKED,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -251,7 +252,7 @@ def test_effective_settings_are_read_while_we_are_the_controller(
     configs.start()
     try:
         configs.update_brokers(controller.brokers().values())
-        configs.describe([name, "channels-no-such-topic"])
+        configs.describe([name, "channels-no-such-topic"], NEVER_ASKED)
         event = inbox.next()
         assert isinstance(event, TopicConfigsRead)
         assert event.configs[name] == TopicConfig(2, unclean_leader_election=False)

@@ -28,7 +28,13 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.gates import Gate
 from controller.brokers.messages import frame_of
 from controller.core.events import TopicConfigsRead
-from controller.core.model import BrokerId, LiveBroker, TopicConfig
+from controller.core.model import (
+    NEVER_ASKED,
+    BrokerId,
+    ConfigQuestion,
+    LiveBroker,
+    TopicConfig,
+)
 from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
@@ -107,12 +113,13 @@ class DescribedTopicConfigs(Asker):
         """Who failed or was slow and has not been quick since, counted: the last one goes last."""
         self._doubted = 0
         self._asked: dict[str, None] = {}
+        self._newest = NEVER_ASKED
         self._busy = False
 
-    def describe(self, topics: Sequence[str]) -> None:
-        """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
+    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+        """Ask in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
-        self._io.post(lambda: self._enqueue(wanted))
+        self._io.post(lambda: self._enqueue(wanted, asked))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
@@ -123,8 +130,9 @@ class DescribedTopicConfigs(Asker):
                 self._close(known.id)
         super()._learn(brokers)
 
-    def _enqueue(self, topics: Mapping[str, None]) -> None:
+    def _enqueue(self, topics: Mapping[str, None], asked: ConfigQuestion) -> None:
         self._asked.update(topics)
+        self._newest = asked
         if not self._busy:
             self._busy = True
             self._io.spawn(self._work)
@@ -134,7 +142,9 @@ class DescribedTopicConfigs(Asker):
             topics = list(self._asked)[:TOPICS_AT_ONCE]
             for topic in topics:
                 del self._asked[topic]
-            self._inbox.put(TopicConfigsRead(await self._read(topics)))
+            # Every question so far precedes the request; one that comes later does not.
+            asked = self._newest
+            self._inbox.put(TopicConfigsRead(await self._read(topics), asked))
         self._busy = False
 
     async def _read(self, topics: Sequence[str]) -> Mapping[str, TopicConfig | str]:

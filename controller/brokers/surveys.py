@@ -23,7 +23,7 @@ from controller.brokers.gates import Gate
 from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
 from controller.core.events import Event, TopicConfigsRead
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshots import BrokerAnswers, Disks
 from controller.errors import ProtocolError, TransientError
 
@@ -94,7 +94,7 @@ class BrokerSurvey:
         configs.start()
         try:
             configs.update_brokers(brokers)
-            configs.describe(sorted(topics))
+            configs.describe(sorted(topics), NEVER_ASKED)
             yield inbox
         finally:
             configs.stop()

@@ -28,6 +28,7 @@ from controller.core.effects import (
     SendStopReplica,
 )
 from controller.core.model import (
+    ConfigQuestion,
     Instant,
     LeaderEpoch,
     PartitionState,
@@ -116,6 +117,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 version=ZkVersion(record.expected_version + 1),
                 leader_recovery_state=record.leader_recovery_state,
             )
+            view.note_leader(record.partition, before)
             note_isr(view, record.partition, before, view.states[record.partition], now)
             judge(view, record.partition)
             view.due.add((record.partition,))
@@ -355,7 +357,9 @@ def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C9
         case ReadStates(partitions=partitions, purpose=ReadPurpose.MISSING):
             view.missing_at = missing_again(partitions, now)
         case DescribeTopicConfigs(topics=topics):
-            view.asked_configs.update(dict.fromkeys(topics, now))
+            question = ConfigQuestion(view.config_question.number + 1, now)
+            view.config_question = question
+            view.asked_configs.update(dict.fromkeys(topics, question))
         case ReadTopics(topics=topics):
             view.asked_topics.update(topics)
         case ReadSubmissions(names=names):

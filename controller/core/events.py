@@ -16,9 +16,11 @@ from controller.core.controls import Controls
 from controller.core.histories import EndedHistory, OpenHistory
 from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
+    NEVER_ASKED,
     AcceptedEntry,
     BrokerEpoch,
     BrokerId,
+    ConfigQuestion,
     ControllerEpoch,
     Goal,
     LeaderEpoch,
@@ -397,6 +399,8 @@ class TopicConfigsRead:
     """Effective settings of topics; a text says why one could not be learnt."""
 
     configs: Mapping[str, TopicConfig | str]
+    asked: ConfigQuestion = NEVER_ASKED
+    """The newest question that had been asked when the broker was sent the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.bounced.clear()
     view.stateless.clear()
     view.unreadable_states.clear()
+    view.leaderless.clear()
     view.acked.clear()
     view.confirmed.clear()
     view.offline.clear()
@@ -177,6 +178,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.bounced_ahead.clear()
     view.stateless.clear()
     view.unreadable_states.clear()
+    view.leaderless.clear()
     view.acked.clear()
     view.confirmed.clear()
     view.seeding.clear()
@@ -220,3 +222,9 @@ def forget_reads(view: ClusterView) -> None:
     view.topics.clear()
     view.asked_topics.clear()
     view.unreadable_topics.clear()
+    # A topic may have been deleted and made anew unseen. The end of a tenure alone changes nothing
+    # about settings: who holds the role has no part in them.
+    view.configs.clear()
+    view.config_answers.clear()
+    view.asked_configs.clear()
+    view.config_errors.clear()

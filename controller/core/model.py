@@ -7,6 +7,7 @@ compare-and-set can never be spelled without one. Nothing here decides or touche
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -133,6 +134,17 @@ class TopicConfig:
 
     min_insync_replicas: int
     unclean_leader_election: bool
+
+
+class ConfigQuestion(NamedTuple):
+    """A request for topic settings: its number in the order of requests, and when it was made."""
+
+    number: int
+    at: Instant
+
+
+NEVER_ASKED: Final = ConfigQuestion(0, Instant(-math.inf))
+"""Precedes every request: an answer to it is too old for any decision."""
 
 
 class Route(StrEnum):

@@ -39,6 +39,12 @@ class Topic:
 
     Of topics as Kafka 2.3 writes them; none where the znode was marked when it was first read.
     """
+    asked_before: int = 0
+    """
+    The newest question for settings when this topic was first read.
+
+    An answer to it, or to an older one, may describe a deleted topic of the same name.
+    """
 
     def put_in_doubt(self, doubt: int) -> None:
         """Have nothing decided by it before a read that began after this doubt."""

@@ -46,7 +46,6 @@ from controller.core.events import (
 from controller.core.handovers import begin_tenure, end_tenure, forget_reads
 from controller.core.leases import broker_entity
 from controller.core.model import (
-    NO_LEADER,
     BlockedBy,
     BrokerId,
     Instant,
@@ -239,11 +238,13 @@ def _update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) 
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
-    """Have every partition with a replica on these brokers looked at."""
+    """Have every partition with a replica on these brokers looked at, by new settings."""
     for name, topic in view.topics.items():
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
-                view.due.partitions[TopicPartition(name, number)] = None
+                partition = TopicPartition(name, number)
+                view.due.partitions[partition] = None
+                view.note_candidate(partition)
 
 
 def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:
@@ -349,7 +350,7 @@ def _look_at_all(view: ClusterView) -> None:
     view.due.throttles = True
     view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
     # Without a leader: the topic's settings may allow what they did not allow before.
-    view.due.add(p for p, state in view.states.items() if state.leader == NO_LEADER)
+    view.due.add(view.leaderless)
 
 
 def _waits_for_time(reassignment: Reassignment) -> bool:

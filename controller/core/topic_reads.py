@@ -19,10 +19,12 @@ from controller.core.events import (
 )
 from controller.core.model import (
     NO_BROKERS,
+    ConfigQuestion,
     Instant,
     PartitionAssignment,
     PartitionState,
     TopicAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -116,6 +118,9 @@ def _note_departures(
 def _forget_topic(view: ClusterView, name: str) -> None:
     topic = view.topics.pop(name, None)
     view.configs.pop(name, None)
+    view.config_answers.pop(name, None)
+    view.asked_configs.pop(name, None)
+    view.config_errors.pop(name, None)
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
         view.states.pop(partition, None)
@@ -126,6 +131,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
         view.acked.pop(partition, None)
         view.bounced.pop(partition, None)
         view.preferred.pop(partition, None)
+        view.leaderless.pop(partition, None)
         forget_health(view, partition)
         if partition in view.reassignments:
             view.due.add((partition,))
@@ -238,6 +244,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
     topic.read_in = doubts if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
+    topic.asked_before = view.config_question.number if known is None else known.asked_before
     view.topics[name] = topic
     partitions = [TopicPartition(name, n) for n in read.partitions]
     view.due.add(p for p in partitions if p in view.states or p in view.stateless)
@@ -322,6 +329,8 @@ def _reconsider(
             view.stakes.put(partition, reassignment.goal, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
                 begin_anew(view, partition, reassignment, now)
+        if partition in moved:
+            view.note_candidate(partition)
         if partition in view.states:
             judge(view, partition)
 
@@ -371,6 +380,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             if known is not None and read.version < known.version:
                 continue
             view.states[partition] = read
+            view.note_leader(partition, known)
             note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)
@@ -381,6 +391,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             view.stateless.add(partition)
             view.unreadable_states.pop(partition, None)
             view.states.pop(partition, None)
+            view.leaderless.pop(partition, None)
             forget_health(view, partition)
         else:
             view.stateless.discard(partition)
@@ -424,25 +435,73 @@ def _note_watch(
 
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
-    """Fold in settings of topics, or why they could not be had."""
+    """
+    Fold in settings of topics, or why they could not be had.
+
+    The age of an answer is that of its question. One that is too old already, that a newer answer
+    overtook, or that may describe a deleted topic of the same name says nothing.
+    """
     unread: set[str] = set()
+    permitting: set[str] = set()
     for topic, read in event.configs.items():
-        view.asked_configs[topic] = now
+        known, asked = view.topics.get(topic), view.asked_configs.get(topic)
+        if known is None or event.asked.number <= known.asked_before:
+            continue
+        if asked is not None:
+            view.asked_configs[topic] = ConfigQuestion(asked.number, now)
         if isinstance(read, str):
             if view.config_errors.get(topic) != read:
                 view.config_errors[topic] = read
                 unread.add(topic)
             judge_topic(view, topic)
-            continue
-        view.config_errors.pop(topic, None)
-        if view.configs.get(topic) != read:
-            view.configs[topic] = read
-            judge_topic(view, topic)
-            view.due.plan = view.due.capacity = True
-            view.due.submissions = view.due.queue = True
-            if topic in view.topics and view.tenure is not None:
-                view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
+        elif _is_news(view, topic, event.asked, now):
+            _config(view, topic, read, event.asked)
+            if read.unclean_leader_election:
+                permitting.add(topic)
+    if permitting:
+        view.due.add(p for p in view.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to say why they are not known.
         view.due.capacity = True
         view.due.add(p for p in view.reassignments if p.topic in unread)
+
+
+def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuestion) -> None:
+    """Take the settings of a topic; where they are news, have looked at what waits for them."""
+    view.config_errors.pop(topic, None)
+    before, view.configs[topic] = view.configs.get(topic), read
+    view.config_answers[topic] = asked
+    view.config_oldest = min(view.config_oldest, asked.at)
+    if before == read:
+        return
+    judge_topic(view, topic)
+    view.due.plan = view.due.capacity = True
+    view.due.submissions = view.due.queue = True
+    if view.tenure is not None:
+        view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
+
+
+def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion, now: Instant) -> bool:
+    """Whether an answer is fresh, and newer than what is known."""
+    known = view.config_answers.get(topic)
+    if known is not None and asked.number < known.number:
+        return False
+    return now - asked.at < view.options.config_refresh_s
+
+
+def forget_old_configs(view: ClusterView, now: Instant) -> None:
+    """
+    Remove the settings whose question is as old as ``config_refresh``: they may have changed.
+
+    The one rule of freshness, of both engines and of every reader. Called whenever time has passed,
+    before anything is decided or sent.
+    """
+    limit = now - view.options.config_refresh_s
+    if view.config_oldest > limit:
+        return
+    for topic in [t for t, question in view.config_answers.items() if question.at <= limit]:
+        del view.configs[topic], view.config_answers[topic]
+        if topic in view.topics_at_work:
+            view.due.plan = True
+    oldest = min((question.at for question in view.config_answers.values()), default=now)
+    view.config_oldest = oldest

@@ -21,8 +21,11 @@ from controller.core.evidence import EVIDENCE_KEPT, IsrLoss, SlowAnswer
 from controller.core.histories import EndedHistory
 from controller.core.leases import Entity, EntityConfig, Lease, LeaseRefusal
 from controller.core.model import (
+    NEVER_ASKED,
+    NO_LEADER,
     BrokerEpoch,
     BrokerId,
+    ConfigQuestion,
     ControllerEpoch,
     Instant,
     LeaderEpoch,
@@ -143,8 +146,27 @@ class ClusterView:
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     configs: dict[str, TopicConfig] = field(default_factory=dict)
-    asked_configs: dict[str, Instant] = field(default_factory=dict)
+    """
+    Settings of topics asked for within ``config_refresh``; older ones are removed, so unknown.
+
+    Every reader thus decides by the same rule of freshness (``topic_reads.forget_old_configs``).
+    """
+    config_answers: dict[str, ConfigQuestion] = field(default_factory=dict)
+    """The question that each of ``configs`` answers."""
+    config_oldest: Instant = START
+    """No entry of ``config_answers`` was asked before this."""
+    config_question: ConfigQuestion = NEVER_ASKED
+    """The newest question for settings."""
+    asked_configs: dict[str, ConfigQuestion] = field(default_factory=dict)
+    """The newest question for each topic; its time is that of the answer, once there is one."""
     config_errors: dict[str, str] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, int] = field(default_factory=dict)
+    """
+    Partitions durably without a leader, each with the newest question before it came to that.
+
+    Settings permit an unclean election only in an answer to a later question. Raised again when a
+    broker of the partition registers, a disk returns or its replicas change.
+    """
     deletions: frozenset[str] | None = None
     being_deleted: frozenset[str] = frozenset()
     """
@@ -403,6 +425,31 @@ class ClusterView:
             state.leader,
             state.leader_epoch,
         )
+
+    def permits_unclean(self, partition: TopicPartition) -> bool:
+        """
+        Return whether the topic's settings permit an unclean election of the partition now.
+
+        Kafka's controller reads them in every offline election. So only an answer counts whose
+        question was asked after the partition was durably without a leader.
+        """
+        since, answers = self.leaderless.get(partition), self.config_answers.get(partition.topic)
+        if since is None or answers is None or answers.number <= since:
+            return False
+        return self.configs[partition.topic].unclean_leader_election
+
+    def note_leader(self, partition: TopicPartition, before: PartitionState | None) -> None:
+        """Note from which question on an unclean election may be permitted; ``before``: state."""
+        state = self.states.get(partition)
+        if state is None or state.leader != NO_LEADER:
+            self.leaderless.pop(partition, None)
+        elif partition not in self.leaderless or before is None or before.leader != NO_LEADER:
+            self.leaderless[partition] = self.config_question.number
+
+    def note_candidate(self, partition: TopicPartition) -> None:
+        """Have an unclean election wait for a new question: other replicas may be elected now."""
+        if partition in self.leaderless:
+            self.leaderless[partition] = self.config_question.number
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return every partition of every known topic."""

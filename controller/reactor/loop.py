@@ -58,6 +58,7 @@ from controller.core.events import (
 )
 from controller.core.model import Instant
 from controller.core.observe import observe
+from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.boundary_names import Boundaries
@@ -218,6 +219,7 @@ class Reactor:
             del self._timers[name]
             self._fold(TimerFired(name), now)
             due = self._next_timer()
+        forget_old_configs(self.view, now)
 
     def _next_timer(self) -> Instant | None:
         while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:
@@ -319,7 +321,7 @@ class Reactor:
             case ReadStates() | ReadTopics():
                 self._reads.add(effect)
             case DescribeTopicConfigs(topics=topics):
-                self._configs.describe(topics)
+                self._configs.describe(topics, self.view.config_question)
             case ReadSubmissions(names=names):
                 self._store.read_submissions(names)
             case ReadAccepted(request=request):

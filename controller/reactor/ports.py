@@ -17,6 +17,7 @@ from controller.core.events import Event
 from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
+    ConfigQuestion,
     ControllerEpoch,
     Instant,
     LeaderEpoch,
@@ -317,8 +318,16 @@ class Channels(Protocol):
 class TopicConfigs(Protocol):
     """Effective topic settings (DescribeConfigs)."""
 
-    def describe(self, topics: Sequence[str]) -> None:
-        """Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed."""
+    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+        """
+        Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed.
+
+        Args:
+            topics: Whose settings are wanted.
+            asked: This question. The answer carries the newest one handed over before its request
+                was sent: what the broker reports is no older than that.
+
+        """
         ...
 
 

@@ -19,7 +19,15 @@ from controller.brokers.configs import (
 )
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.events import TopicConfigsRead
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker, TopicConfig
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    ConfigQuestion,
+    Endpoint,
+    Instant,
+    LiveBroker,
+    TopicConfig,
+)
 from tests.brokers.fakes import (
     KAFKA_2_6,
     WAIT_S,
@@ -29,6 +37,9 @@ from tests.brokers.fakes import (
     Hold,
     Received,
 )
+
+FIRST = ConfigQuestion(1, Instant(5.0))
+SECOND = ConfigQuestion(2, Instant(7.0))
 
 
 @pytest.fixture
@@ -91,7 +102,7 @@ def test_every_topic_is_answered_when_no_broker_is_known(
     configs: DescribedTopicConfigs, inbox: CollectingInbox
 ) -> None:
     """Before the first registration is read there is nobody to ask."""
-    configs.describe(["orders", "payments"])
+    configs.describe(["orders", "payments"], FIRST)
     event = inbox.next()
     assert isinstance(event, TopicConfigsRead)
     assert event.configs == dict.fromkeys(["orders", "payments"], "no broker is known yet")
@@ -102,7 +113,7 @@ def test_every_topic_is_answered_when_no_broker_answers(
 ) -> None:
     """Each broker costs one attempt; then the reason is told and the thread lives on."""
     configs.update_brokers([unreachable(1), unreachable(2)])
-    configs.describe(["orders"])
+    configs.describe(["orders"], FIRST)
     event = inbox.next()
     assert isinstance(event, TopicConfigsRead)
     assert "127.0.0.1:1" in str(event.configs["orders"])
@@ -116,7 +127,7 @@ def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: Collectin
     configs = DescribedTopicConfigs(inbox, security, ListenerChoice("SSL"))
     configs.start()
     configs.update_brokers([LiveBroker(BrokerId(1), BrokerEpoch(1), (endpoint,))])
-    configs.describe(["orders"])
+    configs.describe(["orders"], FIRST)
     event = inbox.next()
     configs.stop()
     assert isinstance(event, TopicConfigsRead)
@@ -192,7 +203,7 @@ def test_a_broker_that_hangs_delays_nothing_for_long(
     with describing(1, "1", hung) as first, describing(2, "2") as second:
         configs.update_brokers([first.registration(), second.registration()])
         for _ in range(3):
-            configs.describe(["orders"])
+            configs.describe(["orders"], FIRST)
             assert least_told(inbox) == 2
         hung.set()
         configs.stop()
@@ -207,13 +218,13 @@ def test_a_broker_that_failed_goes_last(
     with describing(2, "2") as second, describing(1, "1") as first:
         configs.update_brokers([unreachable(1), second.registration()])
         for _ in range(2):
-            configs.describe(["orders"])
+            configs.describe(["orders"], FIRST)
             assert least_told(inbox) == 2
         configs.update_brokers([first.registration(), second.registration()])
-        configs.describe(["orders"])
+        configs.describe(["orders"], FIRST)
         assert least_told(inbox) == 2, "the connection that is open is used"
         second.disconnect()
-        configs.describe(["orders"])
+        configs.describe(["orders"], FIRST)
         assert least_told(inbox) == 1
 
 
@@ -225,8 +236,22 @@ def test_a_broker_that_alone_is_slow_is_waited_for(
     configs.start()
     with describing(1, "1", hung) as only:
         configs.update_brokers([only.registration()])
-        configs.describe(["orders"])
+        configs.describe(["orders"], FIRST)
         only.received.get(timeout=WAIT_S)
         hung.set()
         assert least_told(inbox) == 1
         configs.stop()
+
+
+def test_an_answer_carries_the_newest_question_before_its_request(
+    configs: DescribedTopicConfigs, inbox: CollectingInbox, hung: threading.Event
+) -> None:
+    """What is asked while a request is out is asked anew: that broker may have read before."""
+    with describing(1, "1", hung) as only:
+        configs.update_brokers([only.registration()])
+        configs.describe(["orders"], FIRST)
+        only.received.get(timeout=WAIT_S)
+        configs.describe(["orders"], SECOND)
+        hung.set()
+        answers = [inbox.next(), inbox.next()]
+    assert [a.asked for a in answers if isinstance(a, TopicConfigsRead)] == [FIRST, SECOND]

@@ -54,8 +54,10 @@ from controller.core.events import (
     WallClockRead,
 )
 from controller.core.model import (
+    NEVER_ASKED,
     BrokerEpoch,
     BrokerId,
+    ConfigQuestion,
     ControllerEpoch,
     Endpoint,
     Goal,
@@ -76,6 +78,7 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
 from controller.core.role.answers import KAFKA_STORAGE_ERROR
+from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)
@@ -107,6 +110,12 @@ def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> Le
     return LegacyPlan({p: replicas(*r) for p, r in entries.items()}, ZkVersion(0), Zxid(czxid))
 
 
+def asked_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigQuestion:
+    """Return a question for the settings of topics that is asked just now."""
+    issued(view, DescribeTopicConfigs(tuple(topics)), now)
+    return view.config_question
+
+
 @dataclass
 class Driver:
     """Plays the outside of the core, one partition's history at a time."""
@@ -121,12 +130,15 @@ class Driver:
     answers_topics: bool = True
     heeds: bool = True
     """Whether brokers accept an UpdateMetadata."""
+    answers_configs: bool = True
+    """Whether a question for settings is answered, with what was read of a topic last."""
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the cluster and claim the role."""
         self.view = ClusterView(self.options)
         self.now = Instant(1000.0)
+        self.configs: dict[str, TopicConfig] = {}
         self.sent: list[Effect] = []
         self.changes: list[Change] = []
         self.history: dict[TopicPartition, list[PartitionAssignment]] = {}
@@ -283,6 +295,9 @@ class Driver:
                         | {name: None for name in topics if name in self.view.missing_topics}
                     )
                 )
+            case DescribeTopicConfigs(topics=topics) if self.answers_configs:
+                known = {t: self.configs[t] for t in topics if t in self.configs}
+                self.fold(TopicConfigsRead(known))
             case DescribeTopicConfigs() | ReadStates():
                 pass
             case _:
@@ -303,6 +318,11 @@ class Driver:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
         if isinstance(event, TopicsRead | StatesRead) and not event.doubts:
             event = replace(event, doubts=self.view.doubts)
+        if isinstance(event, TopicConfigsRead) and event.asked == NEVER_ASKED:
+            event = replace(event, asked=asked_now(self.view, event.configs, self.now))
+            read = {t: c for t, c in event.configs.items() if isinstance(c, TopicConfig)}
+            self.configs.update(read)
+        forget_old_configs(self.view, self.now)
         observe(self.view, event, self.now)
 
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:

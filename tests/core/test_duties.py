@@ -11,6 +11,7 @@ from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
     CloseChannel,
+    DescribeTopicConfigs,
     OpenChannel,
     ReadPurpose,
     ReadStates,
@@ -56,8 +57,10 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
+from controller.core.requests.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.role.doubts import invalidate, set_aside
-from tests.core.builders import EPOCH, Driver, broker, replicas, tp
+from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
+from tests.core.test_topic_configs import asked, settings
 
 
 def live(*ids: int, bounced: tuple[int, ...] = ()) -> BrokersRead:
@@ -182,6 +185,103 @@ def test_no_unclean_election_unless_the_topic_allows_it() -> None:
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
     state = driver.view.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
+
+
+def test_no_unclean_election_by_settings_read_before_the_partition_lost_its_leader() -> None:
+    """They may have been changed since: that it has no leader is written, then they are read."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver.observe(settings(unclean=True))
+    driver.change_isr(tp(), replicas(1))
+    driver.sent.clear()
+    driver.observe(live(2, 3))
+    state = driver.view.states[tp()]
+    assert (state.leader, state.isr) == (NO_LEADER, replicas(1))
+    assert asked(driver) == 1
+    driver.observe(settings(unclean=False))
+    assert driver.view.states[tp()].leader == NO_LEADER
+
+
+def test_an_unclean_election_needs_two_writes() -> None:
+    """The question goes out between them, and the same answer as before counts."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver.observe(settings(unclean=True))
+    driver.change_isr(tp(), replicas(1))
+    driver.states[tp()].clear()
+    driver.observe(live(2, 3))
+    assert [(s.leader, s.isr) for s in driver.states[tp()]] == [
+        (NO_LEADER, replicas(1)),
+        (BrokerId(2), replicas(2)),
+    ]
+
+
+def test_an_answer_that_was_under_way_when_the_leader_was_lost_permits_nothing() -> None:
+    """The broker may have read the settings before the operator changed them."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver.change_isr(tp(), replicas(1))
+    before = asked_now(driver.view, ("t",), driver.now)
+    driver.observe(live(2, 3))
+    permits = TopicConfig(1, unclean_leader_election=True)
+    driver.observe(TopicConfigsRead({"t": permits}, before))
+    assert driver.view.states[tp()].leader == NO_LEADER
+    driver.observe(TopicConfigsRead({"t": permits}, driver.view.config_question))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
+def test_a_question_without_an_answer_permits_nothing() -> None:
+    """It is asked again after a while, not in every turn."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver.observe(settings(unclean=True))
+    driver.change_isr(tp(), replicas(1))
+    driver.sent.clear()
+    driver.observe(live(2, 3))
+    driver.observe(TopicConfigsRead({"t": "no broker answers"}))
+    for _ in range(3):
+        driver.observe(TimerFired(UNWELL_TIMER))
+    assert driver.view.states[tp()].leader == NO_LEADER
+    assert asked(driver) == 1
+    driver.now = Instant(driver.now + CONFIG_RETRY_S)
+    driver.observe(TimerFired(UNWELL_TIMER))
+    assert asked(driver) == 2
+
+
+def test_settings_are_read_anew_when_a_replica_returns_to_a_partition_without_a_leader() -> None:
+    """An operator forbids the election, then starts the broker that must not lead."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver.change_isr(tp(), replicas(1))
+    driver.observe(live(3))
+    driver.observe(settings(unclean=True))
+    driver.observe(live(2, 3))
+    assert driver.view.states[tp()].leader == NO_LEADER
+    driver.observe(settings(unclean=False))
+    assert driver.view.states[tp()].leader == NO_LEADER
+
+
+def test_settings_are_read_anew_in_the_next_tenure() -> None:
+    """Another controller held the role meanwhile, for however long."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver.change_isr(tp(), replicas(1))
+    driver.observe(live(2, 3))
+    driver.observe(settings(unclean=False))
+    late = asked_now(driver.view, ("t",), driver.now)
+    driver.restart()
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
+    assert driver.view.states[tp()].leader == NO_LEADER
+    driver.observe(settings(unclean=True))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
+def test_one_question_covers_every_partition_without_a_leader() -> None:
+    """Not a question for each of them."""
+    topics = ("t", "u")
+    driver = Driver({tp(n, t): (1, 2) for t in topics for n in range(50)}, brokers=(1, 2, 3))
+    for partition in driver.assignments:
+        driver.change_isr(partition, replicas(1))
+    driver.configs = dict.fromkeys(topics, TopicConfig(1, unclean_leader_election=True))
+    driver.sent.clear()
+    driver.observe(live(2, 3))
+    questions = [e for e in driver.sent if isinstance(e, DescribeTopicConfigs)]
+    assert questions == [DescribeTopicConfigs(topics)]
+    assert {s.leader for s in driver.view.states.values()} == {BrokerId(2)}
 
 
 def test_a_bounced_leader_is_treated_as_failed_first() -> None:
@@ -484,7 +584,7 @@ def test_a_restart_in_doubt_does_not_count_twice() -> None:
 def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added() -> None:
     """That one comes first in the assignment, and may hold nothing yet."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=Options(step_size=None))
-    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
+    driver.observe(settings(unclean=True))
     driver.submit({tp(): (3, 1)})
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(2, 3))

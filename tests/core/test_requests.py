@@ -165,8 +165,8 @@ def test_a_request_takes_the_place_of_what_others_began_and_nobody_took_up_yet()
     submit(driver, submission(request, {tp(0): (3, 2)}))
     begun = PartitionAssignment(replicas(4, 1, 2), replicas(4), replicas(2))
     driver.observe(
-        TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
         TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
+        TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
     )
     goal = driver.view.reassignments[tp(0)].goal
     assert (goal.request, goal.original, goal.target) == (request, replicas(1, 2), replicas(3, 2))

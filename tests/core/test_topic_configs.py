@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from controller.core.effects import DescribeTopicConfigs
-from controller.core.events import BrokersRead, TimerFired, TopicConfigsRead
-from controller.core.model import NO_LEADER, BrokerId, Instant, TopicConfig
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.effects import DescribeTopicConfigs, SetTimer
+from controller.core.events import (
+    BrokersRead,
+    ControlsRead,
+    Deposed,
+    LeadershipLost,
+    TimerFired,
+    TopicConfigsRead,
+    TopicsRead,
+)
+from controller.core.model import (
+    NO_LEADER,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    PartitionAssignment,
+    RefusalReason,
+    TopicAssignment,
+    TopicConfig,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.options import Options, TenurePolicy
-from controller.core.requests.topic_configs import UNWELL_TIMER
-from tests.core.builders import Driver, broker, replicas, tp
+from controller.core.records import RefusalRecord
+from controller.core.requests.topic_configs import CONFIG_TIMER, UNWELL_TIMER
+from tests.core.builders import Driver, asked_now, broker, replicas, tp
+from tests.core.test_requests import submission, submit
 from tests.core.walks import watch_reassignments
 
 
 def stranded() -> Driver:
     """Return a partition whose ISR died, with a live replica that had fallen behind before."""
     options = Options(tenure=TenurePolicy.PERMANENT)
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options, answers_configs=False)
     driver.change_isr(tp(), replicas(1))
-    driver.view.configs.clear()
-    driver.view.asked_configs.clear()
     driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
     return driver
 
@@ -67,6 +87,116 @@ def test_nothing_is_asked_while_every_replica_is_dead() -> None:
     driver.observe(BrokersRead({BrokerId(3): broker(3)}))
     assert driver.view.states[tp()].leader == NO_LEADER
     assert asked(driver) == 0
+
+
+def idle_for(seconds: float) -> Driver:
+    """Return a cluster whose settings were read so long ago."""
+    options = Options(tenure=TenurePolicy.PERMANENT)
+    driver = Driver({tp(): (1, 2, 3)}, options=options, answers_configs=False)
+    driver.now = Instant(driver.now + seconds)
+    driver.sent.clear()
+    return driver
+
+
+def test_an_entry_waits_for_settings_that_were_read_long_ago() -> None:
+    """``min.insync.replicas`` may have been raised: a step could take producers their quorum."""
+    driver = idle_for(86400.0)
+    driver.submit({tp(): (1,)})
+    assert tp() not in driver.view.reassignments
+    assert asked(driver) == 1
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    assert tp() not in driver.view.reassignments
+    refusals = [r for c in driver.changes for r in c.records if isinstance(r, RefusalRecord)]
+    assert [r.reason for record in refusals for r in record.refusals] == [
+        RefusalReason.BELOW_MIN_ISR
+    ]
+
+
+def test_a_request_waits_for_settings_that_were_read_long_ago() -> None:
+    """By either route."""
+    driver = idle_for(86400.0)
+    submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    assert tp() not in driver.view.reassignments
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    assert tp() in driver.view.reassignments
+
+
+def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accepted() -> None:
+    """It may have waited for a limit, or for an operator."""
+    driver = idle_for(0.0)
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.submit({tp(): (1, 2, 4)})
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    driver.observe(ControlsRead(Controls()))
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CONFIG_UNKNOWN
+    assert driver.history[tp()] == []
+    assert asked(driver) == 1
+    driver.observe(settings(unclean=False))
+    assert driver.history[tp()] != []
+
+
+def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
+    """No broker answered meanwhile: the ISR is not shrunk by what it said long ago."""
+    driver = Driver({tp(): (1, 2, 3)}, min_isr=3, answers_configs=False)
+    driver.submit({tp(): (1, 2, 4)})
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    driver.catch_up(tp())
+    assert driver.view.states[tp()].isr == replicas(1, 2, 3, 4)
+    blocked = driver.view.reassignments[tp()].blocked
+    assert blocked is not None
+    assert blocked.by is BlockedBy.CONFIG_UNKNOWN
+    driver.observe(TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
+    assert tp() not in driver.view.reassignments
+    assert driver.view.states[tp()].isr == replicas(1, 2, 4)
+
+
+def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
+    """Nothing waits between two answers."""
+    options = Options(tenure=TenurePolicy.PERMANENT)
+    driver = Driver({tp(): (1, 2, 3)}, options=options)
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.submit({tp(): (1, 2, 4)})
+    end = driver.now + 10 * driver.options.config_refresh_s
+    while driver.now < end:
+        again = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == CONFIG_TIMER]
+        driver.now = min((at for at in again if at > driver.now), default=Instant(end))
+        driver.observe(TimerFired(CONFIG_TIMER))
+        assert "t" in driver.view.configs
+    assert 10 <= asked(driver) <= 25
+
+
+def test_settings_are_forgotten_with_the_session() -> None:
+    """The topic may have been deleted and made anew unseen, with other ones."""
+    driver = idle_for(0.0)
+    assert "t" in driver.view.configs
+    driver.observe(Deposed("a broker is the controller"))
+    assert "t" in driver.view.configs
+    driver.observe(LeadershipLost("session lost"))
+    assert "t" not in driver.view.configs
+
+
+def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
+    """It was asked for before the new one was there."""
+    driver = idle_for(0.0)
+    late = asked_now(driver.view, ("t",), driver.now)
+    anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(99))
+    driver.observe(TopicsRead({"t": anew}))
+    config = TopicConfig(1, unclean_leader_election=True)
+    driver.observe(TopicConfigsRead({"t": config}, late))
+    assert "t" not in driver.view.configs
+    driver.observe(TopicConfigsRead({"t": config}))
+    assert driver.view.configs["t"] == config
+
+
+def test_an_older_answer_does_not_replace_a_newer_one() -> None:
+    """A broker that hangs answers after another one that was asked later."""
+    driver = idle_for(0.0)
+    late = asked_now(driver.view, ("t",), driver.now)
+    driver.observe(settings(unclean=False))
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
+    assert not driver.view.configs["t"].unclean_leader_election
 
 
 def test_settings_that_cannot_be_read_are_told_in_one_walk_however_many_topics_lack_them() -> None:

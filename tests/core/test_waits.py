@@ -23,7 +23,7 @@ from controller.core.phases import Syncing
 from controller.core.records import BlockedRecord
 from controller.core.view import ClusterView
 from controller.core.waits import Waits, since_of
-from tests.core.builders import replicas, tp
+from tests.core.builders import asked_now, replicas, tp
 from tests.telemetry.builders import a_view, partition_state
 
 FULL = Options(max_partitions_in_flight=0)
@@ -135,6 +135,11 @@ def test_a_pending_topic_deletion_is_waited_for() -> None:
     assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
 
 
+def answer(view: ClusterView, why: str, now: Instant) -> None:
+    """Let a question for the settings of the topic fail."""
+    observe(view, TopicConfigsRead({"t": why}, asked_now(view, ("t",), now)), now)
+
+
 def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so no record and no phase tell of it."""
     view = a_view(1).with_partition(tp(), (1,)).view
@@ -142,7 +147,7 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     assert dict(Waits(view, Instant(1000.0)).undecided()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
-    observe(view, TopicConfigsRead({"t": "error 29: not authorized"}), Instant(5.0))
+    answer(view, "error 29: not authorized", Instant(5.0))
     found = Waits(view, Instant(1000.0)).of_entry(tp())
     assert found is not None
     assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
@@ -154,9 +159,9 @@ def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:
     """Else it would say for ever that they are being read."""
     view = a_view(1).with_partition(tp(), (1,)).with_reassignment(tp(), (4,)).view
     view.take_due()
-    observe(view, TopicConfigsRead({"t": "refused"}), Instant(5.0))
+    answer(view, "refused", Instant(5.0))
     assert tp() in view.take_due().partitions
-    observe(view, TopicConfigsRead({"t": "refused"}), Instant(6.0))
+    answer(view, "refused", Instant(6.0))
     assert not view.take_due().partitions
 
 

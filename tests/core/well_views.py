@@ -27,7 +27,7 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import GoalRecord
 from controller.core.view import ClusterView, Tenure
-from tests.core.builders import broker, replicas
+from tests.core.builders import asked_now, broker, replicas
 
 NOW = Instant(1000.0)
 
@@ -70,7 +70,7 @@ def settings(view: ClusterView, **min_isr: int | str) -> None:
         name: least if isinstance(least, str) else TopicConfig(least, unclean_leader_election=False)
         for name, least in min_isr.items()
     }
-    observe(view, TopicConfigsRead(read), NOW)
+    observe(view, TopicConfigsRead(read, asked_now(view, read, NOW)), NOW)
 
 
 def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None:

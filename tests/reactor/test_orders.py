@@ -11,12 +11,14 @@ from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReas
 from controller.core.events import BrokersRead, StateChanged, StatesRead, TopicConfigsRead
 from controller.core.model import (
     BrokerId,
+    Instant,
     LiveBroker,
     TopicConfig,
     TopicPartition,
     ZkVersion,
 )
 from controller.core.options import Options
+from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.orders import Orders
@@ -108,6 +110,11 @@ def _settings_change(driver: DelegatedDriver) -> None:
     driver.fold(TopicConfigsRead({"t": TopicConfig(2, False)}))  # noqa: FBT003 - its fields in order
 
 
+def _time_passes(driver: DelegatedDriver) -> None:
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    forget_old_configs(driver.view, driver.now)
+
+
 FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
     "the ISR changed": _isr_shrinks,
     "the state may have changed": lambda driver: driver.fold(StateChanged(tp(0))),
@@ -116,6 +123,7 @@ FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
     "others moved it": lambda driver: driver.order(tp(0), replicas(0, 1, 5)),
     "another target is wanted": cancel,
     "the settings changed": _settings_change,
+    "the settings grew old": _time_passes,
 }
 
 

@@ -18,6 +18,7 @@ from controller.core.events import (
 )
 from controller.core.model import (
     BrokerId,
+    ConfigQuestion,
     ControllerEpoch,
     Instant,
     LiveBroker,
@@ -53,7 +54,7 @@ class Still:
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Nothing comes of it."""
 
-    def describe(self, topics: Sequence[str]) -> None:
+    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
         """Nothing comes of it."""
 
 

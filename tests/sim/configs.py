@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.events import TopicConfigsRead
-from controller.core.model import TopicConfig
+from controller.core.model import ConfigQuestion, TopicConfig
 from controller.reactor.ports import Inbox
 
 if TYPE_CHECKING:
     from tests.sim.fabric import Fabric
 
 DESCRIBE_S: Final = (0.005, 0.1)
+"""From the question until the broker reads the settings."""
+ANSWER_S: Final = (0.001, 0.4)
+"""From there until its answer is there: what it says may have changed."""
 
 
 class SimConfigs:
@@ -29,14 +32,15 @@ class SimConfigs:
         self.failure_rate = 0.0
         """How likely the settings of a topic cannot be learnt this time."""
 
-    def describe(self, topics: Sequence[str]) -> None:
-        """Answer later with ``TopicConfigsRead``."""
+    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+        """Have a broker look, and its ``TopicConfigsRead`` arrive some time after that."""
 
-        def answer() -> None:
+        def look() -> None:
             configs = {topic: self._described(topic) for topic in topics}
-            self._inbox.put(TopicConfigsRead(configs))
+            answer = TopicConfigsRead(configs, asked)
+            self._fabric.schedule.call_between(*ANSWER_S, lambda: self._inbox.put(answer))
 
-        self._fabric.schedule.call_between(*DESCRIBE_S, answer)
+        self._fabric.schedule.call_between(*DESCRIBE_S, look)
 
     def _described(self, topic: str) -> TopicConfig | str:
         if self._fabric.schedule.random.random() >= self.failure_rate:

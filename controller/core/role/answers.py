@@ -112,8 +112,9 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
                 view.due.orphans = view.due.orphans or partition in view.orphaned
             continue
         repeated = error == STALE_CONTROLLER_EPOCH
-        if (error == NONE or repeated) and view.offline:
+        if (error == NONE or repeated) and (event.broker, partition) in view.offline:
             view.offline.discard((event.broker, partition))
+            view.note_candidate(partition)
         state = view.states.get(partition)
         if state is None:
             continue

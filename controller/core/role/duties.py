@@ -109,6 +109,9 @@ def _elect(
     """
     Elect for a partition whose leader is gone, or note that it has none.
 
+    Where no member of the ISR is live, that it has no leader is written first, and settings are
+    asked for after that: only their answer permits an unclean election. No answer permits none.
+
     Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
     before the deletion can have the role, and so has all that waits once the deletion had its time.
     """
@@ -128,7 +131,7 @@ def _elect(
             _full_first(view, partition),
             state.isr,
             lambda r: view.is_live(r, partition),
-            unclean=_may_be_unclean(view, partition),
+            unclean=state.leader == NO_LEADER and view.permits_unclean(partition),
         )
     if leader is None:
         # All of the ISR is gone. It stays as it is: each member has every acknowledged record, so
@@ -143,11 +146,6 @@ def _elect(
     else:
         isr = (leader,)
     return _write(view, partition, state, leader, isr)
-
-
-def _may_be_unclean(view: ClusterView, partition: TopicPartition) -> bool:
-    config = view.configs.get(partition.topic)
-    return config is not None and config.unclean_leader_election
 
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
