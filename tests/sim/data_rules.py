@@ -1,15 +1,16 @@
 """
 The rules about data: nothing acknowledged is lost, nothing is deleted that anybody counts on.
 
-What producers were told is remembered here; what the ISR is comes from the znodes. Topics that
-allow unclean elections have been promised nothing.
+What producers were told is remembered here; what the ISR is comes from the znodes. An unclean
+election that the settings permit takes back the promise of what the new leader lacks, and nothing
+else does: a topic may have permitted one before, or may permit one now.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.model import BrokerId, PartitionState, Replicas, TopicPartition
 from controller.reactor.ports import StopReplica, StopReplicaState
 from controller.znodes import paths
 from tests.sim.brokers import DELETED_LEADER
@@ -31,6 +32,8 @@ class DataRules:
         self._committed: dict[TopicPartition, list[Record]] = {}
         self._serving: dict[TopicPartition, tuple[int, Replicas]] = {}
         """The newest leader epoch a leader accepted, and the replicas it was told."""
+        self._void_before: dict[TopicPartition, int] = {}
+        """The leader epoch of the newest unclean election: leaders before it promise nothing."""
         self._doomed: set[str] = set()
         """Topics whose deletion has begun: nobody is promised their data any more."""
 
@@ -43,14 +46,18 @@ class DataRules:
         self._doomed.discard(topic)
         for partition in [p for p in self._committed if p.topic == topic]:
             del self._committed[partition]
+        for partition in [p for p in self._void_before if p.topic == topic]:
+            del self._void_before[partition]
         for partition in [p for p in self._serving if p.topic == topic]:
             del self._serving[partition]
 
     # --- nothing acknowledged is lost ----------------------------------------------------------
 
-    def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
+    def acknowledged(
+        self, partition: TopicPartition, log: Log, offset: int, leader_epoch: int
+    ) -> None:
         """Remember what a producer was told to be safe, and judge that it is."""
-        if partition.topic in self._doomed or self._is_unclean(partition):
+        if partition.topic in self._doomed or leader_epoch < self._void_before.get(partition, 0):
             return
         committed = self._committed.setdefault(partition, [])
         self._judge.applies(Rule.ACKNOWLEDGED_ONCE)
@@ -63,6 +70,17 @@ class DataRules:
         else:
             self._judge.fail(f"{partition}: the leader lacks some of {len(committed)} records")
         self.nothing_is_lost(partition)
+
+    def elected_uncleanly(self, partition: TopicPartition, after: PartitionState) -> None:
+        """Take back the promise of what a leader elected uncleanly, and permitted so, lacks."""
+        self._void_before[partition] = after.leader_epoch
+        committed = self._committed.get(partition, [])
+        log = self._fabric.brokers[after.leader].logs.get(partition)
+        held = [] if log is None else log.records
+        kept = min(len(committed), len(held))
+        while kept and committed[kept - 1] != held[kept - 1]:
+            kept -= 1
+        del committed[kept:]
 
     def truncated(self, broker: BrokerId, partition: TopicPartition) -> None:
         """Judge what a follower cut off."""
@@ -84,9 +102,6 @@ class DataRules:
                     f"{partition}: ISR member {member} lacks some of {len(committed)} "
                     "acknowledged records"
                 )
-
-    def _is_unclean(self, partition: TopicPartition) -> bool:
-        return self._fabric.config(partition.topic).unclean_leader_election
 
     # --- nothing is deleted that anybody counts on ---------------------------------------------
 

@@ -31,8 +31,9 @@ from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
 from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
 from tests.sim.lost_logs import LostLogs
+from tests.sim.operators import toggle_min_isr, toggle_unclean
 from tests.sim.order_rules import OrderRules
-from tests.sim.plots import FORTUNES
+from tests.sim.plots import FORTUNES, REFRESHES_S, TOGGLED_SHARE
 from tests.sim.store import SimStore
 from tests.sim.topic_lives import TOPICS, TopicLives, Wishes
 from tests.sim.world import World
@@ -61,6 +62,8 @@ class DelegatedPlot:
     """Whether others move partitions by the API."""
     topics_every_s: float | None = None
     """Mean time between two changes of topics; None: there are none."""
+    toggles: bool = False
+    """Whether the settings of topics change."""
 
     @property
     def is_strict(self) -> bool:
@@ -94,6 +97,11 @@ def plot_of(seed: int) -> DelegatedPlot:
         rivals,
         topics_every_s,
     )
+    # Its own generator: what was drawn of a seed before stays what it was.
+    toggled = Random(f"delegated, toggled settings {seed}")
+    if toggled.random() < TOGGLED_SHARE:
+        options = replace(options, config_refresh_s=toggled.choice(REFRESHES_S))
+        plot = replace(plot, toggles=True, options=options)
     words = [
         f"{plot.daemons} daemon(s)",
         f"step {options.step_size or 'all'}",
@@ -104,6 +112,7 @@ def plot_of(seed: int) -> DelegatedPlot:
         "cancellations" if cancels else "no cancellations",
         "rivals" if rivals else "no rivals",
         f"topics change every {topics_every_s} s" if topics_every_s else "topics stay",
+        f"settings {'toggled' if plot.toggles else 'kept'}, {options.config_refresh_s:.0f} s old",
     ]
     return replace(plot, name=", ".join(words))
 
@@ -187,6 +196,14 @@ class Operators:
         self.wishes.ask(request, entries)
         self._world.fabric.tell(f"request {request}: {entries}")
 
+    def toggle(self) -> None:
+        """Change the settings of a topic, and later ask for what they may forbid."""
+        world, chance = self._world, self._chance
+        change = chance.choice((toggle_min_isr, toggle_min_isr, toggle_unclean))
+        world.fabric.tell(f"{change(world, chance)}")
+        entries = {chance.choice(self._partitions()): self._replicas(1)}
+        world.schedule.call_between(0.0, ROUND_S / 3, lambda: self._submit(entries))
+
     def change(self) -> None:
         """Cancel something, ask for something else, or let others move something."""
         world = self._world
@@ -225,6 +242,7 @@ def play(
     world.invariants.records.fence = paths.EPOCH
     # Of what nobody saw go there is no record: ``LostLogs`` knows what was seen.
     world.invariants.records.owes_logs = False
+    world.invariants.trust_settings_for(plot.options.config_refresh_s)
     world.create_topic(
         "three",
         {n: [1 + (n + k) % BROKERS for k in range(3)] for n in range(4)},
@@ -254,7 +272,12 @@ def play(
         for _ in range(3):
             world.run_for(ROUND_S / 3)
             operators.change()
+            if plot.toggles:
+                operators.toggle()
     lives.stop()
+    if plot.toggles:
+        # What was asked for last comes up to that much later.
+        world.run_for(ROUND_S / 3)
     faults.heal()
 
     def is_over() -> bool:

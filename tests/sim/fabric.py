@@ -31,8 +31,10 @@ class Witness(Protocol):
         """A broker became, or remained, leader by a LeaderAndIsr with these replicas."""
         ...
 
-    def acknowledged(self, partition: TopicPartition, log: Log, offset: int) -> None:
-        """A leader acknowledged the record at this offset of its log to a producer."""
+    def acknowledged(
+        self, partition: TopicPartition, log: Log, offset: int, leader_epoch: int
+    ) -> None:
+        """A leader of this epoch acknowledged the record at this offset of its log."""
         ...
 
     def truncated(self, broker: BrokerId, partition: TopicPartition) -> None:
@@ -73,6 +75,8 @@ class Fabric:
     zookeeper: SimZooKeeper
     brokers: dict[BrokerId, SimBroker] = field(default_factory=dict)
     configs: dict[str, TopicConfig] = field(default_factory=dict)
+    former_configs: dict[str, list[tuple[float, TopicConfig]]] = field(default_factory=dict)
+    """What a topic's settings were before, each with the time until which they were in force."""
     network: Network = field(default_factory=Network)
     witnesses: list[Witness] = field(default_factory=list)
     replica_lag_s: float = 3.0
@@ -102,3 +106,14 @@ class Fabric:
     def config(self, topic: str) -> TopicConfig:
         """Return the effective settings of a topic."""
         return self.configs.get(topic, DEFAULT_CONFIG)
+
+    def change_config(self, topic: str, config: TopicConfig) -> None:
+        """Let an operator change the settings of a topic."""
+        former = self.former_configs.setdefault(topic, [])
+        former.append((self.schedule.now(), self.config(topic)))
+        self.configs[topic] = config
+
+    def configs_since(self, topic: str, since: float) -> list[TopicConfig]:
+        """Return every setting of a topic that was in force at some time since then."""
+        former = self.former_configs.get(topic, ())
+        return [self.config(topic), *(config for until, config in former if until >= since)]

@@ -115,6 +115,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
         daemons=plot.daemons,
     )
     world.invariants.records.step_size = plot.options.step_size
+    world.invariants.trust_settings_for(plot.options.config_refresh_s)
     if plot.has_kafka_controllers:
         world.settle()
     for _ in range(plot.daemons):

@@ -53,6 +53,8 @@ class Invariants:
         """Which session wrote under which version of ``/controller_epoch``."""
         self._daemons: set[int] = set()
         self._states = StateRules(fabric, self.judge, self._znodes, self.records, self._daemons)
+        self.records.lowest_min_isr = self._states.lowest_min_isr
+        self._states.elected_uncleanly = self._data.elected_uncleanly
         fabric.witnesses.append(self._data)
         fabric.zookeeper.listeners.append(self.transacted)
 
@@ -77,6 +79,19 @@ class Invariants:
     def follow(self, hears_since: Callable[[int], float]) -> None:
         """Judge by what a daemon has to know: since when the one with a session hears all."""
         self._states.hears_since = hears_since
+
+    def trust_settings_for(self, seconds: float) -> None:
+        """Judge by how old the settings may be that a daemon decides by."""
+        self._states.config_refresh_s = seconds
+
+    @property
+    def settings_good_for_s(self) -> float:
+        """How old the settings may be that a daemon decides by."""
+        return self._states.config_refresh_s
+
+    def lowest_min_isr(self, topic: str) -> int:
+        """Return the lowest ``min.insync.replicas`` that a daemon may decide by now."""
+        return self._states.lowest_min_isr(topic)
 
     def had_to_hear(self, session: int, since: float) -> bool:
         """Whether the daemon with a session had to hear of what happened at a time."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 TOPICS_MAX: Final = 5
 PARTITIONS_MAX: Final = 9
+LATER_S: Final = 3.0
+BEHIND_S: Final = (7.5, 10.0)
+"""After so long a replica that is away has left the ISR."""
+GONE_S: Final = (14.0, 25.0)
+"""After so long the one that was left in the ISR is there again."""
 Plan = dict[TopicPartition, Replicas]
 
 
@@ -64,6 +69,10 @@ class Actions:
     queue_garbled: int = 0
     throttled: int = 0
     settings_changed: int = 0
+    unclean_toggled: int = 0
+    min_isr_toggled: int = 0
+    min_isr_raised_at_rest: int = 0
+    isr_outlived: int = 0
 
 
 class Operators:
@@ -107,8 +116,13 @@ class Operators:
             "api_reassigned": self._reassign_by_api,
             "api_cancelled": self._cancel_by_api,
             "preferred_elected": self._elect_preferred,
+            "unclean_toggled": self._toggle_unclean,
+            "min_isr_toggled": self._toggle_min_isr,
+            "min_isr_raised_at_rest": self._raise_at_rest,
+            "isr_outlived": self._outlive_isr,
             **self._requesters.kinds,
         }
+        self._asks_too_few = actions.min_isr_toggled > 0
         self._names = [n for n in self._kinds if getattr(actions, n) > 0]
         self._weights = [getattr(actions, n) for n in self._names]
 
@@ -158,6 +172,9 @@ class Operators:
         world, chance = self._world, self._chance
         brokers = sorted(world.brokers)
         minimum = world.fabric.config(partition.topic).min_insync_replicas
+        if self._asks_too_few and chance.random() < 0.2:
+            # Refused, if that is what the daemon knows.
+            minimum = 1
         size = len(world.assignment(partition).target_replicas) + chance.choice((-1, 0, 0, 0, 1))
         return tuple(chance.sample(brokers, max(minimum, min(size, len(brokers)))))
 
@@ -291,6 +308,77 @@ class Operators:
         self._world.add_partitions(name, added)
         return f"{name} {added}"
 
+    # --- settings that decide by what is elected and dropped -----------------------------------
+
+    def _toggle_unclean(self) -> str | None:
+        """Permit unclean elections of a topic, or forbid them."""
+        return toggle_unclean(self._world, self._chance)
+
+    def _toggle_min_isr(self) -> str | None:
+        """Raise or lower ``min.insync.replicas`` of a topic."""
+        return toggle_min_isr(self._world, self._chance)
+
+    def _raise_at_rest(self) -> str | None:
+        """Raise ``min.insync.replicas`` of a topic at rest; later ask too few replicas of it."""
+        world, chance = self._world, self._chance
+        at_rest = [
+            topic
+            for topic in self._topics()
+            if world.fabric.config(topic).min_insync_replicas == 1
+            and not world.zookeeper.children(paths.goal_topic_path(topic))
+            and all(len(a.replicas) > 1 for a in world.topic(topic).partitions.values())
+        ]
+        if not at_rest:
+            return None
+        topic = chance.choice(at_rest)
+        config = replace(world.fabric.config(topic), min_insync_replicas=2)
+        world.fabric.change_config(topic, config)
+
+        def ask() -> None:
+            known = [p for p in world.partitions() if p.topic == topic]
+            if self._is_running and known:
+                entries = {p: world.assignment(p).target_replicas[:1] for p in known}
+                world.fabric.tell(f"too few: {world.submit_request(entries)} {_text(entries)}")
+
+        good_for_s = world.invariants.settings_good_for_s
+        world.schedule.call_between(good_for_s, good_for_s + LATER_S, ask)
+        return topic
+
+    def _outlive_isr(self) -> str | None:
+        """
+        Let a replica that fell behind be there when all that were in sync are not.
+
+        Whether it may lead is changed just before that.
+        """
+        world, chance = self._world, self._chance
+        chosen = [p for p in world.partitions() if len(world.assignment(p).replicas) > 1]
+        permitting = [p for p in chosen if world.fabric.config(p.topic).unclean_leader_election]
+        chosen = permitting if permitting and chance.random() < 0.7 else chosen
+        if not chosen or not all(b.is_alive for b in world.brokers.values()):
+            return None
+        partition = chance.choice(sorted(chosen))
+        state = world.state(partition)
+        replicas = world.assignment(partition).replicas
+        if state is None or state.leader not in replicas:
+            return None
+        behind = [world.brokers[r] for r in replicas if r != state.leader]
+        leader, topic = world.brokers[state.leader], partition.topic
+        for broker in behind:
+            broker.kill()
+
+        def end() -> None:
+            config = world.fabric.config(topic)
+            permits = not config.unclean_leader_election
+            world.fabric.tell(f"{topic} permits unclean elections: {permits}; {leader.id} stops")
+            world.fabric.change_config(topic, replace(config, unclean_leader_election=permits))
+            leader.stop()
+            for broker in behind:
+                broker.start()
+
+        world.schedule.call_between(*BEHIND_S, end)
+        world.schedule.call_between(*GONE_S, leader.start)
+        return f"{partition}: {[int(b.id) for b in behind]} fall behind {leader.id}"
+
     # --- clients of a Kafka controller ---------------------------------------------------------
 
     def _reassign_by_api(self) -> str | None:
@@ -317,6 +405,34 @@ class Operators:
             return None
         world.request_preferred_election(world.partitions())
         return "every partition"
+
+
+def toggle_unclean(world: World, chance: Random) -> str | None:
+    """Permit unclean elections of a topic, or forbid them."""
+    topics = world.zookeeper.children(paths.TOPICS)
+    if not topics:
+        return None
+    topic = chance.choice(sorted(topics))
+    config = world.fabric.config(topic)
+    permits = not config.unclean_leader_election
+    world.fabric.change_config(topic, replace(config, unclean_leader_election=permits))
+    return f"{topic} {'permits' if permits else 'forbids'} unclean elections"
+
+
+def toggle_min_isr(world: World, chance: Random) -> str | None:
+    """Raise or lower ``min.insync.replicas`` of a topic; at most what its partitions can have."""
+    topics = world.zookeeper.children(paths.TOPICS)
+    if not topics:
+        return None
+    topic = chance.choice(sorted(topics))
+    config = world.fabric.config(topic)
+    replicas = (len(a.target_replicas) for a in world.topic(topic).partitions.values())
+    others = [n for n in range(1, min(replicas) + 1) if n != config.min_insync_replicas]
+    if not others:
+        return None
+    least = chance.choice(others)
+    world.fabric.change_config(topic, replace(config, min_insync_replicas=least))
+    return f"{topic} min.insync.replicas={least}"
 
 
 def _decoded(znode: Znode) -> Plan:

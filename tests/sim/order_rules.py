@@ -16,6 +16,7 @@ from controller.core.model import Replicas, TopicPartition
 from controller.reactor.ports import Order
 from tests.sim.bound_rules import BoundRules
 from tests.sim.decoded import read_state
+from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class OrderRules:
         """Judge an order that is about to be made."""
         if self._bound is not None:
             self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
+        self._keeps_min_isr(order, way)
         stored, state = self._world.assignment(order.partition), self._world.state(order.partition)
         kept = {*stored.origin_replicas, *(() if order.cancels else order.target)}
         if state is None or kept.issuperset(stored.replicas) or kept & set(state.isr):
@@ -74,6 +76,24 @@ class OrderRules:
             is_fresh and any(kept & set(i) for i in self._known(order.partition, way.sent_at)),
             f"{order.partition}: an order of {way.handed_at:.3f}, sent at {way.sent_at:.3f}, "
             f"leaves {sorted(kept)}, none of which is in sync",
+        )
+
+    def _keeps_min_isr(self, order: Order, way: Way) -> None:
+        """Judge that an order that only drops leaves as many in sync as producers need."""
+        invariants = self._world.invariants
+        goal = invariants.records.goal_of(order.partition)
+        if order.cancels or goal is None or way.sent_at - way.handed_at > FRESH_S:
+            return
+        floor = min(invariants.lowest_min_isr(order.partition.topic), len(goal.target))
+        known = self._known(order.partition, way.sent_at)
+        if any(set(order.target) - set(isr) or len(isr) <= len(order.target) for isr in known):
+            # It adds, or drops what was not in sync.
+            return
+        invariants.judge.ensure(
+            len(order.target) >= floor,
+            f"{order.partition}: an order of {way.handed_at:.3f} leaves {order.target}, fewer than "
+            f"{floor}",
+            Rule.ABOVE_FLOOR,
         )
 
     def _known(self, partition: TopicPartition, sent_at: float) -> list[Replicas]:

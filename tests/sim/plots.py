@@ -22,6 +22,10 @@ SMALL_TURNS_SHARE: Final = 0.3
 """The share of those whose turns look at a few partitions only."""
 UNCLEAN_SHARE: Final = 0.3
 """The share of those with a topic that allows unclean elections."""
+TOGGLED_SHARE: Final = 0.4
+"""The share of those with operators whose topics' settings change."""
+REFRESHES_S: Final = (2.0, 6.0, 60.0)
+"""How old the settings may be that such a history's daemons decide by."""
 UNFENCED_SHARE: Final = 0.2
 """The share of those whose brokers know no leader epoch in StopReplica."""
 WITHOUT_DISK_SHARE: Final = 0.3
@@ -155,6 +159,7 @@ def plot_of(seed: int) -> Plot:
     plot = _with_small_multis(seed, asked_plot_of(seed))
     plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
+    plot = _with_toggled_settings(seed, plot)
     plot = _without_fences(seed, plot)
     plot = _without_disks(seed, plot)
     plot = _with_refusals(seed, plot)
@@ -213,6 +218,27 @@ def _with_unclean_topic(seed: int, plot: Plot) -> Plot:
     if Random(f"unclean topic {seed}").random() >= UNCLEAN_SHARE:
         return plot
     return replace(plot, name=f"{plot.name}, an unclean topic", has_unclean_topic=True)
+
+
+def _with_toggled_settings(seed: int, plot: Plot) -> Plot:
+    """Let operators change in some what an election and a drop depend on."""
+    chance = Random(f"toggled settings {seed}")
+    if plot.actions is None or chance.random() >= TOGGLED_SHARE:
+        return plot
+    refresh_s = chance.choice(REFRESHES_S)
+    often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 6, 1)
+    return replace(
+        plot,
+        name=f"{plot.name}, settings toggled and good for {refresh_s:.0f} s",
+        options=replace(plot.options, config_refresh_s=refresh_s),
+        actions=replace(
+            plot.actions,
+            unclean_toggled=often,
+            min_isr_toggled=often,
+            min_isr_raised_at_rest=often,
+            isr_outlived=often,
+        ),
+    )
 
 
 def _without_fences(seed: int, plot: Plot) -> Plot:

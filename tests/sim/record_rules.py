@@ -44,6 +44,8 @@ class RecordRules:
         """What the daemons were told; None for the single jump, which has no bound."""
         self.step_size_of: Callable[[Goal], int | None] = lambda _: self.step_size
         """The largest that may hold for a goal, where operators may say more."""
+        self.lowest_min_isr: Callable[[str], int] = lambda _: 1
+        """The lowest ``min.insync.replicas`` of a topic that a daemon may decide by."""
 
     fence: str = paths.CONTROLLER_EPOCH
     """What guards records of ours: the claim, or our leadership alone."""
@@ -81,6 +83,8 @@ class RecordRules:
             )
             if isinstance(read, Goal):
                 self._goals[partition] = read
+                if written.before is None:
+                    self._enough_replicas(partition, read)
             return
         self._goals.pop(partition, None)
         assignment = self._znodes.assignment(partition)
@@ -88,6 +92,18 @@ class RecordRules:
             assignment is None or not assignment.is_reassigning,
             f"{partition}: our record ended while the topic znode says {assignment}",
             Rule.GOAL_ENDS_AT_REST,
+        )
+
+    def _enough_replicas(self, partition: TopicPartition, goal: Goal) -> None:
+        """Judge that no target is accepted with fewer replicas than producers need."""
+        assignment = self._znodes.assignment(partition)
+        if assignment is None or goal.rolls_back:
+            return
+        least = min(self.lowest_min_isr(partition.topic), len(assignment.replicas))
+        self._judge.ensure(
+            len(goal.target) >= least,
+            f"{partition}: {goal.target} was accepted, min.insync.replicas is {least}",
+            Rule.ENOUGH_REPLICAS,
         )
 
     # --- the bound -----------------------------------------------------------------------------

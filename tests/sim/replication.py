@@ -173,7 +173,7 @@ class Replication:
             offset, answer = replica.waiting.popleft()
             if enough:
                 for witness in self._fabric.witnesses:
-                    witness.acknowledged(partition, log, offset)
+                    witness.acknowledged(partition, log, offset, replica.leader_epoch)
             answer(codes.NONE if enough else codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def _may_join(self, replica: HostedReplica, follower: BrokerId) -> bool:

@@ -28,6 +28,7 @@ class Rule(StrEnum):
     PRESENT_EPOCH = "a state is written with the present controller epoch"
     LEADER_EPOCH_BY_ONE = "a controller's write adds one to the leader epoch"
     UNCLEAN_ALLOWED = "who was not in sync leads alone, and only where that is allowed"
+    NO_LEADER_FIRST = "that there is no leader is durable before an unclean election"
     UNCLEAN_LAST_RESORT = "nobody leads uncleanly while a member of the ISR lives"
     BROKER_WRITES_ISR_ONLY = "a broker changes nothing of a state but the ISR"
     LEADER_WRITES_ISR = "only the leader writes the ISR"
@@ -52,6 +53,7 @@ class Rule(StrEnum):
     ASSIGNMENT_COVERS_ISR = "an assignment of the daemon's names all of the ISR"
     # Goals, and what they may do.
     GOAL_READABLE = "a goal can be read"
+    ENOUGH_REPLICAS = "no target is accepted with fewer replicas than min.insync.replicas"
     GOAL_ENDS_AT_REST = "a goal ends where nothing is under way"
     WITHIN_BOUND = "no partition outgrows its bound"
     DROPPED_OUT_OF_ISR = "what stands beside added replicas, to be dropped, is out of the ISR"

@@ -16,6 +16,7 @@ from controller.core.model import (
     PartitionState,
     TopicPartition,
 )
+from controller.core.options import Options
 from controller.reactor.ports import Check
 from controller.znodes import paths
 from tests.sim.copy_rules import CopyRules
@@ -55,6 +56,12 @@ class StateRules:
         """Which session wrote states with a controller epoch."""
         self._moved_at: dict[BrokerId, float] = {}
         """When a broker's registration last came or went."""
+        self._leaderless_since: dict[TopicPartition, float] = {}
+        """When it was written that a partition has no leader."""
+        self.config_refresh_s = Options().config_refresh_s
+        """How old the settings may be that a daemon decides by."""
+        self.elected_uncleanly: Callable[[TopicPartition, PartitionState], None] = lambda *_: None
+        """Hears of unclean elections that were permitted."""
         self.hears_since: Callable[[int], float] = lambda _: 0.0
         """Since when the daemon with a session hears without delay what happens."""
 
@@ -101,6 +108,10 @@ class StateRules:
             self._written_by_controller(transaction, partition, before, after)
         elif before is not None:
             self._written_by_leader(transaction, partition, before, after)
+        if after.leader != NO_LEADER:
+            self._leaderless_since.pop(partition, None)
+        elif before is None or before.leader != NO_LEADER:
+            self._leaderless_since[partition] = self._fabric.schedule.now()
 
     def _written_by_controller(
         self,
@@ -156,20 +167,47 @@ class StateRules:
         after: PartitionState,
     ) -> None:
         """Who was not in sync leads alone, only where the topic allows it and nobody else can."""
+        session, now = transaction.session, self._fabric.schedule.now()
         is_alone = after.isr == (after.leader,) and after.leader in self._znodes.replicas(partition)
+        since = self._asked_since(session, partition, after.leader)
+        permitted = (
+            config.unclean_leader_election
+            for config in self._fabric.configs_since(partition.topic, since)
+        )
         self._judge.ensure(
-            self._fabric.config(partition.topic).unclean_leader_election and is_alone,
-            f"{partition}: a controller grew the ISR from {before.isr} to {after.isr}",
+            is_alone and any(permitted),
+            f"{partition}: a controller grew the ISR from {before.isr} to {after.isr}, which no "
+            f"setting permitted since {since:.3f}, {now - since:.3f} s before",
             Rule.UNCLEAN_ALLOWED,
         )
-        if transaction.session in self._daemons:
-            session = transaction.session
+        self.elected_uncleanly(partition, after)
+        if session in self._daemons:
+            self._judge.ensure(
+                before.leader == NO_LEADER,
+                f"{partition}: {after} was elected uncleanly before it was durable that {before} "
+                "has no leader",
+                Rule.NO_LEADER_FIRST,
+            )
             live = [r for r in before.isr if self._was_live(session, r, partition)]
             self._judge.ensure(
                 not live,
                 f"{partition}: {after} was elected uncleanly, {live} were live and in ISR",
                 Rule.UNCLEAN_LAST_RESORT,
             )
+
+    def _asked_since(self, session: int, partition: TopicPartition, leader: BrokerId) -> float:
+        """
+        Return since when a setting may have permitted an unclean election.
+
+        Kafka's controller reads it in the election. A daemon asks when it is written that there is
+        no leader, and anew when a replica registers.
+        """
+        now = self._fabric.schedule.now()
+        if session not in self._daemons:
+            return now
+        since = max(self._leaderless_since.get(partition, now), now - self.config_refresh_s)
+        registered = self._moved_at.get(leader, 0.0)
+        return max(since, registered) if self.had_to_hear(session, registered) else since
 
     def _written_by_leader(
         self,
@@ -223,7 +261,7 @@ class StateRules:
         assignment = self._znodes.assignment(partition)
         if assignment is None:
             return
-        wanted = self._fabric.config(partition.topic).min_insync_replicas
+        wanted = self.lowest_min_isr(partition.topic)
         final = self._records.target_of(partition) or assignment.target_replicas
         floor = min(wanted, len(final))
         left = [r for r in before.isr if r not in after.isr and r in assignment.replicas]
@@ -236,6 +274,12 @@ class StateRules:
             f"{floor} now: {after.isr}",
             Rule.ABOVE_FLOOR,
         )
+
+    def lowest_min_isr(self, topic: str) -> int:
+        """Return the lowest ``min.insync.replicas`` that a daemon may decide by now."""
+        since = self._fabric.schedule.now() - self.config_refresh_s
+        known = self._fabric.configs_since(topic, since)
+        return min(config.min_insync_replicas for config in known)
 
     def _was_live(self, session: int, broker_id: BrokerId, partition: TopicPartition) -> bool:
         """Whether a daemon had to know that the replica lives."""

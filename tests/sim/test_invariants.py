@@ -193,8 +193,67 @@ def test_who_was_not_in_sync_leads_alone_as_the_last_resort(
     for number in range(1, down + 1):
         bench.broker(number).stop()
     bench.world.run_for(KNOWN_S)
+    bench.write_state([1, 2], leader=-1)
     with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
         bench.write_state(isr, leader=leader)
+
+
+def test_an_unclean_election_before_it_is_durable_that_there_is_no_leader_is_noticed(
+    bench: _Bench,
+) -> None:
+    """Nothing could have been asked in between."""
+    bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
+    bench.write_state([1])
+    bench.broker(1).stop()
+    bench.world.run_for(KNOWN_S)
+    with pytest.raises(InvariantViolationError):
+        bench.write_state([3], leader=3)
+
+
+@pytest.mark.parametrize(("forbidden_at", "is_broken"), [(1.0, True), (5.0, False)])
+def test_an_unclean_election_by_what_was_permitted_earlier_is_noticed(
+    bench: _Bench, forbidden_at: float, *, is_broken: bool
+) -> None:
+    """What was permitted since there is no leader counts."""
+    fabric = bench.world.fabric
+    fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
+    bench.write_state([1])
+    bench.broker(1).stop()
+    bench.world.run_for(KNOWN_S)
+    forbids = TopicConfig(1, unclean_leader_election=False)
+    bench.world.schedule.call_between(
+        forbidden_at, forbidden_at, lambda: fabric.change_config("t", forbids)
+    )
+    bench.world.run_for(3.0)
+    bench.write_state([1], leader=-1)
+    bench.world.run_for(3.0)
+    with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
+        bench.write_state([3], leader=3)
+
+
+def test_what_was_acknowledged_counts_where_no_unclean_election_took_it(bench: _Bench) -> None:
+    """A topic that permits one is promised as much as any, until there was one."""
+    bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
+    bench.world.run_for(5.0)
+    assert bench.world.invariants.committed(P)
+    bench.broker(1).logs[P].truncate(0)
+    with pytest.raises(InvariantViolationError):
+        bench.write_state([1])
+
+
+@pytest.mark.parametrize(("raised_before_s", "is_broken"), [(10.0, True), (1.0, False)])
+def test_a_target_below_min_isr_is_noticed(
+    bench: _Bench, raised_before_s: float, *, is_broken: bool
+) -> None:
+    """By the lowest setting that a daemon may know of."""
+    world = bench.world
+    world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
+    world.invariants.trust_settings_for(5.0)
+    world.fabric.change_config("t", TopicConfig(2, unclean_leader_election=False))
+    world.run_for(raised_before_s)
+    goal = Goal(ids([1]), ids([1, 2, 3]), RequestId("r"), Route.REQUEST)
+    with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
+        bench.write_goal(goal)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +443,9 @@ def test_dropping_beside_adding_before_the_exclusion_is_noticed(bench: _Bench) -
 
 def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
     """A target of one replica may shrink the ISR to one, though min.insync.replicas is two."""
+    bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
     bench.write_goal(_goal([1]))
+    bench.world.fabric.configs["t"] = TopicConfig(2, unclean_leader_election=False)
     bench.write_state([1])
 
 

@@ -161,6 +161,7 @@ class World:
     ) -> None:
         """Create a topic as CreateTopics does: settings and znode; a controller does the rest."""
         self.fabric.configs[name] = TopicConfig(min_insync_replicas, unclean_leader_election)
+        self.fabric.former_configs.pop(name, None)
         partitions = {n: PartitionAssignment(_ids(r)) for n, r in assignment.items()}
         data = encode_topic(TopicAssignment(partitions, ZkVersion(0), Zxid(0)))
         self.zookeeper.transact(NOBODY, [Make(paths.topic_path(name), data)])
