@@ -23,6 +23,7 @@ from controller.core.model import (
     Instant,
     Refusal,
     RefusalReason,
+    Route,
     TopicPartition,
 )
 from controller.core.moves.lacks import is_gone
@@ -269,6 +270,10 @@ def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
             return None
         listed = (LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.topics else "topic"
+    end = ended(partition, reassignment, f"{what} deleted")
+    if reassignment.goal.route is Route.FOREIGN:
+        # There is no request of ours whose outcome would ever be complete.
+        return Change((end,), partition=partition)
     refusal = Refusal(
         reassignment.goal.request,
         entry_text(partition, reassignment.goal.target),
@@ -277,11 +282,4 @@ def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
         partition,
         was_accepted=True,
     )
-    return Change(
-        (
-            ended(partition, reassignment, f"{what} deleted"),
-            *listed,
-            RefusalRecord((refusal,)),
-        ),
-        partition=partition,
-    )
+    return Change((end, *listed, RefusalRecord((refusal,))), partition=partition)

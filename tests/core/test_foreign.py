@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import TopicsRead
+from controller.core.events import TopicsListed, TopicsRead
 from controller.core.foreign import FOREIGN
 from controller.core.model import (
     BlockedBy,
@@ -17,6 +17,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import ForeignMoves
+from controller.core.records import RefusalRecord
 from controller.core.requests.acceptance import goal_of
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
@@ -102,6 +103,15 @@ def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
     assert driver.orders[0] == (replicas(0, 1, 2), False)
     driver.run(THEIRS)
     assert driver.assignment(THEIRS).replicas == (2, 4)
+
+
+def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
+    """Nobody asked us for it: what is kept of a request would stay incomplete for ever."""
+    driver = beside_a_move_of_others(ForeignMoves.WAIT)
+    driver.observe(TopicsListed((driver.view.listed or frozenset()) - {THEIRS.topic}))
+    assert THEIRS not in driver.view.reassignments
+    records = [r for c in driver.changes for r in c.records]
+    assert not [r for r in records if isinstance(r, RefusalRecord)]
 
 
 def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation() -> None:
