@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
@@ -184,9 +184,18 @@ class Cluster:
             assignment: Replicas by partition; partitions count from 0 without gaps.
             config: Topic settings.
         """
+        self.order_topic(name, assignment, config)
+        self.await_in_sync(name, assignment)
+        return name
+
+    def order_topic(
+        self,
+        name: str,
+        assignment: Mapping[int, Sequence[int]],
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Have a topic created and do not wait for its replicas; see ``create_topic``."""
         replicas = [list(assignment[partition]) for partition in range(len(assignment))]
-        hosts = {broker for of in replicas for broker in of}
-        logs = {b: {f"{name}-{n}" for n, of in enumerate(replicas) if b in of} for b in hosts}
         topic = NewTopic(
             name,
             num_partitions=len(replicas),
@@ -195,13 +204,23 @@ class Cluster:
         )
         self._administer(lambda: self.admin.create_topics([topic], request_timeout=30))
 
+    def order_partitions(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Have the partitions that follow its last added to a topic and do not wait for them."""
+        replicas = [list(of) for _, of in sorted(assignment.items())]
+        grown = NewPartitions(name, max(assignment) + 1, replica_assignment=replicas)
+        self._administer(lambda: self.admin.create_partitions([grown], request_timeout=30))
+
+    def await_in_sync(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """Wait until these partitions of a topic have exactly these replicas, all in the ISR."""
+        hosts = {broker for of in assignment.values() for broker in of}
+        logs = {b: {f"{name}-{n}" for n, of in assignment.items() if b in of} for b in hosts}
+
         def is_there() -> bool:
-            if any(self.isr(name, n) != set(of) for n, of in enumerate(replicas)):
+            if any(self.isr(name, n) != set(of) for n, of in assignment.items()):
                 return False
             return all(held <= self.replica_directories(b) for b, held in logs.items())
 
         self._await_controller(is_there, f"every replica of {name} is in sync")
-        return name
 
     def delete_topics(self, *names: str) -> None:
         """Ask for the deletion of topics; it is complete when their znodes are gone."""
