@@ -6,6 +6,8 @@ Also by force: somebody else may take the role at any moment.
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,16 +15,24 @@ from functools import partial
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ResourcePatternType,
     ResourceType,
 )
 
+from controller.core.role.tenures import PROGRESS_PATIENCE_S
+from controller.core.role.yields import DELETION_PATIENCE_S
 from integration.clients import unnoticed
-from integration.cluster import QUIET, Cluster
+from integration.cluster import QUIET, Cluster, ClusterOptions
 from integration.conftest import MakeTopic
-from integration.daemon import Daemon
+from integration.daemon import Daemon, run_reassigner
+from integration.servers import BrokerOptions
 from integration.tenures import (
     await_claim,
     await_quiet,
@@ -31,6 +41,7 @@ from integration.tenures import (
     is_done,
     permanent_tenure,
     running_daemon,
+    strike,
     submit,
 )
 from integration.waiting import eventually
@@ -134,6 +145,116 @@ def test_a_daemon_whose_role_is_seized_stops_at_once_and_comes_back(
             assert controller_epoch(cluster) == epoch + 2
         eventually(lambda: is_done(cluster, plan), within_s=40)
         eventually(cluster.controller_broker, within_s=15)
+
+
+def test_a_dead_target_broker_keeps_the_role_neither_from_a_deletion_nor_from_a_pause(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """Topics are deleted and created while the step waits; it ends when the broker is back."""
+    busy = make_topic({0: [1, 2, 3]}, SAFE)
+    moved = make_topic({0: [1, 2, 3]}, SAFE)
+    doomed = make_topic({0: [1, 2, 3], 1: [3, 5, 1]})
+    plan = {moved: {0: [1, 2, 4]}}
+    zookeeper = ("--zookeeper", cluster.zookeeper_connect)
+    with (
+        running_daemon(cluster, "--tenure-linger", "1") as daemon,
+        unnoticed(cluster, {busy: 1}, pause_s=10),
+    ):
+        cluster.brokers[4].freeze()  # registered, but it copies nothing
+        submit(cluster, plan)
+        eventually(lambda: _is_copying(daemon, moved), within_s=5, every_s=0.1)
+        strike(cluster, 4)
+        cluster.zk.create(f"/admin/delete_topics/{doomed}", b"")
+        eventually(lambda: cluster.topic(doomed) is None, within_s=DELETION_PATIENCE_S + 25)
+        await_claim(cluster, within_s=DELETION_PATIENCE_S + 10)
+        assert run_reassigner("pause", *zookeeper).code == 0
+        eventually(cluster.controller_broker, within_s=PROGRESS_PATIENCE_S + 20)
+        epoch = controller_epoch(cluster)
+        make_topic({0: [1, 2, 3]})
+        assert controller_epoch(cluster) == epoch, "the role is not taken under a pause"
+        cluster.brokers[4].start()
+        eventually(lambda: is_done(cluster, plan), within_s=60, what="a broker ends the step")
+        assert run_reassigner("resume", *zookeeper).code == 0
+
+
+def test_a_move_of_others_does_not_keep_the_role(cluster: Cluster, make_topic: MakeTopic) -> None:
+    """A small plan of ours begins and ends beside it; then topics can be created again."""
+    heavy = _heavy_topic(cluster, make_topic)
+    small = make_topic({0: [1, 2, 3]}, SAFE)
+    theirs, ours = {heavy: {0: [1, 2, 5]}}, {small: {0: [1, 2, 4]}}
+    with running_daemon(cluster, "--tenure-linger", "1"):
+        with _slow_copies(cluster, 5):
+            listed = [{"topic": heavy, "partition": 0, "replicas": [1, 2, 5]}]
+            file = cluster.directory / f"{heavy}.json"
+            file.write_text(json.dumps({"version": 1, "partitions": listed}))
+            tool = cluster.reassign_partitions("--reassignment-json-file", str(file), "--execute")
+            assert tool.code == 0, tool.stdout
+            submit(cluster, ours)
+            eventually(lambda: is_done(cluster, ours), within_s=40)
+            eventually(cluster.controller_broker, within_s=20)
+            assert not is_done(cluster, theirs)
+            epoch = controller_epoch(cluster)
+            make_topic({0: [1, 2, 3]})
+            assert controller_epoch(cluster) == epoch
+        eventually(lambda: is_done(cluster, theirs), within_s=60)
+
+
+def test_a_daemon_that_brokers_refuse_gives_the_role_back_and_writes_nothing() -> None:
+    """Without ClusterAction; allowed again, the next claim carries the request out."""
+    extra = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    options = ClusterOptions(brokers=3, broker=BrokerOptions(extra=extra))
+    with Cluster.running(options) as cluster:
+        topic = cluster.create_topic("refused", {0: [1, 2]})
+        plan = {topic: {0: [1, 3]}}
+        before, epoch = cluster.state(topic, 0), controller_epoch(cluster)
+        # Where a resource has rules, only what they allow is allowed.
+        rules = [
+            AclBinding(
+                ResourceType.BROKER,
+                "kafka-cluster",
+                ResourcePatternType.LITERAL,
+                "User:ANONYMOUS",
+                "*",
+                operation,
+                kind,
+            )
+            for operation, kind in (
+                (AclOperation.ALL, AclPermissionType.ALLOW),
+                (AclOperation.CLUSTER_ACTION, AclPermissionType.DENY),
+            )
+        ]
+        for future in cluster.admin.create_acls(rules).values():
+            future.result(timeout=15)
+        with running_daemon(cluster) as daemon:
+            submit(cluster, plan)
+            eventually(lambda: controller_epoch(cluster) == epoch + 2, within_s=30)
+            eventually(cluster.controller_broker, within_s=15)
+            eventually(
+                lambda: "CLUSTER_AUTHORIZATION_FAILED" in str(daemon.status()["refused_because"]),
+                within_s=15,
+            )
+            assert cluster.state(topic, 0) == before
+            assert cluster.replicas(topic, 0) == [1, 2]
+            time.sleep(10)
+            assert controller_epoch(cluster) == epoch + 2, "the role is not claimed in a loop"
+        filters = [
+            AclBindingFilter(
+                ResourceType.BROKER,
+                "kafka-cluster",
+                ResourcePatternType.LITERAL,
+                None,  # type: ignore[arg-type] # any principal, which its stubs do not know
+                None,  # type: ignore[arg-type] # any host
+                AclOperation.ANY,
+                AclPermissionType.ANY,
+            )
+        ]
+        for future in cluster.admin.delete_acls(filters).values():
+            future.result(timeout=15)
+        with running_daemon(cluster, "--tenure-linger", "1"):
+            eventually(lambda: is_done(cluster, plan), within_s=60)
 
 
 # --- inside --------------------------------------------------------------------------------------
