@@ -89,8 +89,8 @@ def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
 
 def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
     """A refusal that has to be decided anew must not be forgotten with the znode."""
-    driver = Driver({tp(0): (1, 2)})
-    bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 2)}, atomic=True)
+    driver = Driver({tp(0): (1, 2), tp(9): (1, 2)})
+    bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 1)}, atomic=True)
     driver.fold(SubmissionsListed(frozenset({bad.name})))
     driver.fold(SubmissionsRead({bad.name: bad}))
     decision = decide(driver.view, driver.view.take_due(), driver.now)

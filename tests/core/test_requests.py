@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.decide import decide
+from controller.core.effects import ReadTopics
 from controller.core.events import (
     CancellationRead,
     ControllerClaimed,
@@ -411,3 +412,31 @@ def test_a_read_from_before_our_last_write_takes_nothing_back_of_what_is_kept() 
     summary = outcomes(driver)[name]
     assert (summary.total, summary.done) == (2, 1)
     assert summary.fates == {Fate.ROLLED_BACK: 1}
+
+
+def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again() -> None:
+    """Topics and requests are read side by side: it may have grown before it was asked for."""
+    driver = Driver({tp(0): (1, 2)})
+    driver.answers_topics = False
+    asked = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
+    submit(driver, asked)
+    assert driver.sent.count(ReadTopics(("t",))) == 1
+    assert driver.view.requests[asked.request].refused == []
+    grown = dict.fromkeys(range(2), PartitionAssignment(replicas(1, 2)))
+    driver.observe(TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
+    assert set(driver.view.reassignments) == {tp(1)}
+    (refusal,) = driver.view.requests[asked.request].refused
+    assert refusal.partition == tp(2)
+    assert driver.sent.count(ReadTopics(("t",))) == 1
+
+
+def test_a_request_waits_for_earlier_ones_that_are_listed_and_not_read() -> None:
+    """The later one wins: accepted first, it would be overtaken by the one before it."""
+    driver = Driver({tp(): (1, 2)})
+    first = submission("request_0000000000", {tp(): (1, 3)})
+    second = submission("request_0000000001", {tp(): (1, 4)})
+    driver.observe(SubmissionsListed(frozenset({first.name, second.name})))
+    driver.observe(SubmissionsRead({second.name: second}))
+    assert driver.view.reassignments == {}
+    driver.observe(SubmissionsRead({first.name: first}))
+    assert driver.view.reassignments[tp()].goal.target == replicas(1, 4)

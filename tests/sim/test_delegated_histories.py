@@ -82,6 +82,18 @@ def test_topics_that_come_grow_go_and_come_again_are_moved(seed: int) -> None:
     play(seed, replace(plot, cancels=False, rivals=False))
 
 
+@pytest.mark.parametrize("seed", [2, 9, 10])
+def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> None:
+    """
+    Partitions younger than what is known were refused, an earlier request overtook a later one.
+
+    And what others moved of a topic that was deleted left an outcome that was never complete.
+    """
+    weights = replace(FORTUNES["nothing"], reads_late=20)
+    plot = replace(plot_of(6), weights=weights, fault_every_s=0.7, loss=0.0, topics_every_s=0.5)
+    play(seed, replace(plot, cancels=False, rivals=False))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_every_last_word_is_kept_when_one_author_asks(seed: int) -> None:
     """Daemons that crash between any two writes or calls, and calls that get lost."""

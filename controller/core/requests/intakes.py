@@ -7,6 +7,7 @@ else that is read. What is wrong with any of them is decided elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -24,7 +25,7 @@ from controller.core.events import (
     WallClockRead,
 )
 from controller.core.histories import OpenHistory
-from controller.core.model import Instant, LegacyPlan, RequestId
+from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
 from controller.core.nodes import PlanNode
 from controller.core.throttling.lease_books import throttles_doubted
 from controller.core.view import ClusterView
@@ -60,6 +61,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             for name, submission in read.items():
                 if submission is not None and name in listed:
                     view.submissions[name] = submission
+                    _doubt_lacking(view, submission.entries)
                 else:
                     view.asked_submissions.discard(name)
             view.submissions = dict(sorted(view.submissions.items()))
@@ -96,6 +98,25 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.due.capacity = view.due.tenure = True
         case _:
             assert_never(event)
+
+
+def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """
+    Have topics read again that lack partitions that are asked for.
+
+    They may have grown before the request was submitted: topics and requests are read side by side.
+    """
+    lacking = {
+        p.topic
+        for p in partitions
+        if p.topic in view.topics and p.partition not in view.topics[p.topic].partitions
+    }
+    if not lacking:
+        return
+    view.doubts += 1
+    for name in lacking:
+        view.topics[name].put_in_doubt(view.doubts)
+    view.due.overtaken_topics |= lacking
 
 
 def _understood(view: ClusterView, read: Controls) -> Controls:

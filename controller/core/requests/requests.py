@@ -135,7 +135,14 @@ def _of(refusal: Refusal, entries: int) -> Refusal:
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     """Judge the next entries of every request, the most urgent requests first."""
-    waiting = [s for s in view.submissions.values() if is_due(view, s)]
+    unread = (view.submissions_listed or frozenset()) - view.submissions.keys()
+    first_unread = min(unread, default=None)
+    waiting = [
+        s
+        for s in view.submissions.values()
+        # The later of two requests wins; accepted before, it would be overtaken by the other.
+        if is_due(view, s) and (first_unread is None or s.name < first_unread)
+    ]
     if not waiting or not view.history_read:
         return Decision()
     if view.kill_switch:
