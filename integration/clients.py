@@ -200,3 +200,15 @@ def accepts_records(cluster: Cluster, topic: str, partition: int = 0) -> bool:
         on_delivery=lambda error, _: failures.append(error.name()) if error else None,
     )
     return producer.flush(25) == 0 and not failures
+
+
+def records_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
+    """Return how many records consumers can read of a partition that was never cleaned up."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "counting", **QUIET}
+    )
+    try:
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+    finally:
+        consumer.close()
+    return int(end) - int(first)

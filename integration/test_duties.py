@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.clients import accepts_records, unnoticed
+from integration.clients import accepts_records, records_of, unnoticed
 from integration.cluster import Cluster, ClusterOptions
 from integration.conftest import MakeTopic
+from integration.plans import configure
 from integration.servers import BrokerOptions
 from integration.tenures import (
     await_quiet,
@@ -36,6 +37,7 @@ LOG_DIR_EVENTS = "/log_dir_event_notification"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 
 SAFE = {"min.insync.replicas": "2"}
+UNCLEAN = "unclean.leader.election.enable"
 ROTATED = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
 
@@ -138,7 +140,7 @@ def test_a_replica_out_of_sync_leads_only_where_the_topic_allows_it(
 ) -> None:
     """It takes over with an ISR of its own, or waits for the one that has every record."""
     careful = make_topic({0: [1, 2]})
-    careless = make_topic({0: [1, 2]}, {"unclean.leader.election.enable": "true"})
+    careless = make_topic({0: [1, 2]}, {UNCLEAN: "true"})
     both = (careful, careless)
     with permanent_tenure(cluster) as daemon:
         strike(cluster, 2)
@@ -157,6 +159,36 @@ def test_a_replica_out_of_sync_leads_only_where_the_topic_allows_it(
         eventually(lambda: cluster.leader(careful, 0) == 1, within_s=10)
         eventually(lambda: all(cluster.isr(t, 0) == {1, 2} for t in both), within_s=40)
         assert all(accepts_records(cluster, t) for t in both)
+        await_shown(cluster, *both)
+
+
+def test_an_unclean_election_that_was_forbidden_in_time_does_not_happen(
+    cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    """The daemon has read that it is permitted; what is set when the leader is lost counts."""
+    forbidden, permitted = both = [make_topic({0: [1, 2]}, {UNCLEAN: "true"}) for _ in range(2)]
+    targets = {topic: {0: [1, 3]} for topic in both}
+    records = 5
+    with permanent_tenure(cluster) as daemon:
+        submit(cluster, targets)
+        eventually(lambda: is_done(cluster, targets), within_s=60, what="the settings are known")
+        strike(cluster, 3)
+        eventually(lambda: all(cluster.isr(t, 0) == {1} for t in both), within_s=10)
+        assert all(accepts_records(cluster, t) for t in both for _ in range(records))
+        configure(cluster, f"topics/{forbidden}", {UNCLEAN: "false"})
+        strike(cluster, 1)
+        eventually(lambda: not any(cluster.leader(t, 0) for t in both), within_s=10)
+        cluster.brokers[3].start()
+        eventually(lambda: cluster.leader(permitted, 0) == 3, within_s=15)
+        assert cluster.isr(permitted, 0) == {3}
+        assert accepts_records(cluster, permitted)
+        await_quiet(daemon)
+        assert cluster.leader(forbidden, 0) is None
+        assert cluster.isr(forbidden, 0) == {1}
+        cluster.brokers[1].start()
+        eventually(lambda: cluster.leader(forbidden, 0) == 1, within_s=10)
+        eventually(lambda: all(cluster.isr(t, 0) == {1, 3} for t in both), within_s=40)
+        assert records_of(cluster, forbidden) == records
         await_shown(cluster, *both)
 
 

@@ -6,18 +6,22 @@ Brokers are killed or frozen for it; the partitions that suffer are not those th
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
-from integration.plans import Daemons, await_end, await_tenure, copies_held
-from integration.requests import submit_request
+from integration.plans import Daemons, await_end, await_tenure, configure, copies_held
+from integration.requests import await_outcome, submit_request
 from integration.transactions import writes
 from integration.waiting import eventually
 from integration.wishes import await_count, await_moving, begun_in_order, lines
 
 pytestmark = pytest.mark.usefixtures("nothing_turned")
 
+REFRESH_S = 4
+"""How old the settings may be that the daemon decides by."""
 INTERVAL_S = 30
 """How long the adaptive pace looks at the cluster before it judges."""
 
@@ -53,6 +57,24 @@ def test_no_step_begins_while_others_are_below_min_isr(
     cluster.start_brokers(5)
     await_end(cluster, targets, within_s=60)
     eventually(lambda: lines(daemon, "under_min_isr_ended"), within_s=10)
+
+
+def test_a_target_below_a_min_isr_that_was_raised_meanwhile_is_refused(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """The daemon has read a lower one; too old to decide by, it is read again."""
+    topic = make_topic({0: (1, 2, 3)}, {"min.insync.replicas": "1"})
+    targets = {(topic, 0): (1, 2, 4)}
+    daemons.start("--tenure", "permanent", "--config-refresh", str(REFRESH_S))
+    submit_request(cluster, targets)
+    await_end(cluster, targets, within_s=60)
+    configure(cluster, f"topics/{topic}", {"min.insync.replicas": "2"})
+    time.sleep(REFRESH_S + 1)
+    request = submit_request(cluster, {(topic, 0): (1,)})
+    refused = await_outcome(cluster, request, within_s=20)["refused"]
+    assert [row["reason"] for row in refused] == ["below_min_insync_replicas"]
+    assert cluster.replicas(topic, 0) == [1, 2, 4]
+    assert cluster.isr(topic, 0) == {1, 2, 4}
 
 
 @pytest.mark.parametrize("policy", ["warn", "ignore"])
