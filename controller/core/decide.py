@@ -20,6 +20,7 @@ from typing import TypeGuard
 from controller.core.agendas import Due
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import (
+    BrokerId,
     Instant,
     Refusal,
     RefusalReason,
@@ -242,8 +243,10 @@ def _partitions(
         else:
             bounced = due.bounced | due.bounced_from.get(partition, set())
             settled = engine_of(view).repair(view, partition, bounced)
-            if settled is not None and bounced:
-                settled = replace(settled, bounced=frozenset(bounced))
+            if settled is not None:
+                # What is dead now may be back before a write that is refused is tried again.
+                failed = bounced | _dead_members(view, partition)
+                settled = replace(settled, bounced=frozenset(failed))
         if settled is not None:
             changes.append(settled)
         elif partition in view.reassignments and partition not in turned:
@@ -256,6 +259,12 @@ def _partitions(
     if budget.refused_leader_moves:
         again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+
+
+def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
+    """Return the members of the ISR whose brokers are not registered."""
+    state = view.states.get(partition)
+    return set() if state is None else {r for r in state.isr if r not in view.brokers}
 
 
 def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:

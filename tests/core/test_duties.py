@@ -405,6 +405,29 @@ def test_a_bounce_is_treated_again_where_its_write_was_not_permitted() -> None:
     assert driver.view.states[tp()].leader == 2
 
 
+@pytest.mark.parametrize("is_race", [True, False])
+def test_a_broker_that_is_back_before_a_refused_write_is_tried_again_has_failed(
+    *, is_race: bool
+) -> None:
+    """It led alone, and was to lead no more: it leads again at a new epoch."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    driver.change_isr(tp(), replicas(1))
+    state = driver.view.states[tp()]
+    driver.fold(live(2))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    (change,) = [c for c in decision.changes if c.partition == tp()]
+    if is_race:
+        for effect in invalidate(driver.view, change):
+            issued(driver.view, effect, driver.now)
+    else:
+        set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
+    driver.observe(live(1, 2, bounced=(1,)))
+    if is_race:
+        driver.observe(StatesRead({tp(): state}))
+    now = driver.view.states[tp()]
+    assert (now.leader, now.isr, now.leader_epoch) == (BrokerId(1), replicas(1), 1)
+
+
 def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None:
     """Its state is put in doubt before that turn comes."""
     options = Options(look_chunk=1)
