@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from controller.core.controls import Controls, Limits
 from controller.core.events import (
     BrokersRead,
@@ -150,3 +152,43 @@ def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_
     driver.catch_up(tp(), 5)
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 5, 3))
+
+
+@pytest.mark.parametrize("step_size", [1, None])
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_step_for_a_smaller_target_keeps_what_the_present_one_needs(
+    *, step_size: int | None, is_dead: bool
+) -> None:
+    """It was to leave 5 alone; another request took its place, which wants 3 beside it."""
+    step = PartitionAssignment(replicas(5, 2), removing_replicas=replicas(2))
+    driver = Driver({tp(): (2, 5)}, options=Options(step_size=step_size))
+    if is_dead:
+        driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 4, 5, 6)}))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    driver.states[tp()].clear()
+    took_over(driver, {tp(): replace(goal((3, 5), (1, 2)), abandoned=frozenset(replicas(4)))})
+    if is_dead:
+        assert driver.view.states[tp()].isr == replicas(2, 5)
+        blocked = driver.view.reassignments[tp()].blocked
+        assert blocked is not None
+        assert blocked.by is BlockedBy.BROKER_DEAD
+        driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7)}))
+    driver.run(tp())
+    assert all(len(s.isr) >= 2 for s in driver.states[tp()])
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 5))
+
+
+def test_a_replica_that_was_dead_when_its_step_began_stays_while_it_is_a_good_copy() -> None:
+    """It could not leave then; one that lags now goes in its place."""
+    step = PartitionAssignment(replicas(2, 3, 4, 1), replicas(4), replicas(1))
+    driver = Driver({tp(): (1, 2, 3)}, leaders={tp(): 3}, options=Options(step_size=1))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    driver.change_isr(tp(), replicas(3, 1))
+    driver.states[tp()].clear()
+    took_over(driver, {tp(): goal((4, 5, 6), (1, 2, 3))})
+    driver.catch_up(tp(), 4)
+    assert driver.view.states[tp()].isr == replicas(3, 1, 4)
+    driver.run(tp())
+    assert all(len(s.isr) >= 3 for s in driver.states[tp()][2:])
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])

@@ -105,6 +105,22 @@ def test_good_copies_stay_until_live_originals_caught_up(step_size: int | None) 
     assert is_back(driver)
 
 
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_good_copies_make_no_room_before_a_live_original_caught_up(*, is_dead: bool) -> None:
+    """Original 1 is there again and lags; 2 is added where 4 goes, or the bound is exceeded."""
+    driver = found(PartitionAssignment(replicas(3, 4, 5, 1)), 3, 4, 5, step_size=1)
+    if is_dead:
+        driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
+    state = driver.view.states[tp()]
+    assert len(state.isr) == (2 if is_dead else 3)
+    driver.catch_up(tp(), *(() if is_dead else (1,)))
+    assert all(len(s.isr) >= 3 for s in driver.states[tp()]) is not is_dead
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7)}))
+    driver.run(tp())
+    assert is_back(driver)
+    assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])
+
+
 def test_good_copies_wait_for_no_original_that_is_dead() -> None:
     """It may never return; the live ones are in sync."""
     step = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))

@@ -12,14 +12,12 @@ A deletion needs no count of its own: no log of an ISR member is deleted at all
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
     BrokerId,
-    PartitionAssignment,
     PartitionState,
     Replicas,
     TopicPartition,
@@ -36,7 +34,7 @@ IsLive = Callable[[BrokerId], bool]
 class Waiver(StrEnum):
     """Every exception to the rule; the values say what ``docs/concepts.md`` allows."""
 
-    UNSOUND_AT_BEGIN = "a replica that was dead or out of sync when its step began leaves with it"
+    BOUNCED = "a replica whose broker restarted leaves the ISR, as with Kafka's controller"
     DEAD_ORIGINAL = "the way back does not wait for originals that are dead"
 
 
@@ -47,25 +45,6 @@ class CopyRules:
         self._judge = judge
         self._znodes = znodes
         self._records = records
-        self._unsound: defaultdict[TopicPartition, frozenset[BrokerId]] = defaultdict(frozenset)
-        """Replicas to be dropped that were no good copies when their step began."""
-
-    def marked(
-        self,
-        partition: TopicPartition,
-        old: PartitionAssignment,
-        new: PartitionAssignment,
-        is_live: IsLive,
-    ) -> None:
-        """Remember which replicas that a step is about to drop are no good copies."""
-        state = self._znodes.states.get(partition)
-        isr = () if state is None else state.isr
-        known = self._unsound[partition].union(
-            r
-            for r in new.removing_replicas
-            if r not in old.removing_replicas and not (r in isr and is_live(r))
-        )
-        self._unsound[partition] = known.intersection(new.removing_replicas)
 
     def written(
         self,
@@ -75,6 +54,7 @@ class CopyRules:
         *,
         is_live: IsLive,
         may_be_live: IsLive,
+        has_bounced: IsLive,
     ) -> None:
         """
         Judge a state that a daemon wrote.
@@ -85,6 +65,7 @@ class CopyRules:
             after: The state after it.
             is_live: Whether the daemon had to know that a replica is live.
             may_be_live: Whether the daemon could take a replica for live.
+            has_bounced: Whether a replica's broker restarted, and that is not treated yet.
 
         """
         replicas = self._znodes.replicas(partition)
@@ -92,9 +73,14 @@ class CopyRules:
         if not given_up:
             return
         left = tuple(r for r in after.isr if r in replicas and may_be_live(r))
+        waiver: Waiver | None = None
+        if all(has_bounced(r) for r in given_up):
+            waiver = Waiver.BOUNCED
+        elif self._waits_for_the_dead_only(partition, left, is_live):
+            waiver = Waiver.DEAD_ORIGINAL
         needed = self._needed(partition)
         self._judge.ensure(
-            len(left) >= needed or self._waiver(partition, given_up, left, is_live) is not None,
+            len(left) >= needed or waiver is not None,
             f"{partition}: good copies {given_up} left the ISR {before.isr}, only {left} stay of "
             f"{needed}; the assignment is {self._znodes.assignment(partition)}, the goal "
             f"{self._records.goal_of(partition)}",
@@ -109,14 +95,22 @@ class CopyRules:
             return 0
         return min(len(assignment.origin_replicas), len(assignment.target_replicas))
 
-    def _waiver(
-        self, partition: TopicPartition, given_up: list[BrokerId], left: Replicas, is_live: IsLive
-    ) -> Waiver | None:
-        """Return which exception allows a write that leaves too few good copies."""
-        if self._unsound[partition].issuperset(given_up):
-            return Waiver.UNSOUND_AT_BEGIN
-        goal = self._records.goal_of(partition)
-        if goal is not None and goal.rolls_back:
-            awaited = [r for r in goal.target if r not in left and is_live(r)]
-            return None if awaited else Waiver.DEAD_ORIGINAL
-        return None
+    def _waits_for_the_dead_only(
+        self, partition: TopicPartition, left: Replicas, is_live: IsLive
+    ) -> bool:
+        """
+        Whether all that a way back lacks is dead.
+
+        Within the bound, which is one more replica at least, a dead original may leave no room for
+        a good copy beside a live original that is added: that one does not count as lacking then.
+        """
+        goal, assignment = self._records.goal_of(partition), self._znodes.assignment(partition)
+        if goal is None or assignment is None or not goal.rolls_back:
+            return False
+        has_room = len(assignment.replicas) <= 1 + max(
+            len(goal.original or goal.target), len(goal.target)
+        )
+        added = () if has_room else assignment.adding_replicas
+        lacking = [r for r in goal.target if r not in left]
+        dead = [r for r in lacking if not is_live(r)]
+        return bool(dead) and all(r in dead or r in added for r in lacking)

@@ -160,8 +160,6 @@ class Invariants:
                 case [*parts]:
                     self._other_written(transaction, parts, written)
         changed = [c for t, w in topics for c in self._topic_written(transaction, t, w)]
-        for partition, old, new in changed:
-            self._states.marked(transaction.session, partition, old, new)
         for partition, written in states:
             self._states.written(transaction, partition, written)
             self._data.nothing_is_lost(partition)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
-    PartitionAssignment,
     PartitionState,
     TopicPartition,
 )
@@ -56,6 +55,8 @@ class StateRules:
         """Which session wrote states with a controller epoch."""
         self._moved_at: dict[BrokerId, float] = {}
         """When a broker's registration last came or went."""
+        self._trusted_at: dict[TopicPartition, dict[BrokerId, float]] = {}
+        """When members of an ISR entered it, or were left in it by a controller that knew them."""
         self._leaderless_since: dict[TopicPartition, float] = {}
         """When it was written that a partition has no leader."""
         self.config_refresh_s = Options().config_refresh_s
@@ -68,16 +69,6 @@ class StateRules:
     def broker_moved(self, broker: BrokerId) -> None:
         """Take note that a registration came or went."""
         self._moved_at[broker] = self._fabric.schedule.now()
-
-    def marked(
-        self,
-        session: int,
-        partition: TopicPartition,
-        old: PartitionAssignment,
-        new: PartitionAssignment,
-    ) -> None:
-        """Take note of what a step is about to drop, before the states that go with it."""
-        self._copies.marked(partition, old, new, lambda r: self._was_live(session, r, partition))
 
     def written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
@@ -108,6 +99,7 @@ class StateRules:
             self._written_by_controller(transaction, partition, before, after)
         elif before is not None:
             self._written_by_leader(transaction, partition, before, after)
+        self._trusted(transaction.session, partition, after, by_controller=fenced)
         if after.leader != NO_LEADER:
             self._leaderless_since.pop(partition, None)
         elif before is None or before.leader != NO_LEADER:
@@ -157,6 +149,7 @@ class StateRules:
                 after,
                 is_live=lambda r: self._was_live(transaction.session, r, partition),
                 may_be_live=lambda r: not self._was_dead(transaction.session, r),
+                has_bounced=lambda r: self._has_bounced(r, partition),
             )
 
     def _elected_uncleanly(
@@ -238,6 +231,34 @@ class StateRules:
             Rule.REPLICAS_ENTER_ISR,
         )
 
+    def _trusted(
+        self,
+        session: int,
+        partition: TopicPartition,
+        after: PartitionState,
+        *,
+        by_controller: bool,
+    ) -> None:
+        """Take note of who entered the ISR, and whom a controller left in it knowingly."""
+        now, known = self._fabric.schedule.now(), self._trusted_at.get(partition, {})
+        self._trusted_at[partition] = {
+            r: known[r]
+            if r in known
+            and not (by_controller and self.had_to_hear(session, self._moved_at.get(r, 0.0)))
+            else now
+            for r in after.isr
+        }
+
+    def _has_bounced(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        """
+        Whether a broker registered anew since it entered the ISR, which nobody has treated.
+
+        It may have lost what it acknowledged before: as Kafka's controller does, it is treated as a
+        broker that failed and joined, however late, where a write of that was refused before.
+        """
+        trusted = self._trusted_at.get(partition, {}).get(broker)
+        return trusted is not None and self._moved_at.get(broker, 0.0) > trusted
+
     def _within_replicas(self, partition: TopicPartition, after: PartitionState) -> None:
         self._judge.ensure(
             set(after.isr) <= set(self._znodes.replicas(partition)),
@@ -265,7 +286,11 @@ class StateRules:
         final = self._records.target_of(partition) or assignment.target_replicas
         floor = min(wanted, len(final))
         left = [r for r in before.isr if r not in after.isr and r in assignment.replicas]
-        dropped = [r for r in left if self._was_live(session, r, partition)]
+        dropped = [
+            r
+            for r in left
+            if self._was_live(session, r, partition) and not self._has_bounced(r, partition)
+        ]
         if not dropped:
             return
         self._judge.ensure(

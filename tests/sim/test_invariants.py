@@ -70,6 +70,7 @@ class _Bench:
         self.store.claim_controller()
         self.world.run_for(GRACE_S + 0.1)
         self.epoch = inbox.of(ControllerClaimed)[0].epoch
+        self.world.fabric.heeded.add(self.epoch)
 
     def broker(self, number: int) -> SimBroker:
         return self.world.brokers[BrokerId(number)]
@@ -161,6 +162,8 @@ def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
     bench.isr_changes([1, 3])
     bench.broker(3).stop()
     bench.broker(3).start()
+    bench.isr_changes([1])
+    bench.isr_changes([1, 3])
     bench.world.run_for(after_s)
     if is_late:
         bench.world.invariants.follow(lambda _: bench.world.now)
@@ -203,7 +206,7 @@ def test_an_unclean_election_before_it_is_durable_that_there_is_no_leader_is_not
 ) -> None:
     """Nothing could have been asked in between."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
-    bench.write_state([1])
+    bench.isr_changes([1])
     bench.broker(1).stop()
     bench.world.run_for(KNOWN_S)
     with pytest.raises(InvariantViolationError):
@@ -217,7 +220,7 @@ def test_an_unclean_election_by_what_was_permitted_earlier_is_noticed(
     """What was permitted since there is no leader counts."""
     fabric = bench.world.fabric
     fabric.configs["t"] = TopicConfig(1, unclean_leader_election=True)
-    bench.write_state([1])
+    bench.isr_changes([1])
     bench.broker(1).stop()
     bench.world.run_for(KNOWN_S)
     forbids = TopicConfig(1, unclean_leader_election=False)
@@ -298,13 +301,47 @@ def test_a_good_copy_may_leave_where_the_replication_factor_shrinks(bench: _Benc
     bench.write_state([1, 2])
 
 
-def test_what_was_out_of_sync_when_its_step_began_may_leave_with_it(bench: _Bench) -> None:
-    """It is replaced first, and came back into the ISR meanwhile."""
+def test_what_was_out_of_sync_when_its_step_began_is_a_good_copy_once_it_is_back(
+    bench: _Bench,
+) -> None:
+    """It came back into the ISR, and what replaces it is not in sync yet."""
     bench.write_goal(_goal([1, 2, 4]))
     bench.isr_changes([1, 2])
     bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
     bench.isr_changes([1, 2, 3])
-    bench.write_state([1, 2])
+    with pytest.raises(InvariantViolationError, match="good copies"):
+        bench.write_state([1, 2])
+
+
+@pytest.mark.parametrize("is_treated", [True, False])
+def test_a_replica_whose_broker_restarted_may_leave_once(
+    bench: _Bench, *, is_treated: bool
+) -> None:
+    """It counts as failed first, however late; who is left in the ISR by a controller does not."""
+    bench.isr_changes([1, 3])
+    bench.broker(3).stop()
+    bench.broker(3).start()
+    bench.world.run_for(2.5)
+    if is_treated:
+        bench.write_state([1, 3])
+    with pytest.raises(InvariantViolationError) if is_treated else nullcontext():
+        bench.write_state([1])
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_dead_original_may_leave_no_room_for_a_good_copy(bench: _Bench, *, is_dead: bool) -> None:
+    """Original 4 is added where 2 goes; original 3 is there, dead, or catches up."""
+    bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
+    bench.write_goal(replace(_goal([4, 3], [4, 3]), cancelled_by=RequestId("cancel")))
+    bench.isr_changes([1, 2])
+    if is_dead:
+        bench.broker(3).stop()
+    bench.world.run_for(2.5)
+    bench.isr_changes([1, 2])
+    bench.broker(4).logs[P] = Log(0)
+    bench.write_topic(PartitionAssignment(ids([3, 1, 4, 2]), ids([4]), ids([2])))
+    with nullcontext() if is_dead else pytest.raises(InvariantViolationError, match="good copies"):
+        bench.write_state([1])
 
 
 @pytest.mark.parametrize("is_dead", [True, False])
@@ -514,7 +551,8 @@ def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Ben
 
     told = bench.world.invariants.told
     told(BrokerId(1), request())
-    bench.write_state([1, 2])
+    bench.write_state([1, 2, 3])
+    bench.isr_changes([1, 2])
     told(BrokerId(3), request())
     with pytest.raises(InvariantViolationError, match="make its log anew"):
         told(BrokerId(1), request())

@@ -225,7 +225,7 @@ class NativeTurn(OpeningTurn):
         assignment = self.assignment
         target = assignment.target_replicas
         dropping = assignment.removing_replicas
-        blocked = self.drop_blocked(dropping) or self.unreturned(dropping)
+        blocked = self.drop_blocked(dropping) or self.uncopied(dropping)
         if blocked is not None:
             return blocked
         leader = self.leader_within(target)

@@ -26,15 +26,18 @@ class OpeningTurn(Turn):
     """A turn that can open a step."""
 
     def bound(self, current: Replicas, step: Step) -> Blocked | None:
-        """Refuse to add where the drop has to wait and the replica set would outgrow its bound."""
+        """
+        Refuse to add where the drop has to wait and the replica set would outgrow its bound.
+
+        A way back begins steps while originals lag: no good copy makes room before those that live
+        have caught up.
+        """
         blocked = self.drop_blocked(step.dropping)
         if not step.adding:
             return blocked
-        if not self.drops_first:
+        if not self.drops_first or not self.outgrows(len(current) + len(step.adding)):
             return None
-        if blocked is not None and self.outgrows(len(current) + len(step.adding)):
-            return blocked
-        return None
+        return blocked or self.uncopied_yet(step.dropping, current)
 
     def outgrows(self, replicas: int) -> bool:
         """Return whether so many replicas serving or copying exceed the bound of KAFKA-6794."""

@@ -2,9 +2,9 @@
 What becomes of a step in flight whose target changed: the drop set of KIP-236, and the way back.
 
 Nothing is added here. What was being added and is not wanted any more goes, at once where it is not
-in sync, else through the gate of every drop; what was to go and is wanted again stays, and on the
-way back also a good copy that waits for originals which only a later step adds. From there the
-ordinary steps lead on. Pure arithmetic over one partition's facts; the writes are ``native``.
+in sync, else through the gate of every drop; what was to go and is wanted again stays, and so does
+a good copy that waits for replicas which only a later step adds. From there the ordinary steps lead
+on. Pure arithmetic over one partition's facts; the writes are ``native``.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ def is_off_course(turn: Turn) -> bool:
 
 def _is_stuck(turn: Turn) -> bool:
     """
-    Whether what a step removes waits for originals that only a later step can add.
+    Whether what a step removes waits for replicas of the target that only a later step can add.
 
-    A step that others began for their plan removes copies that the way back still needs, and so
-    does one of ours of which another copy was lost meanwhile.
+    A step that others began for their plan removes copies that the way back still needs. So does a
+    step of ours of which another copy was lost meanwhile, one whose target got larger, and one that
+    removes a replica that was dead when it began and is a good copy now.
     """
     assignment, isr = turn.assignment, turn.state.isr
-    if not assignment.removing_replicas or turn.unreturned(assignment.removing_replicas) is None:
+    if not assignment.removing_replicas or turn.uncopied(assignment.removing_replicas) is None:
         return False
     if turn.unsynced(assignment.target_replicas) is not None:
         return False

@@ -142,16 +142,24 @@ class Turn:
         copies = min(len(self.goal.original or self.goal.target), len(self.goal.target))
         return len(left) >= copies or len(left) == len(good)
 
-    def unreturned(self, dropping: Replicas) -> Blocked | None:
+    def uncopied(self, dropping: Replicas) -> Blocked | None:
         """
-        Return what keeps copies that go back from leaving: live originals that catch up.
+        Return what keeps good copies from leaving: the target is to be in sync instead of them.
 
-        A dead one does not hold up the way back: nobody knows when it returns.
+        A replica of the target that is dead does not hold up the way back: it may never return.
         """
-        if not self.goal.rolls_back or self.keeps_copies(dropping):
+        return self._uncopied(dropping, self.goal.target)
+
+    def uncopied_yet(self, dropping: Replicas, current: Replicas) -> Blocked | None:
+        """Return what keeps good copies from making room: replicas that stay and catch up."""
+        return self._uncopied(dropping, tuple(r for r in self.goal.target if r in current))
+
+    def _uncopied(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
+        if self.keeps_copies(dropping):
             return None
-        live = self.view.live(self.goal.target, self.partition)
-        return sync_gate(self.view, self.partition, self.goal, self.state, live)
+        if self.goal.rolls_back:
+            awaited = self.view.live(awaited, self.partition)
+        return sync_gate(self.view, self.partition, self.goal, self.state, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return what keeps these replicas from being in sync; going back waits for copies only."""
