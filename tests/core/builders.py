@@ -130,7 +130,7 @@ class Driver:
     answers_topics: bool = True
     heeds: bool = True
     """Whether brokers accept an UpdateMetadata."""
-    answers_configs: bool = True
+    answers_configs: bool = False
     """Whether a question for settings is answered, with what was read of a topic last."""
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
 

@@ -57,6 +57,7 @@ class DelegatedDriver(Driver):
     refuses: tuple[int, str] | None = None
     """What the controller answers to every order instead of making it."""
     answers: bool = True
+    answers_configs: bool = True
     answers_states: bool = True
 
     @property

@@ -189,7 +189,7 @@ def test_no_unclean_election_unless_the_topic_allows_it() -> None:
 
 def test_no_unclean_election_by_settings_read_before_the_partition_lost_its_leader() -> None:
     """They may have been changed since: that it has no leader is written, then they are read."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(settings(unclean=True))
     driver.change_isr(tp(), replicas(1))
     driver.sent.clear()
@@ -203,7 +203,7 @@ def test_no_unclean_election_by_settings_read_before_the_partition_lost_its_lead
 
 def test_an_unclean_election_needs_two_writes() -> None:
     """The question goes out between them, and the same answer as before counts."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=True)
     driver.observe(settings(unclean=True))
     driver.change_isr(tp(), replicas(1))
     driver.states[tp()].clear()
@@ -216,7 +216,7 @@ def test_an_unclean_election_needs_two_writes() -> None:
 
 def test_an_answer_that_was_under_way_when_the_leader_was_lost_permits_nothing() -> None:
     """The broker may have read the settings before the operator changed them."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.change_isr(tp(), replicas(1))
     before = asked_now(driver.view, ("t",), driver.now)
     driver.observe(live(2, 3))
@@ -229,7 +229,7 @@ def test_an_answer_that_was_under_way_when_the_leader_was_lost_permits_nothing()
 
 def test_a_question_without_an_answer_permits_nothing() -> None:
     """It is asked again after a while, not in every turn."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(settings(unclean=True))
     driver.change_isr(tp(), replicas(1))
     driver.sent.clear()
@@ -246,7 +246,7 @@ def test_a_question_without_an_answer_permits_nothing() -> None:
 
 def test_settings_are_read_anew_when_a_replica_returns_to_a_partition_without_a_leader() -> None:
     """An operator forbids the election, then starts the broker that must not lead."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(3))
     driver.observe(settings(unclean=True))
@@ -258,7 +258,7 @@ def test_settings_are_read_anew_when_a_replica_returns_to_a_partition_without_a_
 
 def test_settings_are_read_anew_in_the_next_tenure() -> None:
     """Another controller held the role meanwhile, for however long."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(2, 3))
     driver.observe(settings(unclean=False))
@@ -273,7 +273,11 @@ def test_settings_are_read_anew_in_the_next_tenure() -> None:
 def test_one_question_covers_every_partition_without_a_leader() -> None:
     """Not a question for each of them."""
     topics = ("t", "u")
-    driver = Driver({tp(n, t): (1, 2) for t in topics for n in range(50)}, brokers=(1, 2, 3))
+    driver = Driver(
+        {tp(n, t): (1, 2) for t in topics for n in range(50)},
+        brokers=(1, 2, 3),
+        answers_configs=True,
+    )
     for partition in driver.assignments:
         driver.change_isr(partition, replicas(1))
     driver.configs = dict.fromkeys(topics, TopicConfig(1, unclean_leader_election=True))
@@ -606,7 +610,9 @@ def test_a_restart_in_doubt_does_not_count_twice() -> None:
 
 def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added() -> None:
     """That one comes first in the assignment, and may hold nothing yet."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=Options(step_size=None))
+    driver = Driver(
+        {tp(): (1, 2)}, brokers=(1, 2, 3), options=Options(step_size=None), answers_configs=True
+    )
     driver.observe(settings(unclean=True))
     driver.submit({tp(): (3, 1)})
     driver.change_isr(tp(), replicas(1))

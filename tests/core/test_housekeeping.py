@@ -246,7 +246,7 @@ def deletions(driver: Driver, broker_id: int) -> int:
 
 def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> None:
     """Below version 3 of StopReplica no epoch would keep a late one from deleting the new copy."""
-    driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2)
+    driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2, answers_configs=True)
     driver.acknowledges = False
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))

@@ -76,7 +76,7 @@ def test_what_made_its_first_step_goes_on_while_reassignments_are_disabled() -> 
 
 def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_disabled() -> None:
     """It ended what we had begun: our steps were of that record, not of the one that stands now."""
-    driver = Driver({tp(): (0, 1, 2)})
+    driver = Driver({tp(): (0, 1, 2)}, answers_configs=True)
     driver.submit({tp(): (3, 4, 5)})
     assert driver.view.reassignments[tp()].begun
     driver.observe(LeadershipLost("the session expired"))

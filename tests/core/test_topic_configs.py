@@ -36,7 +36,7 @@ from tests.core.walks import watch_reassignments
 def stranded() -> Driver:
     """Return a partition whose ISR died, with a live replica that had fallen behind before."""
     options = Options(tenure=TenurePolicy.PERMANENT)
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options, answers_configs=False)
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options)
     driver.change_isr(tp(), replicas(1))
     driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
     return driver
@@ -92,7 +92,7 @@ def test_nothing_is_asked_while_every_replica_is_dead() -> None:
 def idle_for(seconds: float) -> Driver:
     """Return a cluster whose settings were read so long ago."""
     options = Options(tenure=TenurePolicy.PERMANENT)
-    driver = Driver({tp(): (1, 2, 3)}, options=options, answers_configs=False)
+    driver = Driver({tp(): (1, 2, 3)}, options=options)
     driver.now = Instant(driver.now + seconds)
     driver.sent.clear()
     return driver
@@ -139,7 +139,7 @@ def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accept
 
 def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
     """No broker answered meanwhile: the ISR is not shrunk by what it said long ago."""
-    driver = Driver({tp(): (1, 2, 3)}, min_isr=3, answers_configs=False)
+    driver = Driver({tp(): (1, 2, 3)}, min_isr=3)
     driver.submit({tp(): (1, 2, 4)})
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.catch_up(tp())
@@ -155,7 +155,7 @@ def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
 def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
     """Nothing waits between two answers."""
     options = Options(tenure=TenurePolicy.PERMANENT)
-    driver = Driver({tp(): (1, 2, 3)}, options=options)
+    driver = Driver({tp(): (1, 2, 3)}, options=options, answers_configs=True)
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
     driver.submit({tp(): (1, 2, 4)})
     end = driver.now + 10 * driver.options.config_refresh_s

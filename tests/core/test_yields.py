@@ -167,7 +167,9 @@ def test_without_a_pause_the_role_is_kept_for_a_step_that_waits_for_a_broker() -
 @pytest.mark.parametrize("grows", [True, False])
 def test_under_a_pause_a_step_that_copies_keeps_the_role(*, grows: bool) -> None:
     """Bytes that the new replica holds are progress, those of the others are not."""
-    driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    driver = Driver(
+        {tp(): (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S), answers_configs=True
+    )
     submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
     driver.observe(PAUSED)
     for second in range(int(2 * PROGRESS_PATIENCE_S)):
@@ -226,7 +228,11 @@ def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> N
 
 def test_moves_of_others_alone_do_not_keep_the_role() -> None:
     """A small request of ours ends; theirs goes on for days, as well without us."""
-    driver = Driver({tp(): (1, 2), OTHER: (1, 2, 3)}, options=Options(tenure_linger_s=LINGER_S))
+    driver = Driver(
+        {tp(): (1, 2), OTHER: (1, 2, 3)},
+        options=Options(tenure_linger_s=LINGER_S),
+        answers_configs=True,
+    )
     adding = PartitionAssignment(replicas(4, 2, 3, 1), replicas(4), replicas(1))
     read = {"other": TopicAssignment({0: adding}, ZkVersion(1), Zxid(9))}
     driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
