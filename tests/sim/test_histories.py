@@ -153,6 +153,7 @@ def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
 ) -> None:
     """No record is lost by it while nothing else fails: redundancy has a rule of its own."""
     monkeypatch.setattr(Turn, "unsynced", lambda _turn, _target: None)
+    monkeypatch.setattr(Turn, "uncopied", lambda _turn, _dropping: None)
     with pytest.raises(InvariantViolationError, match="good copies"):
         play(7, plot_of(7))
 

@@ -8,7 +8,7 @@ round because the target changed. When each is due is ``native``.
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
-from controller.core.moves.turning import turned_step
+from controller.core.moves.turning import is_off_course, turned_step
 from controller.core.moves.turns import Turn
 from controller.core.pace.budgets import Budget
 from controller.core.phases import Starting
@@ -135,4 +135,6 @@ class OpeningTurn(Turn):
             if leader is None:
                 return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
         cause = "turned back" if self.goal.rolls_back else "the target changed"
+        if not is_off_course(self):
+            cause = "good copies wait for a later step"
         return self.start(turned, leader, (), cause, budget)
