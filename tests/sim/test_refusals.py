@@ -193,7 +193,7 @@ def test_what_zookeeper_refuses_once_is_tried_again(world: World, asked: str, be
     else:
         world.submit_request(entries, RequestOptions(throttle=5_000_000))
     if asked == "cancellation":
-        world.run_for(0.6)
+        world.run_for(0.8)
         store.faults.refuse(refusal)
         world.cancel(scope=CancelScope.ALL)
     world.run_until(lambda: is_finished(world), within_s=60.0)
