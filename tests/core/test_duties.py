@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import process_time
 
 import pytest
 
+from controller.core.agendas import Due
 from controller.core.apply import issued
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -59,6 +61,7 @@ from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from controller.core.requests.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.role.doubts import invalidate, set_aside
+from controller.core.role.membership import welcome
 from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
 from tests.core.test_topic_configs import asked, settings
 
@@ -306,6 +309,16 @@ def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:
     driver.observe(Deposed("x"), *driver.own_records())
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     return known
+
+
+def test_a_broker_that_leads_very_many_partitions_is_welcomed_at_once() -> None:
+    """A decision that takes as long as the session lives gives the role up."""
+    driver = Driver({tp(n): (1, 2) for n in range(20_000)}, brokers=(1, 2))
+    due = Due(joined={BrokerId(1)})
+    began = process_time()
+    reads = [e for e in welcome(driver.view, due).effects if isinstance(e, ReadStates)]
+    assert process_time() - began < 2.0
+    assert [len(e.partitions) for e in reads] == [20_000]
 
 
 def test_a_bounce_before_the_state_was_read_is_treated_when_it_is_read() -> None:

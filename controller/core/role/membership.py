@@ -50,14 +50,15 @@ def welcome(view: ClusterView, due: Due) -> Decision:
         return Decision()
     effects: list[Effect] = [SendUpdateMetadata(tuple(view.states), joined)]
     for broker in joined:
-        led = tuple(p for p, state in view.states.items() if state.leader == broker)
+        # A dictionary: it keeps the order, and a broker may lead tens of thousands.
+        led = dict.fromkeys(p for p, state in view.states.items() if state.leader == broker)
         for partition in view.states:
             if broker in view.serving_replicas(partition) and partition not in led:
                 effects += introduce(view, partition, (broker,))
         if led:
             # What it led it forgot, and it may have changed the ISR since we read it: a leader
             # that is told an older ISR of its own epoch commits without the replicas it misses.
-            effects.append(ReadStates(led, ReadPurpose.CONFLICT))
+            effects.append(ReadStates(tuple(led), ReadPurpose.CONFLICT))
         effects += _stops(view, broker)
     return Decision(effects=tuple(effects))
 
