@@ -34,6 +34,7 @@ from controller.core.model import (
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
+    RefusalReason,
     Replicas,
     RequestId,
     Route,
@@ -43,6 +44,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options
+from controller.core.requests.legacy import has_undecided
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.test_requests import outcomes
@@ -347,3 +349,17 @@ def test_what_grew_before_the_plan_came_is_the_original() -> None:
     """An older plan of Kafka 2.3 ended there."""
     driver = begun_by_kafka_2_3((1, 2), found=(1, 2, 3, 4), written=PLAN - 5)
     assert original(driver) == replicas(1, 2, 3, 4)
+
+
+def test_an_entry_whose_topic_znode_became_unreadable_is_refused() -> None:
+    """Its topic was known before the claim; the entry would keep the role for ever else."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), answers_topics=False)
+    driver.observe(Deposed("a broker is the controller"), *driver.own_records())
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(TopicsRead({"t": "not valid JSON"}))
+    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
+    assert driver.view.topics["t"].stale
+    refused = [r for request in driver.view.requests.values() for r in request.refused]
+    assert [r.reason for r in refused] == [RefusalReason.UNREADABLE]
+    assert not has_undecided(driver.view)

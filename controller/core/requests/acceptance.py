@@ -143,11 +143,10 @@ def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -
 
 
 def is_unread(view: ClusterView, topic: str) -> bool:
-    """Whether nothing can be said of a topic before it is read, or read again."""
+    """Return whether a read that is still to come decides about a topic."""
     known = view.topics.get(topic)
-    if known is not None:
-        return known.stale
-    return topic in (view.listed or ()) and topic not in view.unreadable_topics
+    awaits_read = topic in (view.listed or ()) if known is None else known.stale
+    return awaits_read and topic not in view.unreadable_topics
 
 
 def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
