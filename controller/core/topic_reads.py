@@ -380,6 +380,9 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
             if known is not None and read.version < known.version:
                 continue
             view.states[partition] = read
+            if known is None and partition in view.reassignments:
+                # A cancellation that waited for this state goes before the partition's next step.
+                view.due.cancel = True
             view.note_leader(partition, known)
             note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
@@ -443,21 +446,23 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
     """
     unread: set[str] = set()
     permitting: set[str] = set()
-    for topic, read in event.configs.items():
-        known, asked = view.topics.get(topic), view.asked_configs.get(topic)
-        if known is None or event.asked.number <= known.asked_before:
+    for topic, answer in event.configs.items():
+        if topic not in view.topics or event.asked.number <= view.topics[topic].asked_before:
             continue
+        asked = view.asked_configs.get(topic)
         if asked is not None:
             view.asked_configs[topic] = ConfigQuestion(asked.number, now)
-        if isinstance(read, str):
-            if view.config_errors.get(topic) != read:
-                view.config_errors[topic] = read
-                unread.add(topic)
-            judge_topic(view, topic)
-        elif _is_news(view, topic, event.asked, now):
-            _config(view, topic, read, event.asked)
-            if read.unclean_leader_election:
-                permitting.add(topic)
+        read = _in_time(view, answer, event.asked, now)
+        if isinstance(read, TopicConfig):
+            if _is_news(view, topic, event.asked):
+                _config(view, topic, read, event.asked)
+                if read.unclean_leader_election:
+                    permitting.add(topic)
+            continue
+        if view.config_errors.get(topic) != read:
+            view.config_errors[topic] = read
+            unread.add(topic)
+        judge_topic(view, topic)
     if permitting:
         view.due.add(p for p in view.leaderless if p.topic in permitting)
     if unread:
@@ -481,12 +486,19 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
         view.due.add(TopicPartition(topic, n) for n in view.topics[topic].partitions)
 
 
-def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion, now: Instant) -> bool:
-    """Whether an answer is fresh, and newer than what is known."""
+def _in_time(
+    view: ClusterView, answer: TopicConfig | str, asked: ConfigQuestion, now: Instant
+) -> TopicConfig | str:
+    """Return an answer, or that it came too late: it is as old as its question."""
+    if now - asked.at < view.options.config_refresh_s:
+        return answer
+    return "the answer took longer than config_refresh"
+
+
+def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion) -> bool:
+    """Return whether no answer to a later question is known."""
     known = view.config_answers.get(topic)
-    if known is not None and asked.number < known.number:
-        return False
-    return now - asked.at < view.options.config_refresh_s
+    return known is None or asked.number >= known.number
 
 
 def forget_old_configs(view: ClusterView, now: Instant) -> None:

@@ -12,22 +12,30 @@ from controller.core.events import (
     AcceptedRead,
     BrokersRead,
     CancellationRead,
+    ControllerClaimed,
     ControlsRead,
     Deposed,
+    GoalsRead,
     HistoryRead,
     LegacyPlanRead,
     QueueRead,
+    StatesRead,
     SubmissionsListed,
     SubmissionsRead,
     TopicConfigsRead,
+    TopicsRead,
 )
 from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
+    ControllerEpoch,
     Fate,
+    LeaderEpoch,
     PartitionAssignment,
+    PartitionState,
     RequestId,
+    TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -45,7 +53,7 @@ from controller.core.records import (
 )
 from controller.core.requests.undoing import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
-from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 CZXID = 100
@@ -138,6 +146,23 @@ def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
     assert driver.history[tp()] == []
     assert back_at(driver, tp(), 0, 1, 2)
     assert outcomes(driver)[CANCEL].fates == {Fate.CANCELLED: 1}
+
+
+def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_state() -> None:
+    """Another controller ended the move meanwhile: it is led back, not recorded as done."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), acknowledges=False)
+    driver.submit({tp(): (1, 2, 4)})
+    goal = driver.view.reassignments[tp()].goal
+    ended = TopicAssignment({0: PartitionAssignment(replicas(1, 2, 4))}, ZkVersion(7), Zxid(9))
+    driver.observe(Deposed("the session ended"), TopicsRead({"t": ended}), LegacyPlanRead(None))
+    driver.observe(GoalsRead({tp(): goal}, {}), *driver.own_records()[1:])
+    cancel(driver)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    state = PartitionState(
+        BrokerId(1), LeaderEpoch(9), replicas(1, 2, 4), ControllerEpoch(1), ZkVersion(9)
+    )
+    driver.observe(StatesRead({tp(): state}))
+    assert driver.view.reassignments[tp()].goal.rolls_back
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:

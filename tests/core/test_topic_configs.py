@@ -167,6 +167,18 @@ def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
     assert 10 <= asked(driver) <= 25
 
 
+def test_answers_that_come_too_late_are_the_reason_shown() -> None:
+    """An answer is as old as its question; where all take too long, nothing would begin."""
+    driver = idle_for(0)
+    driver.answers_configs = False
+    submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    question = asked_now(driver.view, ["t"], driver.now)
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question))
+    assert "t" not in driver.view.configs
+    assert driver.view.config_errors == {"t": "the answer took longer than config_refresh"}
+
+
 def test_settings_are_forgotten_with_the_session() -> None:
     """The topic may have been deleted and made anew unseen, with other ones."""
     driver = idle_for(0.0)
