@@ -211,8 +211,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.round_at, view.round_from = record.again, record.next_from
         case IdleRecord(since=since):
             view.idle_since = since
-        case YieldedRecord(topics=topics):
-            view.yielded, view.yielded_at = topics, now
+        case YieldedRecord():
+            pass  # Their time begins when the tenure has ended.
         case UnheededRecord(why=why):
             view.unheeded = why
         case LeaderMovedRecord(brokers=brokers, at=at):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.apply import first_phase
-from controller.core.events import ControllerClaimed
-from controller.core.model import NO_BROKERS, Instant, Route, TopicPartition
-from controller.core.moves.remnants import is_kept
+from controller.core.events import ControllerClaimed, Orphan
+from controller.core.model import NO_BROKERS, NO_LEADER, Instant, Replicas, Route, TopicPartition
 from controller.core.pace.health import forget_all_health
 from controller.core.pace.loads import count_in_flight, drop
 from controller.core.phases import Pending, Phase
 from controller.core.role.engines import engine_of
+from controller.core.role.yields import begin_to_yield, note_yielded
 from controller.core.throttling.lease_books import leases_unknown
 from controller.core.view import ClusterView, Tenure
 from controller.core.works import Reassignment
@@ -26,8 +26,12 @@ UNHEEDED_RETRY_S: Final = 300.0
 """How long after a tenure that brokers did not heed the role is claimed again, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
 """Orphans that a tenure could not delete are no reason for another one before that."""
-KEPT_RETRY_S: Final = 600.0
-"""The same where all of them are kept for live replicas that lag: those may take long."""
+ORPHAN_RETRY_MOST_S: Final = 600.0
+"""
+The same at most: it doubles with each tenure that got nowhere with them.
+
+They may be kept for replicas that lag for days, or wait for a leader that is dead.
+"""
 
 
 def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
@@ -60,6 +64,7 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.orphans_tried.clear()
     view.unseeded = dict.fromkeys(view.partitions())
     view.being_deleted = view.deletions or frozenset()
+    note_yielded(view, now)
     _expect_bounced(view)
     view.departed = {r: seen for r, seen in view.departed.items() if now - seen <= DEPARTED_S}
     _take_up(view, now)
@@ -157,6 +162,9 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     if view.resigning and view.unheeded is not None:
         view.retry_claim_at = Instant(now + UNHEEDED_RETRY_S)
+    if view.tenure is not None:
+        begin_to_yield(view, now)
+        _postpone_orphans(view, now)
     view.tenure = None
     view.heeded = False
     view.refusers.clear()
@@ -165,10 +173,6 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     leases_unknown(view)
     view.fenced = None
     view.idle_since = None
-    if view.orphans:
-        there = [p for b, p in view.orphans if b in view.brokers]
-        kept = bool(there) and all(p in view.states and is_kept(view, p) for p in there)
-        view.orphans_after = Instant(now + (KEPT_RETRY_S if kept else ORPHAN_RETRY_S))
     view.states.clear()
     view.watched.clear()
     forget_all_health(view)
@@ -204,6 +208,30 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.leader_moves.clear()
     # A turn that found the claim gone carried nothing out: what it would have read is asked again.
     view.due.tenure = view.due.listed_topics = True
+
+
+def _postpone_orphans(view: ClusterView, now: Instant) -> None:
+    """Set when orphans alone are a reason for another tenure: later where this one got nowhere."""
+    left = {o: _in_isr(view, o) for o in view.orphans.values() if view.is_in_reach(o)}
+    got_nowhere = left == view.orphans_left
+    view.orphans_left = left
+    if not left:
+        return
+    longer = min(2 * view.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
+    view.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
+    view.orphans_after = Instant(now + view.orphans_retry_s)
+
+
+def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
+    """
+    Return, in order, who was ever seen in the ISR of an orphan's partition while it had a leader.
+
+    One that enters it may be the last that was waited for. Who leaves it and enters it again and
+    again is none: nothing would be postponed where replicas come and go.
+    """
+    state = view.states.get(orphan.partition)
+    isr = () if state is None or state.leader == NO_LEADER else state.isr
+    return tuple(sorted({*isr, *view.orphans_left.get(orphan, ())}))
 
 
 def forget_reads(view: ClusterView) -> None:

@@ -222,6 +222,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
         # A claim that is under way may be made: no other controller treats them then.
         view.bounced_ahead |= left | joined
     view.orphans_after = START
+    view.orphans_left.clear()
     view.due.capacity = True
 
 

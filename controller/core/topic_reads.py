@@ -34,7 +34,7 @@ from controller.core.options import EngineName
 from controller.core.pace.health import forget_health, judge, judge_topic, note_isr
 from controller.core.pace.loads import begin_anew
 from controller.core.role.engines import holds_role
-from controller.core.role.yields import owes_a_yield
+from controller.core.role.yields import note_deletions
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
@@ -59,21 +59,14 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
 
 
 def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
-    """Fold in which topics are asked to be deleted, and since when one of them stands."""
+    """Fold in which topics are asked to be deleted, and since when each of them is."""
     known = view.deletions or frozenset()
-    # Those that come later do not prolong a tenure that already owes the role to others.
-    is_owed = view.tenure is not None and owes_a_yield(view)
-    if not event.topics:
-        view.deletions_since = None
-    elif view.deletions_since is None or not (is_owed or event.topics <= known):
-        view.deletions_since = now
+    note_deletions(view, event.topics, now)
     view.deletions = event.topics
     _keep_alive(view, view.being_deleted - event.topics)
     for name in (event.topics ^ known) & view.topics.keys():
         for number in view.topics[name].partitions:
             judge(view, TopicPartition(name, number))
-    # A topic of the same name that is deleted later has to be yielded to again.
-    view.yielded &= event.topics
     view.due.tenure = view.due.plan = view.due.capacity = True
 
 

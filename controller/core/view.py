@@ -177,12 +177,16 @@ class ClusterView:
     half deleted would appear to clients again. A deletion that is asked for in the tenure begins
     only after it: until then clients keep the topic.
     """
-    deletions_since: Instant | None = None
-    """Since when some topic deletion has been pending."""
+    deletions_since: dict[str, Instant] = field(default_factory=dict)
+    """
+    Since when each topic deletion has been pending.
+
+    The time in which we had the role does not count for those that are not in ``yielded``.
+    """
+    held_up_since: Instant = START
+    """Since when a claim has been held up by one deletion after the other."""
     yielded: frozenset[str] = frozenset()
-    """Deletions for which the role was already given back once."""
-    yielded_at: Instant = START
-    """When it was last given back for deletions."""
+    """Deletions for which the role was already left to a broker for their time."""
     progress_at: Instant = START
     """When a step of ours in flight last made progress; with deletions out, their deadline."""
     copied: dict[TopicPartition, int] = field(default_factory=dict)
@@ -244,6 +248,14 @@ class ClusterView:
     """Orphans on a failed disk: not tried again before their broker registers anew."""
     orphans_after: Instant = START
     """Orphans alone are no reason to claim before that."""
+    orphans_retry_s: float = 0.0
+    """How long that was after the end of the last tenure, in seconds."""
+    orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
+    """
+    Orphans that the last tenure left, though their brokers were there, and what it saw.
+
+    Each with all who were in the ISR of a partition with a leader since brokers last came or went.
+    """
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     submissions: dict[str, Submission] = field(default_factory=dict)
@@ -390,6 +402,10 @@ class ClusterView:
             return True
         broker = self.brokers.get(orphan.broker)
         return broker is not None and broker.epoch == orphan.failed_in
+
+    def is_in_reach(self, orphan: Orphan) -> bool:
+        """Whether its broker is registered and may still delete it."""
+        return orphan.broker in self.brokers and not self.is_undeletable(orphan)
 
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
         """Return the members that are live, in order."""

@@ -10,6 +10,7 @@ from controller.core.apply import apply
 from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
+    ControllerClaimed,
     Deposed,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -21,10 +22,12 @@ from controller.core.events import (
     StopReplicaResult,
     TopicsListed,
 )
-from controller.core.handovers import KEPT_RETRY_S, ORPHAN_RETRY_S
 from controller.core.model import (
+    NO_LEADER,
     BlockedBy,
     BrokerId,
+    ControllerEpoch,
+    Instant,
     LegacyPlan,
     PartitionAssignment,
     TopicPartition,
@@ -38,6 +41,7 @@ from controller.core.role.answers import KAFKA_STORAGE_ERROR
 from controller.core.role.doubts import set_aside
 from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.test_duties import live
 from tests.core.walks import Walked
 
 TOPIC_CZXID = 9
@@ -288,12 +292,70 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     assert not any(isinstance(e, ResignController) for e in driver.sent)
 
 
-@pytest.mark.parametrize("lags", [True, False])
-def test_orphans_that_are_kept_for_a_replica_that_lags_take_the_role_seldom(*, lags: bool) -> None:
-    """It may lag for days, and each claim holds up what only a broker does in the role."""
-    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 4))
-    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
-    driver.acknowledges = False
-    driver.change_isr(tp(), replicas(*((1,) if lags else (1, 2))))
+def claim_for_orphans(
+    driver: Driver, orphans: set[Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
+) -> float:
+    """Have a tenure find a state and leave orphans; return after how long they are tried again."""
+    epoch = ControllerEpoch(driver.view.tenure.epoch + 1 if driver.view.tenure else 9)
+    driver.observe(ControllerClaimed(epoch), OrphansRead(frozenset(orphans)))
+    state = replace(driver.first_states[tp()], leader=BrokerId(leader), isr=replicas(*isr))
+    driver.observe(StatesRead({tp(): state}))
+    driver.now = Instant(driver.now + 60.0)
     driver.observe(Deposed("nothing left to do"))
-    assert driver.view.orphans_after == driver.now + (KEPT_RETRY_S if lags else ORPHAN_RETRY_S)
+    return driver.view.orphans_after - driver.now
+
+
+def with_orphans() -> Driver:
+    """Return a partition of which brokers that are live may have old copies."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 4, 5))
+    driver.acknowledges = False
+    driver.observe(Deposed("a new process"))
+    return driver
+
+
+def test_orphans_that_cannot_be_deleted_take_the_role_ever_more_seldom() -> None:
+    """A replica may lag for days, and each claim holds up what only a broker does in the role."""
+    driver = with_orphans()
+    waits = [claim_for_orphans(driver, {ORPHAN_ON_4}) for _ in range(6)]
+    assert waits == [60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+
+
+def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> None:
+    """It is not tried itself."""
+    driver = with_orphans()
+    epoch = driver.view.brokers[BrokerId(5)].epoch
+    failed = Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
+    waits = [claim_for_orphans(driver, {ORPHAN_ON_4, failed}) for _ in range(2)]
+    assert waits == [60.0, 120.0]
+    assert claim_for_orphans(driver, {ORPHAN_ON_4}) == 240.0
+
+
+def test_orphans_of_a_partition_without_a_leader_take_the_role_ever_more_seldom() -> None:
+    """Nobody can confirm that it has the present epoch until its ISR is back."""
+    driver = Driver({tp(): (1, 2)}, brokers=(3, 4, 5))
+    driver.observe(Deposed("a new process"))
+    waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, (1, 2), NO_LEADER) for _ in range(3)]
+    assert waits == [60.0, 120.0, 240.0]
+
+
+@pytest.mark.parametrize("news", ["broker", "isr", "ended", "another"])
+def test_orphans_are_tried_soon_again_where_there_is_news_of_them(news: str) -> None:
+    """A broker that came, an ISR that grew, one that was deleted, or one more."""
+    driver = with_orphans()
+    other = replace(ORPHAN_ON_4, broker=BrokerId(5))
+    orphans = {ORPHAN_ON_4, other} if news == "ended" else {ORPHAN_ON_4}
+    assert [claim_for_orphans(driver, orphans) for _ in range(2)] == [60.0, 120.0]
+    if news == "broker":
+        driver.observe(live(1, 2, 3, 4, 5))
+        assert driver.view.orphans_after <= driver.now
+    if news in {"ended", "another"}:
+        orphans ^= {other}
+    assert claim_for_orphans(driver, orphans, (1, 2) if news == "isr" else (1,)) == 60.0
+
+
+def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
+    """Else nothing would be postponed where replicas lag again and again."""
+    driver = with_orphans()
+    isrs = [(1,), (1, 2), (1,), (1, 2)]
+    waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, isr) for isr in isrs]
+    assert waits == [60.0, 60.0, 120.0, 240.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
@@ -19,6 +21,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import (
+    BlockedBy,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -30,8 +33,9 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Stopping, Syncing
+from controller.core.records import YieldedRecord
 from controller.core.role.tenures import CLAIM_TIMER, LINGER_TIMER, PROGRESS_PATIENCE_S
-from controller.core.role.yields import DELETION_PATIENCE_S
+from controller.core.role.yields import DELETION_PATIENCE_S, DELETIONS_PATIENCE_S
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.test_duties import live
@@ -68,6 +72,12 @@ def wait(driver: Driver, seconds: float) -> bool:
     return resigns(driver)
 
 
+def yielded_to(driver: Driver) -> set[str]:
+    """Return the deletions for which the role was given back."""
+    records = [r for c in driver.changes for r in c.records if isinstance(r, YieldedRecord)]
+    return {topic for record in records for topic in record.topics}
+
+
 def give_back(driver: Driver) -> None:
     """Let a broker take the role, and the records be read again."""
     goals = {p: r.goal for p, r in driver.view.reassignments.items()}
@@ -91,7 +101,7 @@ def test_a_step_that_cannot_end_does_not_keep_the_role_from_a_deletion() -> None
     driver.observe(DeletionsRead(frozenset({"other"})))
     assert not wait(driver, DELETION_PATIENCE_S - 1)
     assert wait(driver, 2)
-    assert driver.view.yielded == {"other"}
+    assert yielded_to(driver) == {"other"}
     assert driver.view.known_assignment(tp()) == PartitionAssignment(
         replicas(1, 2, 3, 4), replicas(4)
     )
@@ -116,7 +126,7 @@ def test_further_deletions_do_not_prolong_the_wait_of_the_first() -> None:
     assert not wait(driver, DELETION_PATIENCE_S - 10)
     driver.observe(DeletionsRead(frozenset({"other", "third"})))
     assert wait(driver, 11)
-    assert driver.view.yielded == {"other", "third"}
+    assert yielded_to(driver) == {"other", "third"}
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
@@ -138,6 +148,124 @@ def test_a_broker_that_got_the_role_for_a_deletion_has_time_for_it(*, is_deleted
     driver.sent.clear()
     assert not wait(driver, 3 * DELETION_PATIENCE_S)
     assert driver.view.reassignments[tp()].in_flight
+
+
+def idle_with_a_request(*deletions: str) -> Driver:
+    """Return a daemon without the role that is to move partitions while topics are deleted."""
+    driver = Driver(
+        {tp(): (1, 2, 3), OTHER: (1, 2, 3)},
+        brokers=(1, 2, 3, 4),
+        options=Options(tenure_linger_s=LINGER_S),
+        answers_configs=True,
+    )
+    give_back(driver)
+    driver.now = Instant(driver.now + 3600.0)
+    driver.observe(DeletionsRead(frozenset(deletions)))
+    submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
+    return driver
+
+
+def is_claimed_within(driver: Driver, seconds: float, deletions: Mapping[int, set[str]]) -> bool:
+    """Let time pass with deletions pending from a second on; return whether the role is claimed."""
+    for second in range(int(seconds)):
+        driver.now = Instant(driver.now + 1.0)
+        if second in deletions:
+            driver.observe(DeletionsRead(frozenset(deletions[second])))
+        if claims(driver):
+            return True
+    return False
+
+
+def take_the_role(driver: Driver) -> None:
+    """Let the claim be made and everything be read that it put in doubt."""
+    driver.now = Instant(driver.now + 0.5)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    topics = driver.view.topics.items()
+    driver.observe(
+        TopicsRead({n: TopicAssignment(dict(t.partitions), t.version, t.czxid) for n, t in topics})
+    )
+    driver.observe(StatesRead(driver.first_states))
+    driver.sent.clear()
+
+
+def test_a_deletion_that_cannot_end_does_not_hold_up_the_claim_with_those_that_end() -> None:
+    """It had its time; a topic that is deleted every now and then is waited for by itself."""
+    driver = idle_with_a_request("stuck")
+    deletions = {25: {"stuck", "quick"}, 35: {"stuck"}}
+    assert not is_claimed_within(driver, 35, deletions)
+    assert is_claimed_within(driver, 1, {0: {"stuck"}})
+    take_the_role(driver)
+    driver.observe(DeletionsRead(frozenset({"stuck"})))
+    assert not wait(driver, 3 * DELETION_PATIENCE_S)
+
+
+def test_a_deletion_has_its_time_though_another_one_had_its_own() -> None:
+    """A broker gets, or keeps, the role half a minute for each."""
+    driver = idle_with_a_request("stuck")
+    assert not is_claimed_within(driver, 20 + DELETION_PATIENCE_S, {20: {"stuck", "second"}})
+    assert is_claimed_within(driver, 1, {})
+
+
+def test_deletions_that_follow_each_other_hold_up_a_claim_for_a_bounded_time() -> None:
+    """Each overlaps the next; the role is claimed, work begins, and the last gets it again soon."""
+    driver = idle_with_a_request("t0")
+    stream = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 3600, 20)}
+    assert not is_claimed_within(driver, DELETIONS_PATIENCE_S - 1, stream)
+    assert is_claimed_within(driver, 1, stream)
+    take_the_role(driver)
+    assert driver.view.reassignments[tp()].in_flight
+    assert not wait(driver, 10)
+    driver.observe(DeletionsRead((driver.view.deletions or frozenset()) | {"one more"}))
+    assert not wait(driver, DELETION_PATIENCE_S - 11)
+    assert wait(driver, 2)
+    assert "one more" in yielded_to(driver)
+    give_back(driver)
+    assert not is_claimed_within(driver, DELETION_PATIENCE_S - 2, {})
+    assert is_claimed_within(driver, 3, {})
+
+
+def test_no_step_begins_that_would_hold_up_the_deletion_which_a_claim_did_not_wait_for() -> None:
+    """A broker deletes no topic before what is in flight of it has ended."""
+    driver = Driver(
+        {tp(): (1, 2, 3), OTHER: (1, 2, 3)},
+        options=Options(tenure_linger_s=LINGER_S, max_partitions_in_flight=1),
+        answers_configs=True,
+    )
+    submit(driver, submission(REQUEST, {tp(): (1, 2, 4), OTHER: (1, 2, 4)}))
+    give_back(driver)
+    driver.observe(DeletionsRead(frozenset({"t0"})))
+    doomed = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 100, 20)}
+    doomed[100] = {"t5", "other"}
+    assert is_claimed_within(driver, DELETIONS_PATIENCE_S + 1, doomed)
+    take_the_role(driver)
+    driver.run(tp())
+    assert tp() not in driver.view.reassignments
+    waiting = driver.view.reassignments[OTHER]
+    assert not waiting.in_flight
+    assert waiting.blocked is not None
+    assert waiting.blocked.by is BlockedBy.TOPIC_DELETION
+
+
+def test_a_claim_that_did_not_wait_for_a_deletion_gives_the_role_back_when_its_work_is_done() -> (
+    None
+):
+    """There is nothing to keep it for."""
+    driver = idle_with_a_request("t0")
+    stream = {s: {f"t{s // 20}", f"t{s // 20 + 1}"} for s in range(0, 3600, 20)}
+    assert is_claimed_within(driver, DELETIONS_PATIENCE_S, stream)
+    take_the_role(driver)
+    driver.run(tp())
+    assert resigns(driver)
+
+
+def test_the_time_of_a_deletion_begins_when_a_broker_can_take_the_role() -> None:
+    """However long before it was seen, and whatever ended the tenure."""
+    driver = with_a_dead_target()
+    driver.observe(DeletionsRead(frozenset({"other"})))
+    wait(driver, DELETION_PATIENCE_S - 2)
+    give_back(driver)
+    assert not is_claimed_within(driver, DELETION_PATIENCE_S - 1, {})
+    assert is_claimed_within(driver, 1, {})
 
 
 # --- pauses --------------------------------------------------------------------------------------

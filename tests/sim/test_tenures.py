@@ -100,3 +100,31 @@ def test_brokers_that_refuse_the_daemon_keep_their_controller(seed: int) -> None
     world.fabric.network.refusing.clear()
     world.run_until(lambda: is_finished(world), within_s=90.0, look_every_s=0.5)
     assert set(world.assignment(MOVED).replicas) == {1, 2, 4}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deletions_that_cannot_end_one_after_the_other_do_not_keep_the_daemon_from_work(
+    seed: int,
+) -> None:
+    """The role is claimed between them, for a while; they end when their broker is back."""
+    world = World(seed)
+    world.create_topic("moved", {0: [1, 2, 3]}, min_insync_replicas=2)
+    doomed = [f"doomed{n}" for n in range(20)]
+    for topic in doomed:
+        world.create_topic(topic, {0: [1, 2, 5]})
+    world.producer.start()
+    world.settle()
+    world.brokers[BrokerId(5)].kill()
+    TenureRules(world)
+    world.add_daemon(reactors(OPTIONS))
+    world.delete_topic(doomed[0])
+    world.submit_request({MOVED: [1, 2, 4]})
+    for topic in doomed[1:]:
+        world.run_for(20.0)
+        world.delete_topic(topic)
+    assert set(world.assignment(MOVED).replicas) == {1, 2, 4}
+    world.brokers[BrokerId(5)].start()
+    world.run_until(lambda: is_finished(world), within_s=300.0, look_every_s=0.5)
+    world.producer.stop()
+    world.run_for(5.0)
+    world.invariants.judge_end({})

@@ -21,6 +21,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.moves.remnants import is_kept
+from controller.core.options import TenurePolicy
 from controller.core.steps import Step
 from controller.core.view import ClusterView
 
@@ -67,13 +68,24 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR.
 
     One that another controller makes (``by_others``) need not wait for old copies: it fences them.
+    Nor for deletions: it has the role for both.
     """
     return (
-        _settings_gate(view, partition)
+        (None if by_others else _deletion_gate(view, partition.topic))
+        or _settings_gate(view, partition)
         or _live_gate(view, partition, step.adding)
         or (None if by_others else _orphan_gate(view, partition, step.adding))
         or _isr_gate(view, partition, goal, state, current, step)
     )
+
+
+def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
+    """Return that a topic is to be deleted soon: a copy would hold up its deletion."""
+    if topic not in (view.deletions or ()) or topic in view.yielded:
+        return None
+    if view.options.tenure is not TenurePolicy.ON_DEMAND:
+        return None
+    return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 
 
 def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:

@@ -31,7 +31,7 @@ from controller.core.requests.requests import is_due
 from controller.core.role.answers import HEED_PATIENCE_S, unheeded
 from controller.core.role.eligibility import choice_of
 from controller.core.role.engines import engine_of
-from controller.core.role.yields import claim_due, owes_a_yield, yield_due
+from controller.core.role.yields import claim_due, is_hurried, owes_a_yield, yield_due
 from controller.core.view import ClusterView
 from controller.core.works import START
 
@@ -130,12 +130,7 @@ def has_orphans(view: ClusterView, now: Instant) -> bool:
             return False
     elif now >= view.tenure.since + ORPHAN_PATIENCE_S:
         return False
-    return any(
-        orphan.broker in view.brokers
-        and orphan not in view.orphans_failed
-        and not view.is_undeletable(orphan)
-        for orphan in view.orphans.values()
-    )
+    return any(view.is_in_reach(orphan) for orphan in view.orphans.values())
 
 
 def hold_of(view: ClusterView) -> Blocked | None:
@@ -146,7 +141,7 @@ def hold_of(view: ClusterView) -> Blocked | None:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
-    if _owes_a_yield(view):
+    if _owes_a_yield(view) and not is_hurried(view):
         topics = ", ".join(sorted(view.deletions or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
@@ -195,7 +190,10 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     """Return whether a role that brokers heed is kept or given back."""
     if _owes_a_yield(view):
         until = yield_due(view)
-        if has_undecided(view) or (view.is_moving_ours and now < until):
+        is_at_work = view.is_moving_ours or (
+            is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+        )
+        if has_undecided(view) or (is_at_work and now < until):
             return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
         yielded = YieldedRecord(view.deletions or frozenset())
         return _hand_over(view, "topic deletion is pending", yielded)
