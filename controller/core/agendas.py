@@ -29,7 +29,7 @@ class Due:
     joined: set[BrokerId] = field(default_factory=set)
     left: set[BrokerId] = field(default_factory=set)
     elsewhere: set[BrokerId] = field(default_factory=set)
-    """Brokers that changed their endpoints and did not restart."""
+    """Brokers that changed their endpoints, or accept requests again, and did not restart."""
     bounced: set[BrokerId] = field(default_factory=set)
     bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
     """Brokers that bounced while nothing could be decided of a partition, which now it can."""

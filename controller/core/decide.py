@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TypeGuard
 
 from controller.core.agendas import Due
-from controller.core.effects import Effect, SetTimer
+from controller.core.effects import Effect, SendLiveBrokers, SetTimer
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -222,6 +222,9 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
         if owes and now >= reassignment.phase_since + ACK_AGAIN_S:
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
+    if view.refusers:
+        # Nothing else may be sent to them that would show that they accept again.
+        effects.append(SendLiveBrokers())
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
         effects.append(SetTimer(STOP_TIMER, min(deadlines)))

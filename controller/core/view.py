@@ -86,7 +86,7 @@ class ClusterView:
     heeded: bool = False
     """Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before."""
     refusers: dict[BrokerId, int] = field(default_factory=dict)
-    """Brokers that refuse what this tenure sends, by the error code; they will not change that."""
+    """Brokers that refuse what this tenure sends, by the error code, until they accept again."""
     unheeded: str | None = None
     """Why the last tenure ended without a hold on the brokers, until one accepts another."""
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import ClaimController, ReadPurpose, ReadStates, ResignController
+from controller.core.decide import ACK_TIMER
+from controller.core.effects import (
+    ClaimController,
+    ReadPurpose,
+    ReadStates,
+    ResignController,
+    SendLeaderAndIsr,
+    SendLiveBrokers,
+)
 from controller.core.events import (
     ControllerClaimed,
     Deposed,
@@ -167,3 +175,24 @@ def test_a_role_that_reaches_no_broker_is_given_back() -> None:
     driver.observe(TimerFired(HEED_TIMER))
     assert "none of 4 live brokers accepted" in resignations(driver)[0]
     assert StateRecord not in written(driver)
+
+
+def test_a_broker_that_accepts_again_gets_what_it_refused() -> None:
+    """A refused request is not resent: the broker would lead and follow nothing for good."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    answer(driver, 31, 2)
+    driver.sent.clear()
+    answer(driver, 0, 2)
+    assert any(isinstance(e, SendLeaderAndIsr) and 2 in e.brokers for e in driver.sent)
+    driver.sent.clear()
+    answer(driver, 0, 2)
+    assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
+
+
+def test_a_broker_that_refused_requests_is_asked_again() -> None:
+    """Its permission may be back in a cluster in which nothing else is sent."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
+    answer(driver, 31, 2)
+    driver.sent.clear()
+    driver.observe(TimerFired(ACK_TIMER))
+    assert any(isinstance(e, SendLiveBrokers) for e in driver.sent)

@@ -52,10 +52,16 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
 
 
 def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
-    """Note that a broker accepts what this tenure sends, or that it refuses it."""
+    """
+    Note that a broker accepts what this tenure sends, or that it refuses it.
+
+    One that refused requests before gets all of them again: what it refused is not resent.
+    """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
-    view.refusers.pop(event.broker, None)
+    if view.refusers.pop(event.broker, None) is not None and view.heeded:
+        view.due.joined.add(event.broker)
+        view.due.elsewhere.add(event.broker)
     view.heeded = True
     if not _is_refused_by_most(view):
         view.unheeded = None
