@@ -221,7 +221,7 @@ class Settings(BaseSettings):
         description="How long a dropped replica's acknowledgement is awaited before it becomes an "
         "orphan.",
     )
-    config_refresh_s: Annotated[float, Field(ge=5, le=86_400, allow_inf_nan=False)] = Field(
+    config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         60.0,
         description="How old topic settings may be that a decision rests on. Those in use are read "
         "again at half this age; older ones count as unknown, and what needs them waits. Settings "

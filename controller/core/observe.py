@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from controller.core.config_reads import topic_configs_read
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
@@ -82,7 +83,6 @@ from controller.core.topic_reads import (
     deletions_read,
     is_no_news,
     states_read,
-    topic_configs_read,
     topics_listed,
     topics_read,
 )

@@ -149,7 +149,7 @@ class ClusterView:
     """
     Settings of topics asked for within ``config_refresh``; older ones are removed, so unknown.
 
-    Every reader thus decides by the same rule of freshness (``topic_reads.forget_old_configs``).
+    Every reader thus decides by the same rule of freshness (``config_reads.forget_old_configs``).
     """
     config_answers: dict[str, ConfigQuestion] = field(default_factory=dict)
     """The question that each of ``configs`` answers."""

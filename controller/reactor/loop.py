@@ -17,6 +17,7 @@ from collections import deque
 from typing import assert_never
 
 from controller.core.apply import issued
+from controller.core.config_reads import forget_old_configs
 from controller.core.decide import decide
 from controller.core.effects import (
     AlterReassignment,
@@ -58,7 +59,6 @@ from controller.core.events import (
 )
 from controller.core.model import Instant
 from controller.core.observe import observe
-from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.boundary_names import Boundaries

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
+from controller.core.config_reads import forget_old_configs
 from controller.core.controls import Controls
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -78,7 +79,6 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
 from controller.core.role.answers import KAFKA_STORAGE_ERROR
-from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.config_reads import forget_old_configs
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
 from controller.core.events import BrokersRead, StateChanged, StatesRead, TopicConfigsRead
 from controller.core.model import (
@@ -18,7 +19,6 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
-from controller.core.topic_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.orders import Orders

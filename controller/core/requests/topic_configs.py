@@ -5,7 +5,7 @@ Choose which topics' settings to ask for, and when to ask again.
 where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
 other topics no settings are read.
 
-An answer counts for ``config_refresh`` from its question on (``topic_reads.forget_old_configs``).
+An answer counts for ``config_refresh`` from its question on (``config_reads.forget_old_configs``).
 What stays in use is asked for again at half that age, so that it does not become unknown between
 two answers. One question covers every topic concerned, never a single partition.
 """
