@@ -192,3 +192,17 @@ def test_a_replica_that_was_dead_when_its_step_began_stays_while_it_is_a_good_co
     assert all(len(s.isr) >= 3 for s in driver.states[tp()][2:])
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
     assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])
+
+
+def test_a_step_that_min_isr_was_raised_over_keeps_its_replicas_until_the_next_has_added() -> None:
+    """It was to take 4 back; without 4 fewer are in sync than now allowed, and none was added."""
+    step = PartitionAssignment(replicas(2, 3, 4), replicas(4), replicas(4))
+    driver = Driver({tp(): (2, 3)}, options=Options(step_size=1), min_isr=3)
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    state = replace(driver.view.states[tp()], isr=replicas(3, 2, 4), version=ZkVersion(7))
+    driver.fold(StatesRead({tp(): state}))
+    driver.states[tp()].clear()
+    took_over(driver, {tp(): replace(goal((1, 2, 5), (2, 3)), abandoned=frozenset(replicas(4)))})
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
+    assert all(len(s.isr) >= 3 for s in driver.states[tp()])

@@ -9,7 +9,7 @@ on. Pure arithmetic over one partition's facts; the writes are ``native``.
 
 from __future__ import annotations
 
-from controller.core.model import PartitionAssignment, Replicas
+from controller.core.model import BlockedBy, PartitionAssignment, Replicas
 from controller.core.moves.turns import Turn
 from controller.core.steps import drop_set
 
@@ -46,14 +46,20 @@ def is_off_course(turn: Turn) -> bool:
 
 def _is_stuck(turn: Turn) -> bool:
     """
-    Whether what a step removes waits for replicas of the target that only a later step can add.
+    Return whether what a step removes waits for replicas that only a later step can add.
 
     A step that others began for their plan removes copies that the way back still needs. So does a
     step of ours of which another copy was lost meanwhile, one whose target got larger, and one that
-    removes a replica that was dead when it began and is a good copy now.
+    removes a replica that was dead when it began and is a good copy now. The same holds where
+    ``min.insync.replicas`` was raised since.
     """
     assignment, isr = turn.assignment, turn.state.isr
-    if not assignment.removing_replicas or turn.uncopied(assignment.removing_replicas) is None:
+    removing = assignment.removing_replicas
+    if not removing:
+        return False
+    waits_for = turn.drop_blocked(removing)
+    is_below_min_isr = waits_for is not None and waits_for.by is BlockedBy.MIN_ISR
+    if not is_below_min_isr and turn.uncopied(removing) is None:
         return False
     if turn.unsynced(assignment.target_replicas) is not None:
         return False
