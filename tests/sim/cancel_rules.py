@@ -10,16 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from controller.core.model import Goal, RequestId, Route, TopicPartition, ZkVersion, Zxid
+from controller.core.model import (
+    AcceptedEntry,
+    Goal,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.requests.undoing import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
+from controller.znodes.histories import decode_accepted
 from controller.znodes.requests import decode_submission
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from controller.core.model import Ending
+    from controller.core.submissions import Submission
     from tests.sim.ledgers import Asked, Standing
     from tests.sim.world import World
     from tests.sim.zookeeper import Znode
@@ -135,10 +145,25 @@ class CancelRules:
             read = decode_submission(child, znode.data, ZkVersion(0), Zxid(znode.czxid), 0)
             meant = selection.is_everything or read.request in selection.requests
             self._judge.ensure(
-                not meant or read.unreadable is not None,
+                not meant or read.unreadable is not None or self._is_settled(read),
                 f"{name} left {child} alone",
                 Rule.NO_SUBMISSION_LEFT,
             )
+
+    def _is_settled(self, submission: Submission) -> bool:
+        """
+        Whether all entries of a request are recorded: only its znode is left.
+
+        ZooKeeper may refuse to take that away; nothing waits for it then, until it is tried again.
+        """
+        kept = paths.history_path(submission.request)
+        recorded: set[TopicPartition] = set()
+        for name in self._world.zookeeper.children(kept) or ():
+            znode = self._world.zookeeper.get(f"{kept}/{name}")
+            if name.startswith("accepted-") and znode is not None:
+                entries = decode_accepted(znode.data)
+                recorded.update(e.partition for e in entries if isinstance(e, AcceptedEntry))
+        return submission.entries.keys() <= recorded
 
 
 def cancellation_of(znode: Znode) -> Cancellation:
