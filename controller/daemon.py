@@ -207,7 +207,10 @@ def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
     channels = BrokerChannels(
         inbox,
         ChannelOptions(
-            controller_id=BrokerId(settings.controller_id), security=security, listeners=listeners
+            controller_id=BrokerId(settings.controller_id),
+            security=security,
+            listeners=listeners,
+            may_send=lambda: session.lease.left_s > 0,
         ),
     )
     configs = DescribedTopicConfigs(inbox, security, listeners)

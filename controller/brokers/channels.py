@@ -5,8 +5,9 @@ A channel connects in the background, has one request in flight and sends the sa
 new connection, until it is answered or the channel is closed. It decides nothing about the
 cluster.
 
-Invariants: requests of a broker are answered in the order they were handed over; when ``close``
-or ``close_all`` has returned, nothing more is sent and no answer of the old channel is delivered
+Invariants: requests of a broker are answered in the order they were handed over; nothing is sent
+while ``may_send`` is false, as it is once the ZooKeeper session may have expired; when ``close`` or
+``close_all`` has returned, nothing more is sent and no answer of the old channel is delivered
 (``gates``); an answer says ``resent`` only if an earlier sending had left us completely.
 """
 
@@ -16,7 +17,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,6 +42,9 @@ from controller.reactor.ports import BrokerRequest, Inbox
 
 UNREACHABLE_AFTER_S: Final = 5.0
 """A broker registers shortly before it listens, and one that dies is registered for a while."""
+
+MAY_NOT_SEND_S: Final = 0.05
+"""The pause before a channel that may not send asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class ChannelOptions:
     """Versions the inter-broker protocol of the cluster allows."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = Backoff()
+    may_send: Callable[[], bool] = lambda: True
+    """Whether this process may still be the controller; asked right before each sending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +252,10 @@ class _Channel:
             while connection.is_open and self._gate.is_open:
                 if not self._requests:
                     await self._sleep_until_woken()
+                    continue
+                if not self._options.may_send():
+                    # After a suspension this thread may run before the loop closes the channel.
+                    await self._io.net.sleep(MAY_NOT_SEND_S)
                     continue
                 self._deliver(await self._answer(connection, self._requests[0]))
                 got_answer = True

@@ -18,11 +18,11 @@ import structlog
 from kazoo.protocol.states import KazooState, KeeperState
 
 from controller.errors import ControllerError, PlanInvalidError, SessionSuspendedError
-from controller.reactor.ports import Clock, SessionLease
+from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
 from controller.zk.answers import answer
-from controller.zk.clients import LeasedClient, client_options
+from controller.zk.clients import ClientLease, LeasedClient, client_options
 from controller.znodes import paths
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
@@ -126,7 +126,7 @@ class Session:
         return answer(pending, self.timeout_s)
 
     @property
-    def lease(self) -> SessionLease:
+    def lease(self) -> ClientLease:
         """How long the session certainly lives."""
         return self._lease
 

@@ -264,6 +264,29 @@ def test_closed_channel_delivers_and_sends_nothing_more(
     assert broker.received.empty()
 
 
+def test_nothing_is_sent_while_the_session_may_have_expired(
+    make: Channels, inbox: CollectingInbox
+) -> None:
+    """The request waits, is sent once the session certainly lives, and does not count as resent."""
+    allowed, asked = threading.Event(), threading.Semaphore(0)
+
+    def may_send() -> bool:
+        asked.release()
+        return allowed.is_set()
+
+    channels = make(replace(OPTIONS, may_send=may_send))
+    with FakeBroker() as broker:
+        channels.open(broker.registration())
+        channels.send(ONE, leader_and_isr())
+        for _ in range(3):
+            assert asked.acquire(timeout=WAIT_S)
+        assert broker.received.empty()
+        allowed.set()
+        event = inbox.next()
+    assert isinstance(event, LeaderAndIsrAnswered)
+    assert not event.resent
+
+
 def test_opening_again_with_the_same_epoch_keeps_the_request_in_flight(
     channels: BrokerChannels, inbox: CollectingInbox
 ) -> None:
