@@ -29,11 +29,11 @@ from controller.daemon import GARBAGE_THRESHOLD
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Committed, Operation, Rejected
 from controller.settings import LogFormat, LogLevel
-from controller.telemetry.boards import StatusBoard
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import TelemetryObserver
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.sim.daemons import Ports
 from tests.sim.store import SimStore
 from tests.sim.world import World
@@ -110,7 +110,7 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
             log=structlog.stdlib.get_logger("controller"),
             metrics=Metrics(),
             journal=journal,
-            board=StatusBoard(
+            board=StatusPublisher(
                 clock=ports.clock, wall=_wall, engine="native", stalled_after_s=NEVER_S
             ),
             clock=ports.clock,

@@ -24,11 +24,11 @@ import numpy as np
 from benchmarks.clusters import SHAPES, MadeCluster, make_cluster
 from benchmarks.processes import processor_s
 from benchmarks.snapshots import write_cluster
-from controller.pipeline import runs
-from controller.pipeline.sessions import open_session
-from controller.pipeline.summaries import Summary
+from controller.pipeline import commands
+from controller.pipeline.plan_options import PlanOptions
+from controller.pipeline.plan_summary import Summary
+from controller.pipeline.spark_session import open_session
 from controller.pipeline.waves import WaveLimits
-from controller.pipeline.wishes import PlanWishes
 from integration.jars import JarsUnavailableError, classpath
 
 STOCK: Final = Path(__file__).parent / "stock" / "StockAssignment.java"
@@ -138,9 +138,9 @@ def run(
         write_cluster(spark, made, snapshot)
         for tolerance in tolerances:
             begun, used = time.monotonic(), cpu_seconds(spark)
-            wishes = PlanWishes(tolerance=tolerance, seed=seed)
+            wishes = PlanOptions(tolerance=tolerance, seed=seed)
             out = f"{directory}/plan"
-            summary, _, _ = runs.make_plan(spark, snapshot, wishes, WaveLimits(), out, tell)
+            summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), out, tell)
             seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
             spark.catalog.clearCache()
             found.append(Run(shape, seed, tolerance, summary, seconds, cpu_s, stock))

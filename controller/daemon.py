@@ -22,17 +22,17 @@ from typing import Final, NamedTuple
 import structlog
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.configs import DescribedTopicConfigs
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import DescribedLogDirs
 from controller.brokers.reassignments import ControllerOrders
+from controller.brokers.topic_configs import DescribedTopicConfigs
 from controller.clocks import MonotonicClock
-from controller.core.events import BrokersRead, Event, GuardsRead
+from controller.core.events import BrokersRead, ClaimGuardsRead, Event
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
-from controller.debug_boundaries import Ambush, Trap, ambush_of
+from controller.debug_failpoints import FailpointAction, FailpointHook, action_of
 from controller.errors import Verdict
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Inbox
@@ -41,11 +41,11 @@ from controller.setting_values import advertised
 from controller.settings import Settings
 from controller.signals import Signals
 from controller.steering import PageSteering
-from controller.telemetry.arrivals import TimedInbox
-from controller.telemetry.boards import StatusBoard
+from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.health import Health
 from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
+from controller.telemetry.journal_replay import replay
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
 from controller.telemetry.notifications import (
@@ -57,10 +57,10 @@ from controller.telemetry.notifications import (
     Webhook,
 )
 from controller.telemetry.observer import TelemetryObserver
-from controller.telemetry.pages import Pages
-from controller.telemetry.recollections import recall
-from controller.telemetry.shelves import Shelf
-from controller.telemetry.steering import Desk
+from controller.telemetry.page_actions import Actions
+from controller.telemetry.report_index import ReportIndex
+from controller.telemetry.routes import Routes
+from controller.telemetry.status_publisher import StatusPublisher
 from controller.zk.leadership import Leadership
 from controller.zk.pings import Pings
 from controller.zk.sessions import Session, build_client
@@ -97,7 +97,7 @@ class BrokerFollower:
         if isinstance(event, BrokersRead):
             for follower in self.followers:
                 follower.update_brokers(event.brokers.values())
-        elif isinstance(event, GuardsRead) and self.orders is not None:
+        elif isinstance(event, ClaimGuardsRead) and self.orders is not None:
             self.orders.update_controller(event.controller_broker)
         self._inner.put(event)
 
@@ -143,7 +143,7 @@ def run(settings: Settings) -> int:
         ControllerError: the process cannot go on.
 
     """
-    ambush = ambush_of(os.environ)
+    ambush = action_of(os.environ)
     lines = configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
     gc.set_threshold(GARBAGE_THRESHOLD)
@@ -160,7 +160,7 @@ def quiet_kafka() -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-def _build(settings: Settings, stack: ExitStack, ambush: Ambush | None) -> Host:
+def _build(settings: Settings, stack: ExitStack, ambush: FailpointAction | None) -> Host:
     """Build everything, start what has to run, and undo it in the reverse order."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
@@ -280,7 +280,7 @@ class _Telemetry(NamedTuple):
     metrics: Metrics
     health: Health
     journal: Journal
-    board: StatusBoard
+    board: StatusPublisher
     http: HttpServer
     notifications: Notifications
 
@@ -293,16 +293,16 @@ def _telemetry(
     journal = Journal(settings.journal_dir)
     journal.start()
     stack.callback(journal.close)
-    board = StatusBoard(
+    board = StatusPublisher(
         clock=clock,
         wall=_utc_now,
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
-    recall(settings.journal_dir, board.timelines)
+    replay(settings.journal_dir, board.timelines)
     desk = _desk(settings, clock, log, journal)
-    shelf = None if settings.reports_dir is None else Shelf(settings.reports_dir)
-    pages = Pages(
+    shelf = None if settings.reports_dir is None else ReportIndex(settings.reports_dir)
+    pages = Routes(
         metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk, shelf=shelf
     )
     http = HttpServer(settings.http, pages, names=_names(settings))
@@ -337,7 +337,7 @@ def _targets(settings: Settings) -> Iterator[Target]:
 
 def _desk(
     settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger, journal: Journal
-) -> Desk | None:
+) -> Actions | None:
     """Return what takes the status page's forms, if a token is configured."""
     if settings.http_token is None:
         return None
@@ -347,7 +347,7 @@ def _desk(
         log.info("steered", **fields)
         journal.append(_utc_now(), "steered", fields)
 
-    return Desk(settings.http_token.get_secret_value(), PageSteering(settings), clock, told)
+    return Actions(settings.http_token.get_secret_value(), PageSteering(settings), clock, told)
 
 
 def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:
@@ -363,10 +363,10 @@ def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine:
     journal.append(_utc_now(), "daemon_started", started)
 
 
-def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:
+def _trapped(ambush: FailpointAction, log: structlog.stdlib.BoundLogger) -> Failpoints:
     """Set the trap of the debug hook, and say so loudly."""
 
-    def announce(sprung: Ambush) -> None:
+    def announce(sprung: FailpointAction) -> None:
         log.warning("debug_boundary_reached", action=sprung.action, boundary=sprung.boundary.value)
         for handler in logging.getLogger().handlers:
             handler.flush()
@@ -378,7 +378,7 @@ def _trapped(ambush: Ambush, log: structlog.stdlib.BoundLogger) -> Boundaries:
         nth=ambush.nth,
         detail="this daemon will kill or stop itself on purpose: never in production",
     )
-    return Boundaries(Trap(ambush, announce).reached)
+    return Failpoints(FailpointHook(ambush, announce).reached)
 
 
 def _state_of(session: Session) -> SessionState:

@@ -56,7 +56,7 @@ class RefusedError(ControllerError):
     verdict = Verdict.REFUSE
 
 
-class PlanInvalidError(RefusedError):
+class InvalidInputError(RefusedError):
     """A plan, option or setting is malformed."""
 
 

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import PydanticBaseSettingsSource
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
 
 CONFIG_VARIABLE: Final = "REASSIGNER_CONFIG"
@@ -91,7 +91,7 @@ def load_settings(
     try:
         return Settings(*sources)
     except ValidationError as error:
-        raise PlanInvalidError(_sentence(error.errors(include_url=False)[0], sources)) from None
+        raise InvalidInputError(_sentence(error.errors(include_url=False)[0], sources)) from None
 
 
 def _from_file(path: Path | None) -> _Given:
@@ -100,15 +100,15 @@ def _from_file(path: Path | None) -> _Given:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PlanInvalidError(f"{path}: {error.strerror or error}") from error
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PlanInvalidError(f"{path}: not a TOML file: {error}") from error
+        raise InvalidInputError(f"{path}: not a TOML file: {error}") from error
     fields = {name_of(f): f for f in Settings.model_fields}
     for name in content:
         if name not in fields:
             near = get_close_matches(name, fields, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise PlanInvalidError(f"{path}: unknown setting {name}{hint}")
+            raise InvalidInputError(f"{path}: unknown setting {name}{hint}")
     return _Given(
         {fields[n]: v for n, v in content.items()}, {fields[n]: f"{path}: {n}" for n in content}
     )

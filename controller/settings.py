@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from controller.core.controls import Order
+from controller.core.controls import QueueOrder
 from controller.core.options import (
     REQUEST_BYTES,
     EngineName,
@@ -210,8 +210,8 @@ class Settings(BaseSettings):
     max_leader_moves_per_broker_per_second: Count = Field(
         50, description="Leaderships one broker loses or gains by steps within a second."
     )
-    order: Order = Field(
-        Order.SUBMITTED,
+    order: QueueOrder = Field(
+        QueueOrder.SUBMITTED,
         description="Which waiting partition of a request goes first: submitted, small_first, "
         "large_first or most_useful_first (the one that frees the fullest broker).",
     )

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation, Submission
-from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.settings import Settings
 from controller.zk.operator import Operator
 
@@ -48,7 +48,7 @@ def _connected(settings: Settings) -> AbstractContextManager[Operates]:
 
 
 class PageSteering:
-    """Implements ``telemetry.steering.Steering``, over a connection of its own each time."""
+    """Implements ``telemetry.page_actions.Steering``, over a connection of its own each time."""
 
     def __init__(
         self,
@@ -127,4 +127,4 @@ def _check(operator: Operates, request: RequestId | None) -> None:
         return
     submitted = operator.read_submissions(operator.submission_names()).values()
     if request not in {s.request for s in submitted if s is not None}:
-        raise PlanInvalidError(f"nothing is known of request {request}")
+        raise InvalidInputError(f"nothing is known of request {request}")

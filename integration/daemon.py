@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.ports import LOCALHOST, ReservedPort
 from integration.processes import ChildProcess, on_a_leash
 from integration.tools import ToolResult
@@ -45,7 +45,7 @@ class Daemon(ChildProcess):
         directory: Path,
         *options: str,
         name: str = "reassigner",
-        ambush: tuple[str, Boundary] | None = None,
+        ambush: tuple[str, Failpoint] | None = None,
         module: str = "controller.cli",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 from kazoo.exceptions import KazooException, NoNodeError
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.cluster import QUIET, Cluster
 from integration.daemon import Daemon
 from integration.waiting import eventually
@@ -297,13 +297,13 @@ class Daemons:
         self._directory = directory
         self._started: list[Daemon] = []
 
-    def start(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
+    def start(self, *options: str, ambush: tuple[str, Failpoint] | None = None) -> Daemon:
         """Start a daemon with these options and wait until it is ready."""
         daemon = self.make(*options, ambush=ambush)
         daemon.start()
         return daemon
 
-    def make(self, *options: str, ambush: tuple[str, Boundary] | None = None) -> Daemon:
+    def make(self, *options: str, ambush: tuple[str, Failpoint] | None = None) -> Daemon:
         """Return a daemon that is not started yet; later options win over earlier ones."""
         daemon = Daemon(
             self._cluster.zookeeper_connect,

@@ -20,7 +20,7 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.daemon import Daemon
 from integration.plans import (
@@ -68,7 +68,7 @@ class Shape:
     """A plan whose way leads over a boundary, and what has to happen to the cluster for that."""
 
     name: str
-    boundaries: tuple[Boundary, ...]
+    boundaries: tuple[Failpoint, ...]
     replicas: Sequence[int] = (1, 2, 3)
     targets: Mapping[int, Sequence[int]]
     options: tuple[str, ...] = ()
@@ -82,32 +82,32 @@ STEPWISE: Final = Shape(
 AT_ONCE: Final = Shape(
     name="all",
     boundaries=(
-        Boundary.B3_WRITTEN,
-        Boundary.B3_LEADER_TOLD,
-        Boundary.B3_UPDATE_METADATA_SENT,
+        Failpoint.B3_WRITTEN,
+        Failpoint.B3_LEADER_TOLD,
+        Failpoint.B3_UPDATE_METADATA_SENT,
     ),
     targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
     options=("--step-size", "all"),
 )
 GROWING: Final = Shape(
     name="grow",
-    boundaries=(Boundary.B8_LEADER_TOLD,),
+    boundaries=(Failpoint.B8_LEADER_TOLD,),
     replicas=(1, 2),
     targets={0: (1, 2, 3)},
 )
 YIELDING: Final = Shape(
     name="yield",
-    boundaries=(Boundary.STEP_ENDED,),
+    boundaries=(Failpoint.STEP_ENDED,),
     targets={0: (5, 4, 3)},
 )
 RESUMING: Final = Shape(
     name="again",
-    boundaries=(Boundary.A1_REPEATED,),
+    boundaries=(Failpoint.A1_REPEATED,),
     targets={0: (5, 4, 3), 1: (5, 1, 4)},
 )
 ORPHANING: Final = Shape(
     name="dead",
-    boundaries=(Boundary.ORPHAN_RECORDED, Boundary.ORPHAN_DELETE_SENT, Boundary.ORPHAN_ENDED),
+    boundaries=(Failpoint.ORPHAN_RECORDED, Failpoint.ORPHAN_DELETE_SENT, Failpoint.ORPHAN_ENDED),
     targets={0: (1, 4, 5)},
 )
 SHAPES: Final = (STEPWISE, AT_ONCE, GROWING, YIELDING, RESUMING, ORPHANING)
@@ -239,7 +239,7 @@ def options_of(shape: Shape) -> tuple[str, ...]:
     return (*OPTIONS, *shape.options)
 
 
-def holds_the_role(shape: Shape, boundary: Boundary) -> bool:
+def holds_the_role(shape: Shape, boundary: Failpoint) -> bool:
     """
     Return whether the daemon that dies has to be the controller before the plan is there.
 
@@ -247,8 +247,8 @@ def holds_the_role(shape: Shape, boundary: Boundary) -> bool:
     itself is tried, or the hand-back to a deletion, that has to be.
     """
     return shape is not YIELDING and boundary not in (
-        Boundary.CLAIMED,
-        Boundary.LIVE_BROKERS_TOLD,
+        Failpoint.CLAIMED,
+        Failpoint.LIVE_BROKERS_TOLD,
     )
 
 

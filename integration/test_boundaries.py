@@ -1,7 +1,7 @@
 """
 Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
 
-Every boundary of ``controller.reactor.boundaries`` is tried with every hand. Smoke tests are one
+Every boundary of ``controller.reactor.failpoints`` is tried with every hand. Smoke tests are one
 row of that table, two chains, in which daemons die at one boundary after the other, and one hand
 for each boundary that is in neither.
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
@@ -53,7 +53,7 @@ from integration.tenures import strike
 from integration.waiting import GaveUpError, eventually
 
 SAFE: Final = {"min.insync.replicas": "2"}
-ROW: Final = Boundary.EXCLUSION_ACKNOWLEDGED
+ROW: Final = Failpoint.EXCLUSION_ACKNOWLEDGED
 """The row that is a smoke test: the leader knows who is dropped, nothing is deleted yet."""
 CHAINED: Final = (STEPWISE, AT_ONCE)
 """The shapes whose boundaries daemons pass one after the other, dying at each."""
@@ -93,12 +93,12 @@ class Scene:
         self._cluster, self._make_topic, self._daemons = cluster, make_topic, daemons
         self._shape = shape
 
-    def start(self, boundary: Boundary | None = None, *options: str) -> Daemon:
+    def start(self, boundary: Failpoint | None = None, *options: str) -> Daemon:
         """Start a daemon, to die at a boundary or to live."""
         ambush = None if boundary is None else ("die", boundary)
         return self._daemons.start(*options_of(self._shape), *options, ambush=ambush)
 
-    def die_at(self, boundary: Boundary, hand: Hand) -> Daemon:
+    def die_at(self, boundary: Failpoint, hand: Hand) -> Daemon:
         """
         Submit the plan and let a daemon die; return it.
 
@@ -110,7 +110,7 @@ class Scene:
             eventually(lambda: self._cluster.isr(self.topic, 0) == {1}, within_s=20)
         is_first = holds_the_role(self._shape, boundary)
         options = ("--tenure", "permanent") if is_first else ()
-        first = self.start(Boundary.A1_WRITTEN, *options) if self._shape is RESUMING else None
+        first = self.start(Failpoint.A1_WRITTEN, *options) if self._shape is RESUMING else None
         if first is not None:
             await_tenure(first)
         doomed = self._start_doomed(boundary, options, is_alone=first is None)
@@ -129,7 +129,7 @@ class Scene:
                 await_death(doomed)
         elif self._shape is YIELDING:
             self._delete(other)
-        elif self._shape is ORPHANING and boundary is not Boundary.ORPHAN_RECORDED:
+        elif self._shape is ORPHANING and boundary is not Failpoint.ORPHAN_RECORDED:
             eventually(lambda: not is_planned(self._cluster), within_s=DIES_WITHIN_S)
             for broker in (2, 3):
                 self._cluster.brokers[broker].spawn()
@@ -138,7 +138,7 @@ class Scene:
         return doomed
 
     def _start_doomed(
-        self, boundary: Boundary, options: tuple[str, ...], *, is_alone: bool
+        self, boundary: Failpoint, options: tuple[str, ...], *, is_alone: bool
     ) -> Daemon:
         if self._shape is YIELDING:
             doomed = self.start(boundary, "--tenure-linger", "60")
@@ -203,7 +203,7 @@ def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # no
     make_topic: MakeTopic,
     daemons: Daemons,
     shape: Shape,
-    boundary: Boundary,
+    boundary: Failpoint,
     hand: Hand,
 ) -> None:
     """Kill -9 of itself, then the hand: every target, no stray directory, nothing of ours left."""

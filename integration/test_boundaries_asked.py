@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import (
@@ -84,15 +84,15 @@ THROTTLED: Final = Asked(
 CELLS: Final = [
     pytest.param(asked, boundary, hand, id=f"{asked.name}-{boundary}-{hand}")
     for asked, boundary, hands in (
-        (CANCELLED, Boundary.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
-        (CANCELLED, Boundary.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
-        (CANCELLED, Boundary.CANCELLATION_ENDED, (Hand.RESTARTED,)),
-        (TURNED, Boundary.RETARGETED, (Hand.RESTARTED,)),
-        (TURNED, Boundary.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
-        (REQUESTED, Boundary.REQUEST_OPENED, (Hand.RESTARTED,)),
-        (REQUESTED, Boundary.REQUEST_DELETED, (Hand.KAFKA,)),
-        (THROTTLED, Boundary.THROTTLED, (Hand.RESTARTED,)),
-        (THROTTLED, Boundary.BEFORE_UNTHROTTLED, (Hand.RESTARTED,)),
+        (CANCELLED, Failpoint.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
+        (CANCELLED, Failpoint.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
+        (CANCELLED, Failpoint.CANCELLATION_ENDED, (Hand.RESTARTED,)),
+        (TURNED, Failpoint.RETARGETED, (Hand.RESTARTED,)),
+        (TURNED, Failpoint.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
+        (REQUESTED, Failpoint.REQUEST_OPENED, (Hand.RESTARTED,)),
+        (REQUESTED, Failpoint.REQUEST_DELETED, (Hand.KAFKA,)),
+        (THROTTLED, Failpoint.THROTTLED, (Hand.RESTARTED,)),
+        (THROTTLED, Failpoint.BEFORE_UNTHROTTLED, (Hand.RESTARTED,)),
     )
     for hand in hands
 ]
@@ -104,7 +104,7 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
     make_topic: MakeTopic,
     daemons: Daemons,
     asked: Asked,
-    boundary: Boundary,
+    boundary: Failpoint,
     hand: Hand,
 ) -> None:
     """Kill -9 of itself, then the hand: no order, no throttle and no stray directory is left."""
@@ -124,7 +124,7 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
                 what="the first steps are in flight",
             )
             asked.second(cluster, topic)
-            if boundary is Boundary.CANCELLATION_ENDED:
+            if boundary is Failpoint.CANCELLATION_ENDED:
                 cluster.brokers[5].thaw()
         await_death(doomed)
         cluster.brokers[5].thaw()

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.configs import DescribedTopicConfigs
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, DescribedLogDirs
+from controller.brokers.topic_configs import DescribedTopicConfigs
 from controller.brokers.versions import BY_PROTOCOL, versions_of
 from controller.core.events import (
     LeaderAndIsrAnswered,

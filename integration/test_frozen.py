@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
@@ -42,17 +42,17 @@ TAKEN_OVER_WITHIN_S: Final = SESSION_S + 2
 WAKES_AFTER_S: Final = 60.0
 """How long a daemon is stopped in the longest case."""
 CELLS: Final = [
-    pytest.param(Boundary.A1_WRITTEN, "1", marks=pytest.mark.smoke),
-    (Boundary.A2_LEADER_TOLD, "1"),
-    (Boundary.NEXT_STEP_WRITTEN, "1"),
-    (Boundary.EXCLUSION_ACKNOWLEDGED, "1"),
-    (Boundary.B3_WRITTEN, "all"),
+    pytest.param(Failpoint.A1_WRITTEN, "1", marks=pytest.mark.smoke),
+    (Failpoint.A2_LEADER_TOLD, "1"),
+    (Failpoint.NEXT_STEP_WRITTEN, "1"),
+    (Failpoint.EXCLUSION_ACKNOWLEDGED, "1"),
+    (Failpoint.B3_WRITTEN, "all"),
 ]
 
 
 @pytest.mark.parametrize(("boundary", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Boundary, step_size: str
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint, step_size: str
 ) -> None:
     """The standby carries the plan out; what the frozen one still held is never sent."""
     frozen_and_taken_over(cluster, make_topic, daemons, boundary, step_size)
@@ -61,10 +61,10 @@ def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "boundary",
-    [Boundary.A1_WRITTEN, Boundary.A2_LEADER_TOLD, Boundary.EXCLUSION_ACKNOWLEDGED],
+    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Boundary
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint
 ) -> None:
     """A full minute: before the requests of a write, between two of them, before StopReplica."""
     frozen_and_taken_over(cluster, make_topic, daemons, boundary, "1", at_least_s=WAKES_AFTER_S)
@@ -72,7 +72,7 @@ def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_
 
 @pytest.mark.parametrize(("boundary", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Boundary, step_size: str
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint, step_size: str
 ) -> None:
     """A broker ends what is in flight; awake again, the daemon claims anew before all else."""
     topic = make_topic(dict.fromkeys(range(4), (1, 2, 3)), SAFE)
@@ -132,7 +132,7 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
     cluster: Cluster,
     make_topic: MakeTopic,
     daemons: Daemons,
-    boundary: Boundary,
+    boundary: Failpoint,
     step_size: str,
     *,
     at_least_s: float = 0.0,
@@ -175,9 +175,9 @@ def await_frozen(daemon: Daemon) -> None:
     )
 
 
-def handed_over(cluster: Cluster, topic: str, boundary: Boundary) -> set[int]:
+def handed_over(cluster: Cluster, topic: str, boundary: Failpoint) -> set[int]:
     """Return whose request left the loop just before, and may leave the process when it wakes."""
-    is_between = boundary is Boundary.A2_LEADER_TOLD
+    is_between = boundary is Failpoint.A2_LEADER_TOLD
     leaders = (cluster.leader(topic, n) for n in range(4)) if is_between else ()
     return {leader for leader in leaders if leader is not None}
 

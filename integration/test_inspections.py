@@ -10,27 +10,27 @@ import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.core.events import Orphan
-from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
     Zxid,
 )
-from controller.doctor.surroundings import OPEN_ACL
+from controller.core.outcomes import Summary
+from controller.doctor.environment_checks import OPEN_ACL
 from controller.errors import RefusedError
 from controller.setting_sources import load_settings
 from controller.zk.inspections import OUTCOMES_MAX
 from controller.zk.surveys import Surveyor
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
-from controller.znodes.leaders import encode_leader
+from controller.znodes.daemon_leader import encode_leader
 from controller.znodes.orphans import encode_orphan
 from controller.znodes.outcomes import encode_outcome
+from controller.znodes.reassignments import encode_goal
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot
 
@@ -125,7 +125,7 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     place.put(paths.state_path(ONE), json.dumps(state).encode())
     place.put(paths.state_path(TWO), b"nonsense")
     place.put(paths.broker_path(BrokerId(7)), b"{}")
-    goal = Goal((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
+    goal = ReassignmentSpec((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
     place.put(paths.goal_path(ONE), encode_goal(goal))
     place.put(f"{paths.GOALS}/t-x/one", b"{}")
     orphan = Orphan(BrokerId(3), ONE, Zxid(7), "not live")

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 import pytest
 from kazoo.security import make_acl
 
-from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     RequestId,
@@ -23,8 +22,9 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
 )
+from controller.core.outcomes import Summary
 from controller.errors import (
-    PlanInvalidError,
+    InvalidInputError,
     ReassignmentConflictError,
     RefusedError,
     SessionSuspendedError,
@@ -33,14 +33,14 @@ from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.zk.operator import Operator
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
 from controller.znodes.outcomes import encode_outcome
+from controller.znodes.reassignments import encode_goal
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot, rigs_in
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 PLAN = {ONE: (BrokerId(1), BrokerId(2))}
-GOAL = Goal((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
+GOAL = ReassignmentSpec((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
 MORE = {TWO: (BrokerId(2), BrokerId(3))}
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_not_overwritten(operator: Operator, place: Chroo
 def test_a_plan_too_large_for_a_znode_is_refused(operator: Operator) -> None:
     """Before ZooKeeper would drop the connection for it."""
     huge = {TopicPartition("t" * 200, n): (BrokerId(1),) for n in range(5000)}
-    with pytest.raises(PlanInvalidError, match="split it"):
+    with pytest.raises(InvalidInputError, match="split it"):
         operator.create_plan(huge)
 
 
@@ -163,7 +163,7 @@ def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) 
     assert topics["none"] is None
     place.put(paths.goal_path(ONE), encode_goal(GOAL))
     goals = operator.read_goals([ONE, TWO])
-    assert isinstance(goals[ONE], Goal)
+    assert isinstance(goals[ONE], ReassignmentSpec)
     assert goals[TWO] is None
     place.put(f"{paths.BROKER_IDS}/7", b"{}")
     assert operator.live_brokers() == {7}
@@ -203,7 +203,7 @@ def test_the_leader_is_found_and_not_the_standby(operator: Operator, place: Chro
 
 def test_a_wrong_chroot_is_told(zookeeper: ZooKeeperServer) -> None:
     """There is a ZooKeeper but no Kafka cluster."""
-    with pytest.raises(PlanInvalidError, match="is the chroot right"):
+    with pytest.raises(InvalidInputError, match="is the chroot right"):
         Operator(settings_for(f"{zookeeper.address}/nowhere")).__enter__()
 
 

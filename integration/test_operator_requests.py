@@ -14,12 +14,11 @@ from kazoo.security import ACL, make_acl, make_digest_acl
 from controller.cli.cancel import joined
 from controller.cli.submissions import submissions_of
 from controller.core.controls import BrokerLimits, Controls, Limits, Pause, Pauses
-from controller.core.histories import Part, Summary
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
-    Ending,
-    Fate,
+    OutcomeKind,
+    PartitionOutcome,
     Refusal,
     RefusalReason,
     Replicas,
@@ -28,15 +27,16 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import Part, Summary
 from controller.core.submissions import Cancellation, RequestOptions
-from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator import Operator
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
-from controller.znodes.histories import encode_accepted, encode_ended, encode_part
 from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
+from controller.znodes.reassignments import encode_goal
 from integration.servers import ZooKeeperServer
 from integration.test_operator import GOAL
 from integration.zk_rigs import Chroot
@@ -159,7 +159,7 @@ def test_a_stranger_creates_nothing_that_nobody_could_delete(
 ) -> None:
     """ZooKeeper hides the digest from strangers; written as read it would lock everybody out."""
     close_to_strangers(place)
-    with pytest.raises(PlanInvalidError, match="authenticate as the brokers do"):
+    with pytest.raises(InvalidInputError, match="authenticate as the brokers do"):
         operator.disable(KillSwitch())
     assert place.client.exists(paths.KILL_SWITCH) is None
 
@@ -270,7 +270,7 @@ def test_what_is_kept_of_requests_is_read_back(operator: Operator, place: Chroot
     """Parts, shards and the summary; what is broken is named, the rest is there."""
     assert operator.read_history() == {}
     refusal = Refusal(REQUEST, "t-1 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is dead", TWO)
-    ending = Ending(REQUEST, THREE, Fate.ROLLED_BACK, "by cancel-1")
+    ending = PartitionOutcome(REQUEST, THREE, OutcomeKind.ROLLED_BACK, "by cancel-1")
     wish = RequestOptions(reason="because", requested_by="ann")
     rows = tuple(AcceptedEntry(p, HERE, THERE) for p in (ONE, THREE))
     part = Part("request_0000000007", 3, 5, wish)

@@ -15,13 +15,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ConfigResource,
 )
 
-from controller.core.leases import Lease, broker_entity, topic_entity
+from controller.core.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.model import BrokerId
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.surveys import Surveyor
 from controller.znodes import paths
-from controller.znodes.leases import encode_lease
+from controller.znodes.applied_throttles import encode_lease
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill
@@ -64,7 +64,7 @@ def doctor(place: Chroot) -> Iterator[Surveyor]:
         yield found
 
 
-def leave(place: Chroot, lease: Lease, **config: str) -> None:
+def leave(place: Chroot, lease: AppliedThrottle, **config: str) -> None:
     """Leave a lease behind, and settings as they stand by now; underscores are dots."""
     place.put(paths.lease_path(lease.entity), encode_lease(lease))
     values = {key.replace("_", "."): value for key, value in config.items()}
@@ -72,16 +72,16 @@ def leave(place: Chroot, lease: Lease, **config: str) -> None:
     place.put(paths.entity_config_path(lease.entity), json.dumps(content).encode())
 
 
-def standing(place: Chroot, lease: Lease) -> dict[str, str]:
+def standing(place: Chroot, lease: AppliedThrottle) -> dict[str, str]:
     """Return the settings that stand."""
     data, _ = place.client.get(paths.entity_config_path(lease.entity))
     return dict(json.loads(data)["config"])
 
 
-OF_BROKER = Lease(
+OF_BROKER = AppliedThrottle(
     BROKER, {LEADER_RATE: "7", FOLLOWER_RATE: "7"}, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE))
 )
-OF_TOPIC = Lease(TOPIC, {FOLLOWER_REPLICAS: "0:3,1:4"}, {FOLLOWER_REPLICAS: "7:9"})
+OF_TOPIC = AppliedThrottle(TOPIC, {FOLLOWER_REPLICAS: "0:3,1:4"}, {FOLLOWER_REPLICAS: "7:9"})
 
 
 def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surveyor) -> None:
@@ -180,7 +180,7 @@ def test_throttles_that_nobody_needs_are_lifted_by_the_next_daemon(
     """It need not be the controller for that."""
     topic = make_topic({0: (1, 2)})
     entity = topic_entity(topic)
-    lease = Lease(entity, {FOLLOWER_REPLICAS: "0:3"}, {FOLLOWER_REPLICAS: None})
+    lease = AppliedThrottle(entity, {FOLLOWER_REPLICAS: "0:3"}, {FOLLOWER_REPLICAS: None})
     cluster.zk.ensure_path(LEASES)
     cluster.zk.create(paths.lease_path(entity), encode_lease(lease))
     content = {"version": 1, "config": {FOLLOWER_REPLICAS: "0:3"}}

@@ -82,7 +82,7 @@ def pipeline(*arguments: str | Path, codes: tuple[int, ...] = (0,)) -> ToolResul
 
 def read(directory: Path, expression: str) -> list[dict[str, Any]]:
     """Return the rows of a query over a Parquet table, by a Spark of its own."""
-    from controller.pipeline.sessions import open_session  # noqa: PLC0415 - may not be installed
+    from controller.pipeline.spark_session import open_session  # noqa: PLC0415 - may not be installed
 
     spark = open_session("local[1]", memory="1g", shuffles=1)
     spark.read.parquet(str(directory)).createOrReplaceTempView("t")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.cli.prometheus import read_rates
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from integration.prometheus import PROGRAM, Prometheus
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="prometheus is not installed")
@@ -32,11 +32,11 @@ def test_rates_come_from_a_vector_by_topic(server: str) -> None:
 
 def test_it_understands_the_query_that_is_asked_by_default(server: str) -> None:
     """It has no such series, which is told with the query."""
-    with pytest.raises(PlanInvalidError, match=r"bytesin_total.* has no series"):
+    with pytest.raises(InvalidInputError, match=r"bytesin_total.* has no series"):
         read_rates(server)
 
 
 def test_what_it_does_not_understand_is_told_in_its_words(server: str) -> None:
     """Not as a number of HTTP alone."""
-    with pytest.raises(PlanInvalidError, match=r"answers 400: .*parse error"):
+    with pytest.raises(InvalidInputError, match=r"answers 400: .*parse error"):
         read_rates(server, "rate(")

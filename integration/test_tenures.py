@@ -26,8 +26,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
-from controller.core.role.tenures import PROGRESS_PATIENCE_S
-from controller.core.role.yields import DELETION_PATIENCE_S
+from controller.core.controllership.tenure import PROGRESS_PATIENCE_S
+from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
 from integration.clients import unnoticed
 from integration.cluster import QUIET, Cluster, ClusterOptions
 from integration.conftest import MakeTopic

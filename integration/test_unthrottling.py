@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from controller.core.leases import broker_entity, topic_entity
+from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import BrokerId
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings

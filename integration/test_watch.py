@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from controller.cli.displays import draw
-from controller.cli.reports import work_line
+from controller.cli.progress_display import draw
+from controller.cli.report_text import work_line
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon, run_reassigner

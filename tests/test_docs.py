@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from controller.cli.app import build_app
-from controller.cli.surroundings import Surroundings
+from controller.cli.context import CommandContext
 from controller.core.diagrams import mermaid
 from controller.settings import Settings, variable_of
 from tests.deploy.exported import exported
@@ -20,7 +20,7 @@ from tests.deploy.exported import exported
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 HELP: Final = frozenset({"-h", "--help"})
-COMMAND: Final[Any] = typer.main.get_command(build_app(Surroundings(environ={})))
+COMMAND: Final[Any] = typer.main.get_command(build_app(CommandContext(environ={})))
 
 
 def name_of(page: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 
 
@@ -75,7 +75,7 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
     """The operator learns which option is wrong, where it was set, and what would be right."""
     config.write_text(content)
     given = options if "zookeeper is required" in message else {"zookeeper": "zk:1", **options}
-    with pytest.raises(PlanInvalidError) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         load_settings(given, environ, config)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -83,21 +83,21 @@ def test_a_wrong_value_is_one_line_that_names_its_source(
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     """A file that was named has to be there."""
-    with pytest.raises(PlanInvalidError, match="No such file"):
+    with pytest.raises(InvalidInputError, match="No such file"):
         load_settings({}, {}, tmp_path / "none.toml")
 
 
 def test_a_file_that_is_not_text_is_told(config: Path) -> None:
     """Bytes that are not UTF-8 are refused, not raised."""
     config.write_bytes(b"\xff\xfe")
-    with pytest.raises(PlanInvalidError, match="not a TOML file"):
+    with pytest.raises(InvalidInputError, match="not a TOML file"):
         load_settings({}, {}, config)
 
 
 def test_a_wrong_secret_is_not_repeated(config: Path) -> None:
     """The message says what is wrong with a secret without saying the secret."""
     config.write_text("sasl_password = 4711\n")
-    with pytest.raises(PlanInvalidError) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         load_settings({"zookeeper": "zk:1"}, {}, config)
     assert "sasl_password: must be a text" in str(refused.value)
     assert "4711" not in str(refused.value)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.setting_values import OCCASIONS, HttpAddress, advertised, parse_address
 from controller.settings import (
@@ -69,7 +69,7 @@ def test_connect_strings_of_kafka_are_taken(text: str) -> None:
 )
 def test_wrong_connect_strings_are_refused(text: str) -> None:
     """A typing error is found before anything connects."""
-    with pytest.raises(PlanInvalidError, match="--zookeeper"):
+    with pytest.raises(InvalidInputError, match="--zookeeper"):
         valid(zookeeper=text)
 
 
@@ -114,7 +114,7 @@ def test_the_published_address_leads_to_the_server(
 )
 def test_an_address_that_leads_nowhere_is_not_published(text: str) -> None:
     """It would lead whoever looks for the leader to himself."""
-    with pytest.raises(PlanInvalidError, match="--http-advertise"):
+    with pytest.raises(InvalidInputError, match="--http-advertise"):
         valid(http_advertise=text)
 
 
@@ -123,7 +123,7 @@ def test_an_address_that_leads_nowhere_is_not_published(text: str) -> None:
 )
 def test_wrong_http_addresses_are_refused(text: str) -> None:
     """Anything but HOST:PORT is refused."""
-    with pytest.raises(PlanInvalidError, match="--http"):
+    with pytest.raises(InvalidInputError, match="--http"):
         valid(http=text)
 
 
@@ -136,7 +136,7 @@ def test_step_sizes_are_whole_numbers(value: object) -> None:
 @pytest.mark.parametrize("value", ["0", 0, -1, "1.5", 1.5, "many", "", [1]])
 def test_wrong_step_sizes_are_refused(value: object) -> None:
     """A step of nothing would never end."""
-    with pytest.raises(PlanInvalidError, match="--step-size"):
+    with pytest.raises(InvalidInputError, match="--step-size"):
         valid(step_size=value)
 
 
@@ -151,7 +151,7 @@ def test_wrong_step_sizes_are_refused(value: object) -> None:
 )
 def test_settings_that_need_others_say_so(options: dict[str, object], named: str) -> None:
     """Half a security setting is refused at the start, not at the first connection."""
-    with pytest.raises(PlanInvalidError, match=named):
+    with pytest.raises(InvalidInputError, match=named):
         valid(**options)
 
 
@@ -188,7 +188,7 @@ def test_every_setting_is_described() -> None:
 
 def test_token_that_could_be_guessed_is_refused() -> None:
     """The message names the setting, and not what was given."""
-    with pytest.raises(PlanInvalidError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         load_settings({"zookeeper": "zk:2181"}, environ={"REASSIGNER_HTTP_TOKEN": "sesame"})
     assert str(caught.value) == "REASSIGNER_HTTP_TOKEN: must have at least 16 characters"
 
@@ -198,7 +198,7 @@ def test_token_that_could_be_guessed_is_refused() -> None:
 )
 def test_address_of_a_webhook_must_be_one(value: str) -> None:
     """It may hold a secret: it is not repeated."""
-    with pytest.raises(PlanInvalidError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         load_settings({"zookeeper": "zk:2181"}, environ={"REASSIGNER_NOTIFY_WEBHOOK": value})
     assert value not in str(caught.value)
     assert "REASSIGNER_NOTIFY_WEBHOOK: must be an address such as" in str(caught.value)
@@ -209,7 +209,7 @@ def test_occasions_of_notifications_are_known_ones() -> None:
     assert set(OCCASIONS) == {o.value for o in Occasion}
     assert load_settings({"zookeeper": "zk"}, environ={}).notify_on == ",".join(OCCASIONS)
     load_settings({"zookeeper": "zk", "notify_on": "ended, stalled"}, environ={})
-    with pytest.raises(PlanInvalidError, match="--notify-on: must be a list of started, ended"):
+    with pytest.raises(InvalidInputError, match="--notify-on: must be a list of started, ended"):
         load_settings({"zookeeper": "zk", "notify_on": "ended,breakfast"}, environ={})
 
 
@@ -219,7 +219,7 @@ def test_the_limit_of_requests_follows_zookeepers() -> None:
     raised = valid(zookeeper_jute_maxbuffer=4 << 20)
     assert 4 << 20 > raised.request_bytes == raised.options().request_bytes > 4_000_000
     for wrong in (0, 1_000_000, 1 << 31):
-        with pytest.raises(PlanInvalidError, match="--zookeeper-jute-maxbuffer"):
+        with pytest.raises(InvalidInputError, match="--zookeeper-jute-maxbuffer"):
             valid(zookeeper_jute_maxbuffer=wrong)
 
 
@@ -228,5 +228,5 @@ def test_more_names_of_the_http_server_are_a_list() -> None:
     assert valid(http_hosts="Moves.Example.com, a.b").http_hosts == "moves.example.com,a.b"
     assert valid(http_hosts="*").http_hosts == "*"
     for wrong in ("a:80", "http://a", "a,,b", "a b", "*.example.com"):
-        with pytest.raises(PlanInvalidError, match="--http-hosts"):
+        with pytest.raises(InvalidInputError, match="--http-hosts"):
             valid(http_hosts=wrong)

@@ -10,7 +10,7 @@ import pytest
 from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation, Submission
-from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.steering import BY, PageSteering
@@ -115,7 +115,7 @@ def test_unknown_request_is_refused() -> None:
     """A pause of something that is not there would only wait to surprise somebody."""
     operator = FakeOperator()
     for turn in (steering(operator).pause, steering(operator).cancel):
-        with pytest.raises(PlanInvalidError, match="nothing is known of request nonsense"):
+        with pytest.raises(InvalidInputError, match="nothing is known of request nonsense"):
             turn(RequestId("nonsense"))
     assert operator.pauses == Pauses()
     assert operator.cancellation is None

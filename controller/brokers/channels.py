@@ -23,19 +23,19 @@ from typing import Final
 
 from kafka.future import Future
 
-from controller.brokers.answers import (
+from controller.brokers.channel_gate import Gate
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.controller_requests import Encoder
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.io_threads import IoThread
+from controller.brokers.responses import (
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_VERSION,
     Answered,
     answered,
     unsendable,
 )
-from controller.brokers.connections import Connection, ConnectionLimits, connect
-from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.gates import Gate
-from controller.brokers.io_threads import IoThread
 from controller.brokers.versions import NATIVE_VERSIONS, Versions, common_versions
-from controller.brokers.wire import Encoder
 from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox

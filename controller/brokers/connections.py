@@ -28,8 +28,8 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
 
+from controller.brokers.channel_gate import Gate
 from controller.brokers.endpoints import Security
-from controller.brokers.gates import Gate
 from controller.brokers.io_threads import Address, IoThread
 from controller.brokers.messages import Frame
 from controller.core.model import Endpoint

@@ -19,10 +19,10 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.askers import Asker
+from controller.brokers.broker_queries import BrokerQuery
+from controller.brokers.channel_gate import Gate
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.gates import Gate
 from controller.brokers.messages import Frame, frame_of
 from controller.core.events import SizesRead
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
@@ -67,11 +67,11 @@ class _Round:
         return replace(self.encoded)  # each connection gives it a header of its own
 
 
-class DescribedLogDirs(Asker):
+class DescribedLogDirs(BrokerQuery):
     """Implements ``reactor.ports.Sizes``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
-        """Prepare; see ``Asker``."""
+        """Prepare; see ``BrokerQuery``."""
         super().__init__("log-dirs", inbox, security, listeners)
         # Touched on the IO thread only:
         self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}

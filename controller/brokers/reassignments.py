@@ -24,15 +24,15 @@ from typing import Any, Final
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.askers import Asker
+from controller.brokers.broker_queries import BrokerQuery
+from controller.brokers.channel_gate import Gate
 from controller.brokers.connections import Connection, ConnectionLimits, connect
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.gates import Gate
 from controller.brokers.messages import frame_of
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, LiveBroker, OrderFate, TopicPartition
+from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
-from controller.reactor.ports import Inbox, Order
+from controller.reactor.ports import AlterEntry, Inbox
 
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 ELECT_LEADERS: Final = 43
@@ -61,7 +61,7 @@ class _Call:
     """Something to ask the controller: orders, an election, or (neither) whether it would know."""
 
     gate: Gate
-    orders: tuple[Order, ...] = ()
+    orders: tuple[AlterEntry, ...] = ()
     elections: tuple[TopicPartition, ...] = ()
     since: float = field(default_factory=time.monotonic)
     has_left: bool = False
@@ -84,11 +84,11 @@ class _OutdatedError(TransientError):
     """What was to be told was decided too long ago, or by who may not lead any more."""
 
 
-class ControllerOrders(Asker):
+class ControllerOrders(BrokerQuery):
     """Implements ``reactor.ports.Reassignments``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
-        """Prepare; see ``Asker``."""
+        """Prepare; see ``BrokerQuery``."""
         super().__init__("controller-orders", inbox, security, listeners)
         self._gate = Gate()
         self._vouched_at = time.monotonic()
@@ -109,7 +109,7 @@ class ControllerOrders(Asker):
 
     # --- Reassignments -------------------------------------------------------------------------
 
-    def alter(self, orders: Sequence[Order]) -> None:
+    def alter(self, orders: Sequence[AlterEntry]) -> None:
         """Tell the controller what to move: one ``ReassignmentsAltered`` follows."""
         self.vouch()
         self._ask(_Call(self._gate, orders=tuple(orders)))
@@ -224,7 +224,7 @@ class ControllerOrders(Asker):
         if not call.gate.is_open:
             return
         if call.orders:
-            fate = OrderFate.UNKNOWN if call.has_left else OrderFate.UNSENT
+            fate = AlterOutcome.UNKNOWN if call.has_left else AlterOutcome.UNSENT
             results = tuple(
                 AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, why, fate)
                 for o in call.orders
@@ -239,7 +239,7 @@ class ControllerOrders(Asker):
             self._open = None
 
 
-def alter_request(orders: Sequence[Order]) -> ApiMessage:
+def alter_request(orders: Sequence[AlterEntry]) -> ApiMessage:
     """Build the request; it is in no order's way that another one of it is refused."""
     topics: dict[str, list[tuple[int, tuple[BrokerId, ...] | None]]] = {}
     for (topic, number), target, cancels in orders:
@@ -264,7 +264,7 @@ def elect_request(partitions: Sequence[TopicPartition], version: int) -> ApiMess
 
 def results_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
-    orders: Sequence[Order],
+    orders: Sequence[AlterEntry],
 ) -> tuple[AlterResult, ...]:
     """Return what was answered to each order; an error of the whole request is everybody's."""
     if answer.error_code:
@@ -282,9 +282,9 @@ def results_of(
     return tuple(_result(order, *told.get(order.partition, missing)) for order in orders)
 
 
-def _result(order: Order, error: int, why: str) -> AlterResult:
+def _result(order: AlterEntry, error: int, why: str) -> AlterResult:
     """Return what was answered to an order; who is not the controller will not make it later."""
-    fate = OrderFate.UNSENT if error == NOT_CONTROLLER else OrderFate.ANSWERED
+    fate = AlterOutcome.UNSENT if error == NOT_CONTROLLER else AlterOutcome.ANSWERED
     return AlterResult(order.partition, order.target, error, why, fate)
 
 

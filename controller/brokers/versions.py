@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from controller.errors import NativeRefusedError, PlanInvalidError
+from controller.errors import InvalidInputError, NativeRefusedError
 
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
@@ -64,7 +64,7 @@ _WRITTEN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:-IV(\d{1,4})
 def _parsed(protocol: str) -> _Protocol:
     match = _WRITTEN.fullmatch(protocol.strip())
     if match is None:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"{protocol!r} is not an inter-broker protocol version such as 2.6 or 2.4-IV1"
         )
     major, minor, internal = match.groups()

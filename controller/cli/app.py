@@ -14,25 +14,25 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from controller.cli.command_tree import command_tree
+from controller.cli.commands import Commands, DryRunOption, HttpOption, request_ids
 from controller.cli.completions import SHELLS
+from controller.cli.context import CommandContext
 from controller.cli.control_verbs import ControlVerbs
-from controller.cli.displays import json_lines
 from controller.cli.doctor import diagnose, take_snapshot
 from controller.cli.exits import Exit, exit_of
 from controller.cli.explain import explain
-from controller.cli.facts import named_partition
 from controller.cli.generate_verbs import GenerateVerbs
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, settings_signature
+from controller.cli.partition_facts import named_partition
 from controller.cli.pipeline_verbs import pipeline_app
+from controller.cli.progress_display import json_lines
 from controller.cli.queue_verbs import queue_app
-from controller.cli.reports import say, tell
+from controller.cli.report_text import say, tell
 from controller.cli.request_verbs import RequestVerbs
 from controller.cli.stock_verbs import StockVerbs
-from controller.cli.surroundings import Surroundings
-from controller.cli.trees import command_tree
-from controller.cli.verbs import DryRunOption, HttpOption, Verbs, request_ids
 from controller.cli.watch import print_status, watch_leader, watch_request
-from controller.errors import ControllerError, PlanInvalidError
+from controller.errors import ControllerError, InvalidInputError
 from controller.releases import DISTRIBUTION, installed_version
 
 
@@ -58,7 +58,7 @@ def _fail(message: str, code: Exit) -> int:
     return int(code)
 
 
-def build_app(around: Surroundings) -> typer.Typer:
+def build_app(around: CommandContext) -> typer.Typer:
     """Return the command line within its surroundings."""
     app = typer.Typer(
         name="reassigner",
@@ -127,11 +127,11 @@ def completion(
     """
     script = SHELLS.get(shell)
     if script is None:
-        raise PlanInvalidError(f"one of {', '.join(SHELLS)}, not {shell!r}")
+        raise InvalidInputError(f"one of {', '.join(SHELLS)}, not {shell!r}")
     typer.echo(script(command_tree(context.find_root().command)), nl=False)
 
 
-class DaemonVerbs(Verbs):
+class DaemonVerbs(Commands):
     """The daemon, and what it says of itself."""
 
     def run_command(self) -> Any:  # noqa: ANN401 - a function whose signature is made from the settings
@@ -200,7 +200,9 @@ class DaemonVerbs(Verbs):
         """
         if request is not None:
             if http is not None:
-                raise PlanInvalidError("--http goes without a REQUEST: ZooKeeper says how it ended")
+                raise InvalidInputError(
+                    "--http goes without a REQUEST: ZooKeeper says how it ended"
+                )
             (meant,) = request_ids([request])
             with self._connected(zookeeper, config) as operator:
                 display = json_lines if as_json else self._display()
@@ -262,7 +264,7 @@ class DaemonVerbs(Verbs):
         --fix. Exit code: 0 nothing wrong (any more), 1 error, 2 there are findings.
         """
         if dry_run and not fix:
-            raise PlanInvalidError("--dry-run goes with --fix: without that nothing is changed")
+            raise InvalidInputError("--dry-run goes with --fix: without that nothing is changed")
         settings = self._around.settings({"zookeeper": zookeeper}, config)
         with self._around.inspect(settings) as inspector:
             snapshot = take_snapshot(self._around, inspector, settings)
@@ -272,6 +274,6 @@ class DaemonVerbs(Verbs):
 
 def main() -> NoReturn:
     """Run the command line in the surroundings of this process."""
-    around = Surroundings(environ=os.environ, is_terminal=sys.stdout.isatty)
+    around = CommandContext(environ=os.environ, is_terminal=sys.stdout.isatty)
     build_app(around)()
     raise SystemExit(Exit.DONE)

@@ -11,16 +11,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from controller.cli.displays import DisplayOpener
+from controller.cli.await_daemon import FOLLOW_S, Wishes, await_daemon
+from controller.cli.cancel_preview import CancelPreview, cancel_preview
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
-from controller.cli.matches import Matches, matches_of
 from controller.cli.ports import OperatorPort
-from controller.cli.reports import listed, say, say_json, tell
-from controller.cli.requests import ending_line
-from controller.cli.surroundings import Surroundings
-from controller.cli.waits import FOLLOW_S, Wishes, await_daemon
-from controller.core.histories import RequestHistory
-from controller.core.model import Fate, Goal
+from controller.cli.progress_display import DisplayOpener
+from controller.cli.report_text import listed, say, say_json, tell
+from controller.cli.request_standing import ending_line
+from controller.core.model import OutcomeKind, ReassignmentSpec
+from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import CANCEL
@@ -31,7 +31,7 @@ class Cancelling:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: CommandContext,
         operator: OperatorPort,
         wanted: Cancellation,
         wishes: Wishes,
@@ -53,7 +53,7 @@ class Cancelling:
             PlanInvalidError: a request is named that nothing is known of.
 
         """
-        matches = matches_of(self._operator, self._wanted, is_whole=self._wishes.dry_run)
+        matches = cancel_preview(self._operator, self._wanted, is_whole=self._wishes.dry_run)
         if not matches:
             return self._nothing()
         if self._wishes.dry_run:
@@ -84,7 +84,7 @@ class Cancelling:
             say(f"There is nothing to do: nothing of that is in progress{more}.")
         return Exit.DONE
 
-    def _preview(self, matches: Matches) -> Exit:
+    def _preview(self, matches: CancelPreview) -> Exit:
         if self._wishes.as_json:
             say_json(
                 {
@@ -107,7 +107,7 @@ class Cancelling:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def _is_taken_up(self, written: Cancellation, matches: Matches) -> bool:
+    def _is_taken_up(self, written: Cancellation, matches: CancelPreview) -> bool:
         """Whether all is chosen, it has ended, or the first partition is on its way back."""
         if is_chosen(self._operator, written):
             return True
@@ -115,7 +115,7 @@ class Cancelling:
         if not first or matches.submissions:
             return False
         goal = self._operator.read_goals(first)[first[0]]
-        return isinstance(goal, Goal) and goal.cancelled_by == written.request
+        return isinstance(goal, ReassignmentSpec) and goal.cancelled_by == written.request
 
     def _follow(self, written: Cancellation) -> None:
         with self._display() as display:
@@ -134,13 +134,13 @@ class Cancelling:
         code = Exit.DONE
         if not is_taken_up or (self._wishes.wait and not is_over):
             code = Exit.IN_PROGRESS
-        elif fates[Fate.SKIPPED]:
+        elif fates[OutcomeKind.SKIPPED]:
             code = Exit.REFUSED
         if self._wishes.as_json:
             say_json(_document(written, history, code))
             return code
         for ending in endings:
-            if ending.fate is Fate.SKIPPED:
+            if ending.fate is OutcomeKind.SKIPPED:
                 say(ending_line(ending))
         if not is_taken_up:
             say(f"Written as {written.request}, but not taken up yet: {self._why()}")
@@ -157,7 +157,7 @@ class Cancelling:
         return f"not within {self._wishes.timeout_s:g} s; see `reassigner status`"
 
 
-def _fates(history: RequestHistory | None) -> Counter[Fate]:
+def _fates(history: RequestHistory | None) -> Counter[OutcomeKind]:
     """Return what became of what was called off."""
     if history is None:
         return Counter()
@@ -171,16 +171,16 @@ def _moved_back(history: RequestHistory | None) -> int:
     if history is None or history.summary is None:
         return 0
     fates = history.summary.fates
-    called_off = fates.get(Fate.CANCELLED, 0) + fates.get(Fate.ROLLED_BACK, 0)
+    called_off = fates.get(OutcomeKind.CANCELLED, 0) + fates.get(OutcomeKind.ROLLED_BACK, 0)
     return max(0, history.summary.done - called_off)
 
 
-def _sentence(fates: Counter[Fate], moved_back: int) -> str:
+def _sentence(fates: Counter[OutcomeKind], moved_back: int) -> str:
     counts = (
-        (fates[Fate.CANCELLED], "cancelled before they began"),
-        (fates[Fate.ROLLED_BACK], "rolled back"),
+        (fates[OutcomeKind.CANCELLED], "cancelled before they began"),
+        (fates[OutcomeKind.ROLLED_BACK], "rolled back"),
         (moved_back, "moved back that were finished"),
-        (fates[Fate.SKIPPED], "skipped"),
+        (fates[OutcomeKind.SKIPPED], "skipped"),
     )
     return ", ".join(f"{n} {word}" for n, word in counts if n) or "nothing was left to call off"
 
@@ -191,10 +191,10 @@ def _document(written: Cancellation, history: RequestHistory | None, code: Exit)
         "cancellation": written.request,
         "result": code.name.lower(),
         "partitions": {
-            "cancelled": fates[Fate.CANCELLED],
-            "rolled_back": fates[Fate.ROLLED_BACK],
+            "cancelled": fates[OutcomeKind.CANCELLED],
+            "rolled_back": fates[OutcomeKind.ROLLED_BACK],
             "moved_back": _moved_back(history),
-            "skipped": fates[Fate.SKIPPED],
+            "skipped": fates[OutcomeKind.SKIPPED],
         },
         "endings": [
             {"partition": str(e.partition), "fate": e.fate.value, "detail": e.detail}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from controller.cli.trees import Option, Verb
+from controller.cli.command_tree import Option, Verb
 
 HELP: Final = ("-h", "--help")
 

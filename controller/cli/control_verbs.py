@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.limits import (
+from controller.cli.commands import (
+    ByOption,
+    Commands,
+    DryRunOption,
+    ReasonOption,
+    RequestsOption,
+    request_ids,
+)
+from controller.cli.limit_changes import (
     Changes,
     change_limits,
     change_throttle,
@@ -14,19 +22,11 @@ from controller.cli.limits import (
     show_throttle,
 )
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
-from controller.cli.pauses import Selection, disable_work, enable_work, pause_work, resume_work
-from controller.cli.quantities import check_priority, parse_bytes, parse_step_size, parse_window
-from controller.cli.verbs import (
-    ByOption,
-    DryRunOption,
-    ReasonOption,
-    RequestsOption,
-    Verbs,
-    request_ids,
-)
-from controller.core.controls import Order, Pause
+from controller.cli.pause import Selection, disable_work, enable_work, pause_work, resume_work
+from controller.cli.units import check_priority, parse_bytes, parse_step_size, parse_window
+from controller.core.controls import Pause, QueueOrder
 from controller.core.model import BrokerId
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.znodes.kill_switches import KillSwitch
 
 BrokersOption = Annotated[
@@ -40,7 +40,7 @@ def _limit(name: str, about: str) -> object:
     return typer.Option(f"--{name}", metavar="N", min=1, help=about, show_default=False)
 
 
-class ControlVerbs(Verbs):
+class ControlVerbs(Commands):
     """Steering while work goes on."""
 
     def pause(  # noqa: PLR0913 - the options of the verb
@@ -126,7 +126,7 @@ class ControlVerbs(Verbs):
             str | None,
             typer.Option(
                 "--order",
-                metavar="|".join(o.value.replace("_", "-") for o in Order),
+                metavar="|".join(o.value.replace("_", "-") for o in QueueOrder),
                 help="What goes first among equals.",
             ),
         ] = None,
@@ -258,9 +258,9 @@ def _selection(requests: list[str] | None, brokers: list[int] | None) -> Selecti
     )
 
 
-def _order(text: str) -> Order:
-    known = {order.value.replace("_", "-"): order for order in Order}
+def _order(text: str) -> QueueOrder:
+    known = {order.value.replace("_", "-"): order for order in QueueOrder}
     found = known.get(text.replace("_", "-"))
     if found is None:
-        raise PlanInvalidError(f"--order: one of {', '.join(known)}, not {text!r}")
+        raise InvalidInputError(f"--order: one of {', '.join(known)}, not {text!r}")
     return found

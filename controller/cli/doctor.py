@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
-from controller.cli.mending import MENDABLE, mended, nothing_mended
 from controller.cli.ports import InspectorPort, OperatorPort
-from controller.cli.reports import say, say_json
-from controller.cli.surroundings import Surroundings
-from controller.doctor.examinations import examine
+from controller.cli.report_text import say, say_json
+from controller.cli.throttle_cleanup import MENDABLE, clean_throttles, nothing_mended
+from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
-from controller.doctor.snapshots import Snapshot
+from controller.doctor.snapshot import Snapshot
 from controller.errors import TransientError
 from controller.settings import Settings
 
@@ -26,7 +26,7 @@ EACH_MAX: Final = 10
 """Findings of one check that are printed; --json prints them all."""
 
 
-def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Settings) -> Snapshot:
+def take_snapshot(around: CommandContext, inspector: InspectorPort, settings: Settings) -> Snapshot:
     """Look at ZooKeeper, then at the brokers, then at ZooKeeper again (see ``Snapshot``)."""
     with inspector.noting_hidden() as hidden:
         topics = inspector.survey_topics()
@@ -46,7 +46,9 @@ def take_snapshot(around: Surroundings, inspector: InspectorPort, settings: Sett
     )
 
 
-def _ask_daemon(around: Surroundings, address: str | None) -> tuple[Mapping[str, Any], str | None]:
+def _ask_daemon(
+    around: CommandContext, address: str | None
+) -> tuple[Mapping[str, Any], str | None]:
     """Return the leader's status, and why there is none though there is a leader."""
     if address is None:
         return {}, None
@@ -77,7 +79,7 @@ def diagnose(
 
     """
     findings = examine(snapshot)
-    fixed = [] if operator is None else list(mended(snapshot, operator, dry_run=dry_run))
+    fixed = [] if operator is None else list(clean_throttles(snapshot, operator, dry_run=dry_run))
     if as_json:
         document: dict[str, Any] = {
             "findings": [asdict(f) for f in findings],

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from controller.cli.displays import DisplayOpener
+from controller.cli.await_daemon import FOLLOW_S, Wishes, await_daemon
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
-from controller.cli.holds import pause_lines
-from controller.cli.plans import Entry, Plan, look
-from controller.cli.ports import InspectorPort
-from controller.cli.previews import (
+from controller.cli.pause_text import pause_lines
+from controller.cli.plan_files import Entry, Plan, look
+from controller.cli.plan_preview import (
     AskMinInsync,
     check_enabled,
     conflicts_of,
@@ -24,7 +24,9 @@ from controller.cli.previews import (
     rollback_of,
     show_preview,
 )
-from controller.cli.reports import (
+from controller.cli.ports import InspectorPort
+from controller.cli.progress_display import DisplayOpener
+from controller.cli.report_text import (
     entry_document,
     listed,
     refusal_document,
@@ -33,10 +35,13 @@ from controller.cli.reports import (
     status_about,
     tell,
 )
-from controller.cli.requests import RequestStanding, exit_of_standing, stand_of, standing_lines
+from controller.cli.request_standing import (
+    RequestStanding,
+    exit_of_standing,
+    stand_of,
+    standing_lines,
+)
 from controller.cli.submissions import submissions_of
-from controller.cli.surroundings import Surroundings
-from controller.cli.waits import FOLLOW_S, Wishes, await_daemon
 from controller.core.model import RequestId, Route, TopicPartition
 from controller.errors import ControllerError
 
@@ -46,7 +51,7 @@ class Execution:
 
     def __init__(  # noqa: PLR0913 - all it works with
         self,
-        surroundings: Surroundings,
+        surroundings: CommandContext,
         operator: InspectorPort,
         plan: Plan,
         wishes: Wishes,

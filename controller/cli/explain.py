@@ -11,23 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controller.cli.advice import advice_for
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
-from controller.cli.facts import Facts, Standing, gather
+from controller.cli.partition_facts import PartitionFacts, Standing, gather
 from controller.cli.ports import InspectorPort
-from controller.cli.reports import ids, say, say_json, state_words, tell, wait_words
-from controller.cli.requests import ending_line
-from controller.cli.surroundings import Surroundings
+from controller.cli.report_text import ids, say, say_json, state_words, tell, wait_words
+from controller.cli.request_standing import ending_line
+from controller.core.blocked_reasons import COPYING
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
     BrokerId,
-    Goal,
     PartitionState,
+    ReassignmentSpec,
     TopicPartition,
 )
-from controller.core.waits import COPYING
 from controller.errors import TransientError
 
 WORDS = {
@@ -40,7 +40,7 @@ WORDS = {
 
 
 def explain(
-    around: Surroundings,
+    around: CommandContext,
     inspector: InspectorPort,
     partition: TopicPartition,
     *,
@@ -61,7 +61,7 @@ def explain(
 
 
 def _ask_daemon(
-    around: Surroundings, inspector: InspectorPort, partition: TopicPartition
+    around: CommandContext, inspector: InspectorPort, partition: TopicPartition
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     address = inspector.leader_address()
     if address is None:
@@ -75,7 +75,9 @@ def _ask_daemon(
 # --- for people --------------------------------------------------------------------------------
 
 
-def _lines(facts: Facts, live: Mapping[str, Any] | None, step_size: int | None) -> Iterator[str]:
+def _lines(
+    facts: PartitionFacts, live: Mapping[str, Any] | None, step_size: int | None
+) -> Iterator[str]:
     yield f"{facts.partition} is {WORDS[facts.standing]}"
     yield from (f"  {name:<12}{words}" for name, words in _rows(facts))
     moved = None if live is None else live["reassignment"]
@@ -87,7 +89,7 @@ def _lines(facts: Facts, live: Mapping[str, Any] | None, step_size: int | None) 
     yield from _step_lines(facts, live, moved, step_size)
 
 
-def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
+def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     assignment, state, goal = facts.assignment, facts.state, facts.goal
     changing = [
         f"{word} {ids(replicas)}"
@@ -108,7 +110,7 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     dead = [r for r in concerned if r not in facts.live]
     if dead:
         yield "not live", f"broker {ids(dead)}"
-    if isinstance(goal, Goal):
+    if isinstance(goal, ReassignmentSpec):
         yield "original", "unknown" if goal.original is None else ids(goal.original)
         yield "request", f"{goal.request} ({goal.route.value})"
     elif goal is not None:
@@ -157,7 +159,7 @@ def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[s
 
 
 def _step_lines(
-    facts: Facts,
+    facts: PartitionFacts,
     live: Mapping[str, Any] | None,
     moved: Mapping[str, Any] | None,
     step_size: int | None,
@@ -179,7 +181,7 @@ def _step_lines(
 
 
 def _steps(
-    facts: Facts,
+    facts: PartitionFacts,
     live: Mapping[str, Any] | None,
     moved: Mapping[str, Any] | None,
     step_size: int | None,
@@ -196,7 +198,10 @@ def _steps(
 
 
 def _document(
-    facts: Facts, live: Mapping[str, Any] | None, why_not: str | None, step_size: int | None
+    facts: PartitionFacts,
+    live: Mapping[str, Any] | None,
+    why_not: str | None,
+    step_size: int | None,
 ) -> dict[str, Any]:
     assignment, state, goal = facts.assignment, facts.state, facts.goal
     known = state if isinstance(state, PartitionState) else None
@@ -217,11 +222,11 @@ def _document(
         "state_problem": state if isinstance(state, str) else None,
         "record_problem": goal if isinstance(goal, str) else None,
         "original_replicas": list(goal.original)
-        if isinstance(goal, Goal) and goal.original is not None
+        if isinstance(goal, ReassignmentSpec) and goal.original is not None
         else None,
         "target_replicas": None if facts.target is None else list(facts.target),
-        "request": goal.request if isinstance(goal, Goal) else None,
-        "route": goal.route.value if isinstance(goal, Goal) else None,
+        "request": goal.request if isinstance(goal, ReassignmentSpec) else None,
+        "route": goal.route.value if isinstance(goal, ReassignmentSpec) else None,
         "topic_is_being_deleted": facts.is_being_deleted,
         "orphans": [
             {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}

@@ -10,9 +10,21 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.await_daemon import Wishes
+from controller.cli.commands import (
+    ByOption,
+    Commands,
+    DryRunOption,
+    ReasonOption,
+    TimeoutOption,
+    topics_of,
+)
 from controller.cli.execute import Execution
 from controller.cli.exits import Exit
-from controller.cli.generations import (
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
+from controller.cli.plan_files import document_of
+from controller.cli.ports import InspectorPort
+from controller.cli.proposal import (
     Ground,
     Wanted,
     proposal_document,
@@ -22,29 +34,17 @@ from controller.cli.generations import (
     sizes_of,
     summary_lines,
 )
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
-from controller.cli.plans import document_of
-from controller.cli.ports import InspectorPort
-from controller.cli.reports import ids, say, say_json, tell
+from controller.cli.report_text import ids, say, say_json, tell
 from controller.cli.stock_files import read_brokers, read_text, read_topics
-from controller.cli.verbs import (
-    ByOption,
-    DryRunOption,
-    ReasonOption,
-    TimeoutOption,
-    Verbs,
-    topics_of,
-)
-from controller.cli.waits import Wishes
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.submissions import RequestOptions
-from controller.errors import PlanInvalidError
-from controller.planning.goals import Proposal
-from controller.planning.proposals import propose
+from controller.errors import InvalidInputError
+from controller.planning.plan_goal import Proposal
+from controller.planning.proposer import propose
 from controller.settings import Settings
 
 
-class GenerateVerbs(Verbs):
+class GenerateVerbs(Commands):
     """Proposing plans."""
 
     def generate(  # noqa: PLR0913 - the options of the verb
@@ -136,7 +136,9 @@ class GenerateVerbs(Verbs):
         )
         _check_wanted(wanted)
         if dry_run and not execute:
-            raise PlanInvalidError("--dry-run goes with --execute: without that nothing is written")
+            raise InvalidInputError(
+                "--dry-run goes with --execute: without that nothing is written"
+            )
         options = RequestOptions(reason=reason, requested_by=self._name(requested_by))
         wishes = Wishes(dry_run=dry_run, as_json=as_json, timeout_s=timeout, options=options)
         settings = self._around.settings({"zookeeper": zookeeper}, config)
@@ -177,7 +179,7 @@ def _check_wanted(wanted: Wanted) -> None:
         or wanted.rebalance
         or wanted.spread_racks
     ):
-        raise PlanInvalidError(
+        raise InvalidInputError(
             "say what to achieve: --remove-broker, --add-broker, --broker-list, "
             "--replication-factor, --rebalance or --spread-racks"
         )

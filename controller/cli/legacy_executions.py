@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from controller.cli import reports
-from controller.cli.displays import DisplayOpener
+from controller.cli import report_text
+from controller.cli.await_daemon import FOLLOW_S, Wishes, await_daemon
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
-from controller.cli.plans import Entry, Plan, Standing, look
-from controller.cli.ports import InspectorPort
-from controller.cli.previews import (
+from controller.cli.plan_files import Entry, Plan, Standing, look
+from controller.cli.plan_preview import (
     AskMinInsync,
     check_enabled,
     conflicts_of,
@@ -25,11 +25,11 @@ from controller.cli.previews import (
     rollback_of,
     show_preview,
 )
-from controller.cli.reports import ids, names, say, say_json, status_about, tell
-from controller.cli.surroundings import Surroundings
-from controller.cli.waits import FOLLOW_S, Wishes, await_daemon
-from controller.core.histories import Summary
+from controller.cli.ports import InspectorPort
+from controller.cli.progress_display import DisplayOpener
+from controller.cli.report_text import ids, names, say, say_json, status_about, tell
 from controller.core.model import RequestId, Route
+from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import legacy_request_id
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import LEGACY_PLAN
@@ -40,7 +40,7 @@ class LegacyExecution:
 
     def __init__(  # noqa: PLR0913 - all it works with
         self,
-        surroundings: Surroundings,
+        surroundings: CommandContext,
         operator: InspectorPort,
         plan: Plan,
         wishes: Wishes,
@@ -115,7 +115,7 @@ class LegacyExecution:
                 ended = sum(not e.standing.is_open for e in entries)
                 status = self._around.status_of_leader(self._operator)
                 display.show(
-                    reports.counts_line(entries),
+                    report_text.counts_line(entries),
                     ended,
                     len(entries),
                     status_about(status, self._request),
@@ -126,7 +126,7 @@ class LegacyExecution:
 
     def _interrupted(self) -> Exit:
         entries = look(self._operator, self._plan)
-        tell(f"Interrupted; the reassignment goes on: {reports.counts_line(entries)}.")
+        tell(f"Interrupted; the reassignment goes on: {report_text.counts_line(entries)}.")
         tell("See `reassigner status` and `reassigner verify`.")
         return Exit.IN_PROGRESS
 
@@ -163,7 +163,7 @@ class LegacyExecution:
         return {
             "request": self._request,
             "result": code.name.lower(),
-            "entries": [reports.entry_document(e) for e in entries],
+            "entries": [report_text.entry_document(e) for e in entries],
             "refused": [asdict(r) for r in details],
             "rollback": self._rollback,
         }

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from controller.cli.bases import change_lines, check_cluster, compare, read_originals
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
-from controller.cli.plans import document_of, read_plan_file
-from controller.cli.quantities import parse_bytes
-from controller.cli.reports import say, say_json
+from controller.cli.plan_drift import change_lines, check_cluster, compare, read_originals
+from controller.cli.plan_files import document_of, read_plan_file
+from controller.cli.report_text import say, say_json
 from controller.cli.snapshot_verbs import SnapshotVerbs
 from controller.cli.spark_verbs import MasterOption, MemoryOption, OutOption, SparkVerbs
-from controller.cli.surroundings import Surroundings
-from controller.errors import PlanInvalidError
-from controller.planning.bases import Basis
+from controller.cli.units import parse_bytes
+from controller.errors import InvalidInputError
+from controller.planning.plan_basis import Basis
 
 if TYPE_CHECKING:
-    from controller.pipeline.summaries import Summary
+    from controller.pipeline.plan_summary import Summary
     from controller.pipeline.waves import Wave
 
 HELP: Final = """
@@ -34,7 +34,7 @@ Exit code: that of the verb.
 """
 
 
-def pipeline_app(around: Surroundings) -> typer.Typer:
+def pipeline_app(around: CommandContext) -> typer.Typer:
     """Return the verb with its sub-verbs."""
     app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help=HELP)
     verbs = PipelineVerbs(around)
@@ -124,11 +124,11 @@ class PipelineVerbs(SparkVerbs):
         """
         asked = bool(drain or replace or replication_factor)
         with self._spark(master, driver_memory) as (spark, course):
-            from controller.pipeline import runs  # noqa: PLC0415 - the extra may not be installed
+            from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+            from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
             from controller.pipeline.waves import WaveLimits  # noqa: PLC0415 - as above
-            from controller.pipeline.wishes import PlanWishes  # noqa: PLC0415 - as above
 
-            wishes = PlanWishes(
+            wishes = PlanOptions(
                 tolerance=tolerance,
                 seed=seed,
                 drain=frozenset(drain or ()),
@@ -148,7 +148,7 @@ class PipelineVerbs(SparkVerbs):
                 bytes_in=_bytes("--wave-bytes-in", wave_bytes_in),
                 bytes_out=_bytes("--wave-bytes-out", wave_bytes_out),
             )
-            summary, waves, files = runs.make_plan(
+            summary, waves, files = commands.make_plan(
                 spark, snapshot, wishes, limits, str(out), course
             )
         if as_json:
@@ -182,7 +182,7 @@ class PipelineVerbs(SparkVerbs):
         entries = read_plan_file(plan)
         originals = read_originals(plan, entries)
         if len(originals) != len(entries):
-            raise PlanInvalidError(f"{plan}: its entries do not say what they were planned from")
+            raise InvalidInputError(f"{plan}: its entries do not say what they were planned from")
         with self._connected(zookeeper, config) as operator:
             check_cluster(operator, plan)
             found = compare(operator, entries, originals)
@@ -191,7 +191,7 @@ class PipelineVerbs(SparkVerbs):
         try:
             out.write_text(json.dumps(document_of(kept)) + "\n", encoding="utf-8")
         except OSError as error:
-            raise PlanInvalidError(f"{out}: {error.strerror or error}") from error
+            raise InvalidInputError(f"{out}: {error.strerror or error}") from error
         counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
         if as_json:
             left_out = {str(p): r.basis.value for p, r in sorted(lost.items())}
@@ -230,16 +230,16 @@ class PipelineVerbs(SparkVerbs):
         Exit code: 0 written, 1 error.
         """
         with self._spark(master, driver_memory) as (spark, course):
-            from controller.pipeline import runs  # noqa: PLC0415 - the extra may not be installed
+            from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
 
-            written = runs.make_report(spark, journals, plan, after, out, course)
+            written = commands.make_report(spark, journals, plan, after, out, course)
         say(str(written))
 
 
 def _pair(text: str) -> tuple[int, int]:
     old, colon, new = text.partition(":")
     if not colon or not old.isdigit() or not new.isdigit():
-        raise PlanInvalidError(f"--replace takes OLD:NEW, such as 3:7, not {text}")
+        raise InvalidInputError(f"--replace takes OLD:NEW, such as 3:7, not {text}")
     return int(old), int(new)
 
 

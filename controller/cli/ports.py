@@ -6,25 +6,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import Orphan
-from controller.core.histories import RequestHistory, Summary
-from controller.core.leases import Entity, Lease
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
-    Goal,
     LegacyPlan,
     LiveBroker,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     TopicAssignment,
     TopicPartition,
     Zxid,
 )
+from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import Cancellation, Submission
-from controller.doctor.snapshots import Znodes
+from controller.doctor.snapshot import Znodes
 from controller.znodes.kill_switches import KillSwitch
 
 
@@ -69,7 +69,7 @@ class ReadingPort(Protocol):
 
     def read_goals(
         self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, Goal | str | None]:
+    ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
         """Return the daemon's records."""
         ...
 
@@ -159,7 +159,7 @@ class WritingPort(Protocol):
         """Set the throttle of every request without its own; return what it was."""
         ...
 
-    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+    def lift_throttle(self, lease: AppliedThrottle) -> Mapping[str, str | None] | None:
         """Restore what stood where a daemon set a throttle; None where somebody was faster."""
         ...
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'
 """As the JMX exporter names it with the rules for Kafka that come with it, in lower case."""
@@ -42,7 +42,7 @@ def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -
 
     """
     if urlsplit(server).scheme not in {"http", "https"}:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"--prometheus takes an URL such as http://prometheus:9090: {server}"
         )
     document = _asked(server, query, within_s)
@@ -50,9 +50,9 @@ def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -
     found = data.get("result") if isinstance(data, dict) else None
     kind = data.get("resultType") if isinstance(data, dict) else None
     if kind != "vector" or not isinstance(found, list):
-        raise PlanInvalidError(f"{server}: {query} is not a vector but {kind or 'something else'}")
+        raise InvalidInputError(f"{server}: {query} is not a vector but {kind or 'something else'}")
     if not found:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"{server}: {query} has no series; name another metric with --prometheus-query"
         )
     return _added(found, f"{server}: {query}")
@@ -66,12 +66,12 @@ def _asked(server: str, query: str, within_s: float) -> Mapping[str, Any]:
     except urllib.error.HTTPError as error:
         with error:
             said = _said(error)
-        raise PlanInvalidError(f"{server} answers {error.code}: {said}") from error
+        raise InvalidInputError(f"{server} answers {error.code}: {said}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise PlanInvalidError(f"{server} is not a Prometheus that answers: {reason}") from error
+        raise InvalidInputError(f"{server} is not a Prometheus that answers: {reason}") from error
     if not isinstance(document, dict) or document.get("status") != "success":
-        raise PlanInvalidError(f"{server} is not a Prometheus that answers queries")
+        raise InvalidInputError(f"{server} is not a Prometheus that answers queries")
     return document
 
 
@@ -98,7 +98,7 @@ def _added(series: list[Any], about: str) -> Rates:
             found[key] = found.get(key, 0.0) + rate
     if problems:
         shown = "\n".join(problems[:SHOWN_MAX])
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"{about}: {len(problems)} of {len(series)} series are wrong:\n{shown}"
         )
     return found

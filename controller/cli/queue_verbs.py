@@ -7,22 +7,22 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.commands import Commands, DryRunOption, PlanArgument, partitions_of
+from controller.cli.context import CommandContext
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
-from controller.cli.plans import read_plan_file
-from controller.cli.queues import (
+from controller.cli.plan_files import read_plan_file
+from controller.cli.queue_actions import (
     add_to_queue,
     clear_queue,
     generate_queue,
     list_queue,
     remove_from_queue,
 )
-from controller.cli.surroundings import Surroundings
-from controller.cli.verbs import DryRunOption, PlanArgument, Verbs, partitions_of
 from controller.cli.verify import verify_plan
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 
-def queue_app(around: Surroundings) -> typer.Typer:
+def queue_app(around: CommandContext) -> typer.Typer:
     """Return the verb with its sub-verbs."""
     app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
     verbs = QueueVerbs(around)
@@ -34,7 +34,7 @@ def queue_app(around: Surroundings) -> typer.Typer:
     return app
 
 
-class QueueVerbs(Verbs):
+class QueueVerbs(Commands):
     """What is to start as capacity allows."""
 
     def stock(  # noqa: PLR0913 - the options of the verb
@@ -69,7 +69,7 @@ class QueueVerbs(Verbs):
         if context.invoked_subcommand is not None:
             return
         if [generate, execute, verify].count(True) != 1 or plan is None:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 "queue: one of add, list, remove, clear; or --generate-queue, --verify-queue or "
                 "--execute-queue with --reassignment-json-file"
             )

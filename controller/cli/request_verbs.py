@@ -7,34 +7,34 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.bases import check_basis
+from controller.cli.await_daemon import Wishes
 from controller.cli.cancel import Cancelling
-from controller.cli.execute import Execution
-from controller.cli.legacy_executions import LegacyExecution
-from controller.cli.listings import list_ended, list_open, list_request
-from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
-from controller.cli.plans import read_plan_file
-from controller.cli.quantities import check_priority, parse_bytes, parse_step_size, parse_window
-from controller.cli.verbs import (
+from controller.cli.commands import (
     ByOption,
+    Commands,
     DryRunOption,
     PlanArgument,
     ReasonOption,
     TimeoutOption,
-    Verbs,
     WaitOption,
     partitions_of,
     request_ids,
     topics_of,
 )
+from controller.cli.execute import Execution
+from controller.cli.legacy_executions import LegacyExecution
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
+from controller.cli.plan_drift import check_basis
+from controller.cli.plan_files import read_plan_file
+from controller.cli.request_list import list_ended, list_open, list_request
+from controller.cli.units import check_priority, parse_bytes, parse_step_size, parse_window
 from controller.cli.verify import verify_plan, verify_request
-from controller.cli.waits import Wishes
 from controller.core.model import ZkVersion, Zxid
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 
-class RequestVerbs(Verbs):
+class RequestVerbs(Commands):
     """Submitting, looking, calling off."""
 
     def execute(  # noqa: PLR0913 - the options of the verb
@@ -102,7 +102,7 @@ class RequestVerbs(Verbs):
             atomic=atomic,
         )
         if legacy and options != RequestOptions(reason=reason, requested_by=options.requested_by):
-            raise PlanInvalidError("--legacy takes no option about how a request is carried out")
+            raise InvalidInputError("--legacy takes no option about how a request is carried out")
         entries = read_plan_file(plan)
         wishes = Wishes(
             additional=additional,
@@ -207,7 +207,7 @@ class RequestVerbs(Verbs):
             requested_by=self._name(requested_by),
         )
         if wanted.is_everything is not everything:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 "name requests, --topic or --partition, or else --everything"
                 if not everything
                 else "--everything is more than what is named besides; leave one of them out"
@@ -222,7 +222,7 @@ class RequestVerbs(Verbs):
 
     def _confirm(self, count: int) -> None:
         if not self._around.is_terminal():
-            raise PlanInvalidError("--everything needs --yes where nobody can be asked")
+            raise InvalidInputError("--everything needs --yes where nobody can be asked")
         typer.confirm(f"Call off everything, {count} partitions now?", abort=True)
 
     def list_requests(  # noqa: PLR0913 - the options of the verb

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.fleets import survey_fleet
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.prometheus import QUERY, read_rates
-from controller.cli.reports import say, say_json, tell
+from controller.cli.report_text import say, say_json, tell
+from controller.cli.snapshot_rows import survey_fleet
 from controller.cli.spark_verbs import MasterOption, MemoryOption, OutOption, SparkVerbs
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 
 class SnapshotVerbs(SparkVerbs):
@@ -61,18 +61,18 @@ class SnapshotVerbs(SparkVerbs):
         code: 0 written, 1 error.
         """
         if stock is None and (sizes is not None or brokers is not None):
-            raise PlanInvalidError("--sizes and --brokers go with --from")
+            raise InvalidInputError("--sizes and --brokers go with --from")
         # Asked for first: what is wrong with it is known before anything takes long.
         rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
         rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
         taken_at = datetime.fromtimestamp(self._around.wall_ms() / 1000, UTC).isoformat()
         with self._spark(master, driver_memory, is_brief=True) as (spark, course):
-            from controller.pipeline import runs  # noqa: PLC0415 - the extra may not be installed
-            from controller.pipeline.captures import Told  # noqa: PLC0415 - as above
+            from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+            from controller.pipeline.snapshot_writer import SnapshotSource  # noqa: PLC0415 - as above
             from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
 
             if stock is not None:
-                counted = runs.snapshot_of_files(
+                counted = commands.snapshot_of_files(
                     spark, stock, sizes, brokers, taken_at, out, rates=rated
                 )
             else:
@@ -82,7 +82,7 @@ class SnapshotVerbs(SparkVerbs):
                     rows = survey_fleet(settings, inspector)
                 if rows.reassigning:
                     tell(f"Note: {rows.reassigning} partitions are being reassigned just now")
-                told = Told(
+                told = SnapshotSource(
                     rows.held_rows(),
                     rows.led_rows(),
                     rows.assigned_rows(),
@@ -90,7 +90,9 @@ class SnapshotVerbs(SparkVerbs):
                     rated,
                 )
                 manifest = Manifest(rows.cluster_id, taken_at, "cluster")
-                counted = runs.snapshot_of_cluster(spark, told, rows.broker_rows(), manifest, out)
+                counted = commands.snapshot_of_cluster(
+                    spark, told, rows.broker_rows(), manifest, out
+                )
         if as_json:
             say_json(counted)
         else:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from controller.cli.reports import tell
-from controller.cli.verbs import Verbs
-from controller.errors import PlanInvalidError
+from controller.cli.commands import Commands
+from controller.cli.report_text import tell
+from controller.errors import InvalidInputError
 
 EXTRA: Final = "kafka-reassigner[pipeline]"
 
@@ -31,7 +31,7 @@ MemoryOption = Annotated[
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it is written.")]
 
 
-class SparkVerbs(Verbs):
+class SparkVerbs(Commands):
     """Verbs that need the extra ``pipeline``."""
 
     @contextmanager
@@ -40,9 +40,9 @@ class SparkVerbs(Verbs):
     ) -> Iterator[tuple[Any, Callable[[str], None]]]:
         """Open Spark, and a course of things that is told on the terminal."""
         try:
-            from controller.pipeline.sessions import open_session  # noqa: PLC0415 - see above
+            from controller.pipeline.spark_session import open_session  # noqa: PLC0415 - see above
         except ModuleNotFoundError as error:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"{error.name} is not installed: pip install '{EXTRA}'"
             ) from error
         begun = self._around.now()

@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 import typer
 
 from controller.cli import stock_texts as texts
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
+from controller.cli.plan_preview import check_enabled
 from controller.cli.ports import InspectorPort
-from controller.cli.previews import check_enabled
-from controller.cli.reports import say, tell
+from controller.cli.report_text import say, tell
 from controller.cli.stock_activities import Activities, read_activities
 from controller.cli.stock_files import StockPlan
 from controller.cli.stock_orders import hashed_ints, hashed_partitions, hashed_texts
-from controller.cli.stock_works import call_off, check_led, submit_plan
-from controller.cli.surroundings import Surroundings
+from controller.cli.stock_requests import call_off, check_led, submit_plan
 from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
-from controller.errors import ControllerError, PlanInvalidError, RefusedError
-from controller.planning.goals import PlanGoal
-from controller.planning.proposals import propose
+from controller.errors import ControllerError, InvalidInputError, RefusedError
+from controller.planning.plan_goal import PlanGoal
+from controller.planning.proposer import propose
 
 
 class TerseError(RefusedError):
@@ -48,7 +48,7 @@ class StockTool:
     """One run of the tool."""
 
     def __init__(
-        self, around: Surroundings, inspector: InspectorPort, *, dry_run: bool = False
+        self, around: CommandContext, inspector: InspectorPort, *, dry_run: bool = False
     ) -> None:
         """Act on the cluster that is inspected, or only say what would be said."""
         self._around = around
@@ -86,10 +86,10 @@ class StockTool:
         racks = {broker: live[broker].rack if rack_aware else None for broker in live}
         named = {racks[broker] is None for broker in allowed}
         if len(named) > 1:
-            raise PlanInvalidError(texts.RACKLESS)
+            raise InvalidInputError(texts.RACKLESS)
         for replicas in before.values():
             if len(replicas) > len(allowed):
-                raise PlanInvalidError(
+                raise InvalidInputError(
                     f"Replication factor: {len(replicas)} larger than available brokers: "
                     f"{len(allowed)}."
                 )
@@ -112,7 +112,7 @@ class StockTool:
         entries = plan.entries
         wanted = {broker for replicas in entries.values() for broker in replicas}
         for broker in hashed_ints(wanted - self._inspector.live_brokers()):
-            raise PlanInvalidError(f"Unknown broker id {broker}")
+            raise InvalidInputError(f"Unknown broker id {broker}")
         current = _current(found, entries)
         check_enabled(self._inspector)
         check_led(self._inspector, dry_run=self._dry_run)
@@ -164,7 +164,7 @@ class StockTool:
         say(texts.clearing_text("topic", topics))
         for topic in topics:
             if topic not in found.topics:
-                raise PlanInvalidError(f"{texts.UNKNOWN_TOPIC}The topic '{topic}' does not exist.")
+                raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}The topic '{topic}' does not exist.")
         if self._dry_run:
             tell("Nothing was written.")
         else:
@@ -180,7 +180,7 @@ def check_log_dirs(plan: StockPlan) -> None:
 
     """
     for (partition, broker), directory in plan.log_dirs.items():
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"log directories cannot be chosen, but {partition} is to be in {directory} on broker "
             f'{broker}: write "any"'
         )
@@ -195,7 +195,7 @@ def check_throttle(throttle: int) -> None:
 
     """
     if throttle == 0:
-        raise PlanInvalidError("a throttle of 0 B/s would stop every copy for good")
+        raise InvalidInputError("a throttle of 0 B/s would stop every copy for good")
 
 
 def _verified(found: Activities, partition: TopicPartition, target: Replicas) -> str:
@@ -205,7 +205,7 @@ def _verified(found: Activities, partition: TopicPartition, target: Replicas) ->
     count = 0 if topic is None else len(topic.partitions)
     if topic is not None and partition.partition == count:
         # The tool counts them one too far.
-        raise PlanInvalidError(f"Index {count} out of bounds for length {count}")
+        raise InvalidInputError(f"Index {count} out of bounds for length {count}")
     now = found.assignment(partition)
     return texts.verified_text(partition, () if now is None else now.replicas, target)
 
@@ -213,7 +213,7 @@ def _verified(found: Activities, partition: TopicPartition, target: Replicas) ->
 def _topic(found: Activities, topic: str) -> Mapping[int, PartitionAssignment]:
     assignment = found.topics.get(topic)
     if assignment is None:
-        raise PlanInvalidError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
+        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
     return assignment.partitions
 
 
@@ -223,12 +223,12 @@ def _current(
     """Return the replicas as they are, of partitions that are all there."""
     for topic in hashed_texts(p.topic for p in plan):
         if topic not in found.topics:
-            raise PlanInvalidError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
+            raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
     current = {p: now.replicas for p in plan if (now := found.assignment(p)) is not None}
     missing = hashed_partitions(p for p in plan if p not in current)
     if missing:
         names = ", ".join(map(str, missing))
-        raise PlanInvalidError(f"{texts.UNKNOWN_TOPIC}Unable to find partition: {names}")
+        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Unable to find partition: {names}")
     return current
 
 

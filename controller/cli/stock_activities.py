@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from controller.cli.ports import InspectorPort
 from controller.core.model import (
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     Replicas,
     TopicAssignment,
     TopicPartition,
@@ -55,7 +55,7 @@ def read_activities(inspector: InspectorPort) -> Activities:
     for found in (plan, *submitted):
         targets |= {} if found is None else found.entries
     goals = inspector.read_goals(inspector.goal_partitions())
-    targets |= {p: goal.target for p, goal in goals.items() if isinstance(goal, Goal)}
+    targets |= {p: goal.target for p, goal in goals.items() if isinstance(goal, ReassignmentSpec)}
     topics = inspector.survey_topics()
     return Activities(topics, dict(_active(topics, targets)))
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from controller.cli.stock_orders import hashed_ints, hashed_partitions, hashed_texts
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 ANY_LOG_DIR: Final = "any"
 _FORMAT: Final = 1
@@ -53,9 +53,9 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text()
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise PlanInvalidError(f"Unable to read file {path}") from error
+        raise InvalidInputError(f"Unable to read file {path}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise PlanInvalidError(f"{path}: {error}") from error
+        raise InvalidInputError(f"{path}: {error}") from error
 
 
 def read_stock_plan(text: str) -> StockPlan:
@@ -67,11 +67,11 @@ def read_stock_plan(text: str) -> StockPlan:
 
     """
     if not text.strip():
-        raise PlanInvalidError(_EMPTY)
+        raise InvalidInputError(_EMPTY)
     try:
         document = json.loads(text)
     except JSONDecodeError as error:
-        raise PlanInvalidError(f"The input string is not a valid JSON: {error}") from error
+        raise InvalidInputError(f"The input string is not a valid JSON: {error}") from error
     _check_version(document)
     listed: list[tuple[TopicPartition, Replicas]] = []
     log_dirs: dict[tuple[TopicPartition, BrokerId], str] = {}
@@ -82,7 +82,7 @@ def read_stock_plan(text: str) -> StockPlan:
         if "log_dirs" in entry:
             dirs = [_text(d) for d in _items(entry["log_dirs"])]
         if len(dirs) != len(replicas):
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs "
                 f"list {_java_list(dirs)} for partition {partition}"
             )
@@ -108,13 +108,13 @@ def check_plan(plan: StockPlan, *, empty: str) -> None:
 
     """
     if not plan.listed:
-        raise PlanInvalidError(empty)
+        raise InvalidInputError(empty)
     if not all(replicas for _, replicas in plan.listed):
-        raise PlanInvalidError("Partition replica list cannot be empty")
+        raise InvalidInputError("Partition replica list cannot be empty")
     twice = hashed_partitions(repeated(partition for partition, _ in plan.listed))
     if twice:
         names = ",".join(map(str, twice))
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"Partition reassignment contains duplicate topic partitions: {names}"
         )
     problems = [
@@ -123,7 +123,7 @@ def check_plan(plan: StockPlan, *, empty: str) -> None:
         if (again := hashed_ints(repeated(replicas)))
     ]
     if problems:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"Partition replica lists may not contain duplicate entries: {'. '.join(problems)}"
         )
 
@@ -139,12 +139,12 @@ def read_topics(text: str) -> list[str]:
     try:
         document = json.loads(text)
     except JSONDecodeError as error:
-        raise PlanInvalidError("The input string is not a valid JSON") from error
+        raise InvalidInputError("The input string is not a valid JSON") from error
     _check_version(document)
     topics = [_text(_field(entry, "topic")) for entry in _array(document, "topics")]
     twice = hashed_texts(repeated(topics))
     if twice:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"List of topics to reassign contains duplicate entries: {_java_list(twice)}"
         )
     return topics
@@ -161,11 +161,11 @@ def read_brokers(text: str) -> list[BrokerId]:
     brokers: list[BrokerId] = []
     for part in text.split(","):
         if not part.lstrip("+-").isdigit():
-            raise PlanInvalidError(f'For input string: "{part}"')
+            raise InvalidInputError(f'For input string: "{part}"')
         brokers.append(BrokerId(int(part)))
     twice = hashed_ints(repeated(brokers))
     if twice:
-        raise PlanInvalidError(f"Broker list contains duplicate entries: {_java_list(twice)}")
+        raise InvalidInputError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers
 
 
@@ -180,7 +180,7 @@ def repeated(items: Iterable[_Item]) -> list[_Item]:
 def _check_version(document: Any) -> None:  # noqa: ANN401 - whatever a file holds
     version = _int(_object(document).get("version", _FORMAT))
     if version != _FORMAT:
-        raise PlanInvalidError(f"Not supported version field value {version}")
+        raise InvalidInputError(f"Not supported version field value {version}")
 
 
 def _array(document: Mapping[str, Any], key: str) -> list[Any]:
@@ -199,7 +199,7 @@ def _object(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
 
 def _field(entry: Any, key: str) -> Any:  # noqa: ANN401 - as above
     if key not in _object(entry):
-        raise PlanInvalidError(f"No such field exists: `{key}`")
+        raise InvalidInputError(f"No such field exists: `{key}`")
     return entry[key]
 
 
@@ -228,7 +228,7 @@ def _expected(kind: str, value: Any, is_right: Callable[[Any], bool]) -> Any:  #
 
 
 def _unexpected(sentence: str, value: Any) -> NoReturn:  # noqa: ANN401 - as above
-    raise PlanInvalidError(sentence.format(json.dumps(value, separators=(",", ":"))))
+    raise InvalidInputError(sentence.format(json.dumps(value, separators=(",", ":"))))
 
 
 def _java_list(items: Iterable[object]) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.cli.reports import ids
+from controller.cli.report_text import ids
 from controller.cli.stock_activities import Activity
 from controller.cli.stock_files import ANY_LOG_DIR
 from controller.core.model import Replicas, TopicPartition

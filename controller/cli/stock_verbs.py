@@ -16,12 +16,13 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from controller.cli.commands import Commands, DryRunOption
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption
-from controller.cli.plans import read_plan_file
+from controller.cli.plan_files import read_plan_file
 from controller.cli.ports import InspectorPort
-from controller.cli.queues import add_to_queue, generate_queue
-from controller.cli.reports import tell
+from controller.cli.queue_actions import add_to_queue, generate_queue
+from controller.cli.report_text import tell
 from controller.cli.stock import StockTool, run_tool
 from controller.cli.stock_files import (
     check_plan,
@@ -31,9 +32,8 @@ from controller.cli.stock_files import (
     read_topics,
 )
 from controller.cli.stock_zookeeper import OldStockTool, run_old_tool
-from controller.cli.verbs import DryRunOption, Verbs
 from controller.cli.verify import verify_plan
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.settings import Settings
 
 PLAN: Final = "reassignment-json-file"
@@ -62,7 +62,7 @@ RATES: Final = ("throttle", "replica-alter-log-dirs-throttle")
 KAFKAS_ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 
 
-class StockVerbs(Verbs):
+class StockVerbs(Commands):
     """The stock tool."""
 
     def stock(  # noqa: PLR0913 - the options of the tool
@@ -301,13 +301,13 @@ def _misused(message: str) -> NoReturn:
 
 def _check_command_config(path: Path | None) -> None:
     if path is not None and not path.is_file():
-        raise PlanInvalidError(str(path))
+        raise InvalidInputError(str(path))
 
 
 def _check_same(theirs: str, inspector: InspectorPort, settings: Settings) -> None:
     ours = inspector.cluster_id()
     if ours != theirs:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"the brokers belong to cluster {theirs}, but ZooKeeper at {settings.zookeeper} to "
             f"cluster {ours}: name the right one with --zookeeper"
         )
@@ -319,4 +319,4 @@ def _rate(name: str, options: Mapping[str, Any]) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise PlanInvalidError(f"Cannot parse argument '{text}' of option {name}") from error
+        raise InvalidInputError(f"Cannot parse argument '{text}' of option {name}") from error

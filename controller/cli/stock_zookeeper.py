@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from controller.cli import stock_texts as texts
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
+from controller.cli.plan_preview import check_enabled
 from controller.cli.ports import InspectorPort
-from controller.cli.previews import check_enabled
-from controller.cli.reports import ids, say, tell
+from controller.cli.report_text import ids, say, tell
 from controller.cli.stock import check_log_dirs, check_throttle
 from controller.cli.stock_activities import Activities, read_activities
 from controller.cli.stock_files import StockPlan
-from controller.cli.stock_works import call_off, check_led, submit_plan
-from controller.cli.surroundings import Surroundings
+from controller.cli.stock_requests import call_off, check_led, submit_plan
 from controller.core.model import Replicas, TopicPartition
-from controller.errors import ControllerError, PlanInvalidError
+from controller.errors import ControllerError, InvalidInputError
 
 _LOOKED_AT: Final = 10
 """Ended requests that are compared with a plan."""
@@ -39,7 +39,7 @@ class OldStockTool:
     """One run of the tool; ``generate`` is as in ``stock``."""
 
     def __init__(
-        self, around: Surroundings, inspector: InspectorPort, *, dry_run: bool = False
+        self, around: CommandContext, inspector: InspectorPort, *, dry_run: bool = False
     ) -> None:
         """Act on the cluster that is inspected, or only say what would be said."""
         self._around = around
@@ -98,7 +98,7 @@ class OldStockTool:
         wanted = dict.fromkeys(b for replicas in plan.entries.values() for b in replicas)
         strangers = [b for b in wanted if b not in self._inspector.live_brokers()]
         if strangers:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"The proposed assignment contains non-existent brokerIDs: {ids(strangers)}"
             )
         check_log_dirs(plan)
@@ -163,7 +163,7 @@ class OldStockTool:
 def _check_there(found: Activities, plan: Mapping[TopicPartition, Replicas]) -> None:
     missing = [str(p) for p in plan if found.assignment(p) is None]
     if missing:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             "The proposed assignment contains non-existent partitions: "
             f"ListBuffer({', '.join(missing)})"
         )

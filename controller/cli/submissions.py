@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from controller.cli.plans import Plan
+from controller.cli.plan_files import Plan
 from controller.core.model import Replicas, RequestId, TopicPartition
 from controller.core.submissions import RequestOptions
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 
 PART_BYTES_MAX: Final = 700_000
 """ZooKeeper refuses more than 1 MiB; what is left is room for its own envelope, and for people."""

@@ -11,10 +11,10 @@ from typing import Final
 
 import typer
 
-from controller.brokers import identities, surveys
+from controller.brokers import broker_survey, cluster_id
 from controller.cli.app import build_app
-from controller.cli.surroundings import HTTP_TIMEOUT_S, Surroundings
-from controller.cli.trees import Option, Verb, command_tree
+from controller.cli.command_tree import Option, Verb, command_tree
+from controller.cli.context import HTTP_TIMEOUT_S, CommandContext
 from controller.zk.connections import CONNECT_S
 
 _HEAD: Final = """# The command line
@@ -47,7 +47,7 @@ what `reassigner completion --help` says.
 _TIMES: Final = {
     "@ZOOKEEPER@": CONNECT_S,
     "@DAEMON@": HTTP_TIMEOUT_S,
-    "@BROKERS@": max(identities.WITHIN_S, surveys.WITHIN_S),
+    "@BROKERS@": max(cluster_id.WITHIN_S, broker_survey.WITHIN_S),
 }
 ELSEWHERE: Final = "run"
 """Its options are the settings, which have a reference of their own."""
@@ -55,7 +55,7 @@ ELSEWHERE: Final = "run"
 
 def tree_without_surroundings() -> Verb:
     """Return the command as it is everywhere: nothing is asked of the outside."""
-    app = build_app(Surroundings(environ={}))
+    app = build_app(CommandContext(environ={}))
     return command_tree(typer.main.get_command(app))
 
 

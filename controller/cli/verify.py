@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from controller.cli.exits import Exit
-from controller.cli.plans import STANDING_OF, Entry, Plan, Standing, look
+from controller.cli.plan_files import STANDING_OF, Entry, Plan, Standing, look
 from controller.cli.ports import OperatorPort
-from controller.cli.reports import entry_document, ids, refusal_document, say, say_json
-from controller.cli.requests import exit_of_standing, stand_of, standing_lines
+from controller.cli.report_text import entry_document, ids, refusal_document, say, say_json
+from controller.cli.request_standing import exit_of_standing, stand_of, standing_lines
 from controller.core.model import RequestId, TopicPartition
 
 

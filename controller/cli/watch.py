@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controller.cli.displays import DisplayOpener
+from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.ports import OperatorPort
-from controller.cli.reports import is_busy, say, say_json, status_about, status_lines, work_line
-from controller.cli.requests import exit_of_standing, stand_of, standing_lines
-from controller.cli.surroundings import Surroundings
+from controller.cli.progress_display import DisplayOpener
+from controller.cli.report_text import is_busy, say, say_json, status_about, status_lines, work_line
+from controller.cli.request_standing import exit_of_standing, stand_of, standing_lines
 from controller.core.model import RequestId
 from controller.errors import SessionSuspendedError, TransientError
 
@@ -21,7 +21,7 @@ class LeaderStatus:
     """Asks whoever leads, at an address that was given or that ZooKeeper knows."""
 
     def __init__(
-        self, surroundings: Surroundings, operator: OperatorPort | None, address: str | None
+        self, surroundings: CommandContext, operator: OperatorPort | None, address: str | None
     ) -> None:
         """Ask at ``address``, or else at the one ``operator`` finds each time."""
         self._around = surroundings
@@ -56,7 +56,7 @@ def print_status(leader: LeaderStatus, *, as_json: bool) -> Exit:
 
 
 def watch_leader(
-    surroundings: Surroundings, leader: LeaderStatus, display: DisplayOpener, *, until_idle: bool
+    surroundings: CommandContext, leader: LeaderStatus, display: DisplayOpener, *, until_idle: bool
 ) -> Exit:
     """Show the status again and again, until interrupted or, if so wished, nothing is left."""
     document: Mapping[str, Any] | None = None
@@ -79,7 +79,7 @@ def watch_leader(
 
 
 def watch_request(
-    surroundings: Surroundings,
+    surroundings: CommandContext,
     operator: OperatorPort,
     request: RequestId,
     display: DisplayOpener,

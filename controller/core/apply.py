@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controller.core.bookkeeping import keep_books, request_of
+from controller.core.controllership.engines import engine_of
+from controller.core.controllership.state_polling import missing_again
 from controller.core.effects import (
     BeginTenure,
     ClaimController,
@@ -36,61 +37,56 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.pace.health import judge, note_isr
-from controller.core.pace.loads import begin, count_in_flight, drop, hand_on, load, unload
-from controller.core.pace.paces import pace_set
-from controller.core.pace.sizes import sizes_asked
 from controller.core.phases import (
     LEGAL,
+    AwaitingController,
     Expanding,
-    Ordered,
     Pending,
     Phase,
     Starting,
     Stopping,
     label_of,
 )
+from controller.core.reassignments import Reassignment, Request
 from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
     AssignmentRecord,
     BlockedRecord,
     EngineRecord,
     ForeignAdoptedRecord,
-    GoalEndedRecord,
-    GoalRecord,
     IdleRecord,
     LeaderMovedRecord,
     LeadersBalancedRecord,
-    LeaseEndedRecord,
-    LeaseRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
-    LookedRoundRecord,
     NotificationsDeletedRecord,
-    OrderedRecord,
     OrphanEndedRecord,
     OrphanRecord,
     PaceRecord,
-    PassedOverRecord,
+    PendingSortedRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
     PreferredTriedRecord,
     Record,
+    SpecEndedRecord,
+    SpecRecord,
+    StartSkippedRecord,
     StateCreatedRecord,
     StateRecord,
+    StatesPolledRecord,
     ThrottlesSettledRecord,
-    UnheededRecord,
+    UpdateRefusedRecord,
     YieldedRecord,
 )
-from controller.core.requests.orders import sort_lines
-from controller.core.role.engines import engine_of
-from controller.core.role.rounds import missing_again
-from controller.core.throttling.lease_books import (
-    lease_ended,
-    lease_set,
-    throttles_settled,
-)
+from controller.core.request_records import keep_books, request_of
+from controller.core.requests.pending_order import sort_lines
+from controller.core.scheduling.adaptive_limit import limit_adapted
+from controller.core.scheduling.in_flight import begin, count_in_flight, drop, hand_on, load, unload
+from controller.core.scheduling.isr_health import judge, note_isr
+from controller.core.scheduling.partition_sizes import sizes_asked
+from controller.core.throttling.throttle_records import lease_ended, lease_set, throttles_settled
 from controller.core.view import ClusterView
-from controller.core.works import Reassignment, Request
 from controller.errors import ensure
 
 
@@ -132,10 +128,10 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             )
             judge(view, partition)
             view.due.add((partition,))
-        case GoalRecord():
+        case SpecRecord():
             view.doubtful_goals.discard(record.partition)
             _goal(view, record, now)
-        case GoalEndedRecord():
+        case SpecEndedRecord():
             view.doubtful_goals.discard(record.partition)
             _goal_ended(view, record, now)
         case LegacyEntryRecord():
@@ -145,9 +141,9 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 view.legacy_ended = view.legacy.czxid
             view.legacy = None
             view.due.tenure = True
-        case LeaseRecord():
+        case AppliedThrottleRecord():
             lease_set(view, record)
-        case LeaseEndedRecord():
+        case AppliedThrottleEndedRecord():
             lease_ended(view, record)
         case ThrottlesSettledRecord():
             throttles_settled(view, record)
@@ -193,7 +189,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case ForeignAdoptedRecord():
             view.may_have_foreign = False
             view.due.capacity = True
-        case PassedOverRecord(partitions=partitions, scans_left=scans_left):
+        case StartSkippedRecord(partitions=partitions, scans_left=scans_left):
             view.scans_left = scans_left
             for partition in partitions:
                 view.waiting.pass_over(partition)
@@ -207,28 +203,28 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
                 # what became of them.
                 view.legacy = None
             view.due.tenure = True
-        case LookedRoundRecord():
+        case StatesPolledRecord():
             view.round_at, view.round_from = record.again, record.next_from
         case IdleRecord(since=since):
             view.idle_since = since
         case YieldedRecord():
             pass  # Their time begins when the tenure has ended.
-        case UnheededRecord(why=why):
+        case UpdateRefusedRecord(why=why):
             view.unheeded = why
         case LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = view.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
                 view.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
-        case OrderedRecord():
+        case PendingSortedRecord():
             sort_lines(view)
         case PaceRecord():
-            pace_set(view, record)
+            limit_adapted(view, record)
         case _:
             keep_books(view, record, now)
 
 
-def _goal(view: ClusterView, record: GoalRecord, now: Instant) -> None:
+def _goal(view: ClusterView, record: SpecRecord, now: Instant) -> None:
     goal = record.goal
     version = ZkVersion(0) if goal.version is None else ZkVersion(goal.version + 1)
     goal = replace(goal, version=None if goal.route is Route.FOREIGN else version)
@@ -252,7 +248,7 @@ def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
     return Expanding() if begun else Pending()
 
 
-def _goal_ended(view: ClusterView, record: GoalEndedRecord, now: Instant) -> None:
+def _goal_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> None:
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
@@ -330,7 +326,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         if isinstance(after, Pending):
             # What was begun goes first when there is room again.
             view.resumed[record.partition] = None
-    if isinstance(after, Starting | Ordered):
+    if isinstance(after, Starting | AwaitingController):
         reassignment.step += 1
         unload(view, reassignment)
         load(view, record.partition, reassignment)
@@ -338,7 +334,7 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
     view.note_progress(
         record.partition, after.deadline if isinstance(after, Stopping) else record.at
     )
-    if isinstance(after, Ordered):
+    if isinstance(after, AwaitingController):
         reassignment.ordered = after.target
         reassignment.is_out = True
     view.due.partitions[record.partition] = None

@@ -22,7 +22,7 @@ UNTHROTTLED: Final = 2**63 - 1
 """A throttle that means none: Kafka's default of a rate, so that every release can read it."""
 
 
-class Order(StrEnum):
+class QueueOrder(StrEnum):
     """Which of the waiting partitions of equal priority goes first."""
 
     SUBMITTED = "submitted"
@@ -83,7 +83,7 @@ class Limits:
     max_bytes_in_flight: int | None = None
     max_leader_moves_per_broker_per_second: int | None = None
     step_size: StepSize | None = None
-    order: Order | None = None
+    order: QueueOrder | None = None
     window: Window | None = None
     """Hours for everything."""
     brokers: Mapping[BrokerId, BrokerLimits] = field(default_factory=dict)

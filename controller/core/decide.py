@@ -17,7 +17,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core.agendas import Due
+from controller.core.controllership.cluster_loading import learn_topics
+from controller.core.controllership.duties import introduce
+from controller.core.controllership.engines import engine_of
+from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.effects import Effect, SendLiveBrokers, SetTimer
 from controller.core.model import (
     BrokerId,
@@ -27,50 +30,51 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.moves.lacks import is_gone
-from controller.core.moves.native import STOP_TIMER
-from controller.core.pace.budgets import LEADER_MOVES_TIMER, Budget
-from controller.core.pace.health import health_gate, topics_in_question
-from controller.core.pace.paces import follow_pace
-from controller.core.pace.sizes import follow_sizes
+from controller.core.partition.native import STOP_TIMER
+from controller.core.partition.prerequisites import is_gone
 from controller.core.phases import Stopping
 from controller.core.records import (
     Change,
     Decision,
-    GoalEndedRecord,
-    GoalRecord,
     LegacyEntryRecord,
     Record,
     RefusalRecord,
+    SpecEndedRecord,
+    SpecRecord,
 )
 from controller.core.requests.acceptance import entry_text
-from controller.core.requests.cancelling import follow_cancellation, needs_the_role
-from controller.core.requests.conclusions import conclude
-from controller.core.requests.legacy import (
+from controller.core.requests.cancellation import follow_cancellation, needs_the_role
+from controller.core.requests.completion import conclude
+from controller.core.requests.config_questions import ask_ahead, ask_for_unwell
+from controller.core.requests.legacy_plan import (
     adopt_foreign,
     drop_taken_out,
     ended,
     follow_plan,
     is_judged,
 )
-from controller.core.requests.orders import put_in_order
-from controller.core.requests.queues import drain_queue
-from controller.core.requests.requests import accept_submissions, learn_submissions, refuse_disabled
-from controller.core.requests.topic_configs import ask_ahead, ask_for_unwell
-from controller.core.role.duties import introduce
-from controller.core.role.engines import engine_of
-from controller.core.role.seeding import learn_topics
-from controller.core.role.tenures import consider_tenure, hold_of
-from controller.core.scans import outcome, scan
+from controller.core.requests.pending_order import put_in_order
+from controller.core.requests.queue import drain_queue
+from controller.core.requests.submitted import (
+    accept_submissions,
+    learn_submissions,
+    refuse_disabled,
+)
+from controller.core.scheduling.adaptive_limit import adapt_limit
+from controller.core.scheduling.budget import LEADER_MOVES_TIMER, Budget
+from controller.core.scheduling.isr_health import health_gate, topics_in_question
+from controller.core.scheduling.partition_sizes import follow_sizes
+from controller.core.start_pending import outcome, start_pending
 from controller.core.throttling.throttles import follow_throttles
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
 """How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
 
 
-def decide(view: ClusterView, due: Due, now: Instant) -> Decision:
+def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
     Return what this turn wants.
 
@@ -111,17 +115,17 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
             yield change
 
 
-def _writes_goal(record: Record) -> TypeGuard[GoalRecord | GoalEndedRecord]:
+def _writes_goal(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
     match record:
-        case GoalRecord():
+        case SpecRecord():
             return True
-        case GoalEndedRecord(version=version):
+        case SpecEndedRecord(version=version):
             return version is not None
         case _:
             return False
 
 
-def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Everything there is to do; the order of effects matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
@@ -147,19 +151,19 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
         parts.append(adopt_foreign(view))
     parts += [cancelled, *asked]
     parts += engine.chores(view, due, now, budget)
-    parts.append(follow_pace(view, due, now))
+    parts.append(adapt_limit(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
         parts.append(_deadlines(view, now))
     return parts
 
 
-def _waiting(view: ClusterView, due: Due, now: Instant) -> Decision:
+def _waiting(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Note what holds up everything, for the partitions that are to be looked at."""
     held = hold_of(view)
     return Decision(tuple(c for p in due.partitions for c in outcome(view, p, held, now)))
 
 
-def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+def _paperwork(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """What a leading daemon may write without being the controller: nothing of Kafka's."""
     parts = []
     if due.submissions or due.tenure:
@@ -171,7 +175,7 @@ def _paperwork(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     return parts
 
 
-def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
+def _asked(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """What operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
@@ -185,7 +189,7 @@ def _asked(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     return parts
 
 
-def _cancelled(view: ClusterView, due: Due, now: Instant) -> Decision:
+def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Cancellations go before everything else that is asked for, and before any step."""
     if due.cancel or due.plan or due.claimed or due.capacity:
         return follow_cancellation(view, now)
@@ -204,7 +208,7 @@ def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
         change.partition
         for change in asked
         if change.partition is not None
-        and any(isinstance(r, GoalRecord | GoalEndedRecord) for r in change.records)
+        and any(isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records)
     }
 
 
@@ -233,7 +237,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
 
 def _partitions(
     view: ClusterView,
-    due: Due,
+    due: Worklist,
     now: Instant,
     turned: Collection[TopicPartition],
     budget: Budget,
@@ -257,7 +261,7 @@ def _partitions(
             changes += outcome(view, partition, step, now)
     waiting = Decision()
     if due.capacity or due.claimed or due.line:
-        waiting = scan(view, due, now, budget, turned)
+        waiting = start_pending(view, due, now, budget, turned)
     again: tuple[Effect, ...] = ()
     if budget.refused_leader_moves:
         again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)

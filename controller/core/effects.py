@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.core.leases import Entity
+from controller.core.applied_throttles import Entity
 from controller.core.model import (
     BrokerId,
     Instant,

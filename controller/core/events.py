@@ -12,22 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.controls import Controls
-from controller.core.histories import EndedHistory, OpenHistory
-from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
     NEVER_ASKED,
     AcceptedEntry,
+    AlterOutcome,
     BrokerEpoch,
     BrokerId,
     ConfigQuestion,
     ControllerEpoch,
-    Goal,
     LeaderEpoch,
     LegacyPlan,
     LiveBroker,
-    OrderFate,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     TopicAssignment,
@@ -36,6 +35,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import EndedHistory, OpenHistory
 from controller.core.submissions import Cancellation, RequestOptions, Submission
 
 # --- read from ZooKeeper -----------------------------------------------------------------------
@@ -90,10 +90,10 @@ class LegacyPlanRead:
 
 
 @dataclass(frozen=True, slots=True)
-class GoalsRead:
+class SpecsRead:
     """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
 
-    goals: Mapping[TopicPartition, Goal]
+    goals: Mapping[TopicPartition, ReassignmentSpec]
     unreadable: Mapping[str, str]
 
 
@@ -153,7 +153,7 @@ class OrphansRead:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardsRead:
+class ClaimGuardsRead:
     """What decides whether a controller of ours would be safe here (design: native refuses)."""
 
     controller_broker: BrokerId | None
@@ -231,10 +231,10 @@ class AcceptedRead:
 
 
 @dataclass(frozen=True, slots=True)
-class LeasesRead:
+class AppliedThrottlesRead:
     """Everything below ``/reassigner/throttles``."""
 
-    leases: Mapping[Entity, Lease]
+    leases: Mapping[Entity, AppliedThrottle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +365,7 @@ class AlterResult(NamedTuple):
     target: Replicas
     error: int
     why: str = ""
-    fate: OrderFate = OrderFate.ANSWERED
+    fate: AlterOutcome = AlterOutcome.ANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +379,7 @@ class ReassignmentsAltered:
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersWithdrawn:
+class AlterationsWithdrawn:
     """Orders that waited for their turn were not sent, as what they stood on changed."""
 
     partitions: tuple[TopicPartition, ...]
@@ -417,13 +417,13 @@ Event = (
     | StatesRead
     | StateChanged
     | LegacyPlanRead
-    | GoalsRead
+    | SpecsRead
     | DeletionsRead
     | IsrNotificationsRead
     | LogDirEventsRead
     | PreferredElectionRead
     | OrphansRead
-    | GuardsRead
+    | ClaimGuardsRead
     | SubmissionsListed
     | SubmissionsRead
     | CancellationRead
@@ -432,7 +432,7 @@ Event = (
     | ControlsRead
     | HistoryRead
     | AcceptedRead
-    | LeasesRead
+    | AppliedThrottlesRead
     | EntityConfigsRead
     | SizesRead
     | WallClockRead
@@ -446,7 +446,7 @@ Event = (
     | StopReplicaAnswered
     | UpdateMetadataAnswered
     | ReassignmentsAltered
-    | OrdersWithdrawn
+    | AlterationsWithdrawn
     | ReassignmentsProbed
     | TopicConfigsRead
     | TimerFired

@@ -10,8 +10,8 @@ from __future__ import annotations
 from controller.core.model import (
     Blocked,
     BlockedBy,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     RequestId,
@@ -31,9 +31,11 @@ def policy_of(view: ClusterView) -> ForeignMoves:
     return ForeignMoves.ADOPT
 
 
-def foreign_goal(assignment: PartitionAssignment) -> Goal:
+def foreign_goal(assignment: PartitionAssignment) -> ReassignmentSpec:
     """Return where a move of others leads, and where it came from."""
-    return Goal(assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN)
+    return ReassignmentSpec(
+        assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN
+    )
 
 
 def count_of(view: ClusterView) -> int:
@@ -42,7 +44,7 @@ def count_of(view: ClusterView) -> int:
     return 0 if known is None else known.open
 
 
-def foreign_gate(view: ClusterView, goal: Goal) -> Blocked | None:
+def foreign_gate(view: ClusterView, goal: ReassignmentSpec) -> Blocked | None:
     """Return why a step of ours waits for others; what goes back does not."""
     if policy_of(view) is not ForeignMoves.WAIT or goal.rolls_back:
         return None
@@ -54,7 +56,9 @@ def foreign_gate(view: ClusterView, goal: Goal) -> Blocked | None:
     return Blocked(BlockedBy.FOREIGN_MOVES, f"others move {count} partitions")
 
 
-def is_explained(view: ClusterView, goal: Goal, assignment: PartitionAssignment) -> bool:
+def is_explained(
+    view: ClusterView, goal: ReassignmentSpec, assignment: PartitionAssignment
+) -> bool:
     """
     Whether a step in the topic znode can be one of ours; adopted, every step is.
 

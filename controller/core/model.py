@@ -158,7 +158,7 @@ class Route(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class ReassignmentSpec:
     """
     What is to become of one partition: the content of ``/admin/reassignments/T/P``.
 
@@ -182,7 +182,7 @@ class Goal:
         """Whether it leads back to where the partition was."""
         return self.cancelled_by is not None
 
-    def led_back(self, original: Replicas, by: RequestId) -> Goal:
+    def led_back(self, original: Replicas, by: RequestId) -> ReassignmentSpec:
         """Return the goal turned round to where the partition was; what it named may have a log."""
         return replace(
             self,
@@ -254,7 +254,7 @@ class Refusal:
     """Whether it was a reassignment before: it is counted among the accepted ones already."""
 
 
-class Fate(StrEnum):
+class OutcomeKind(StrEnum):
     """What became of an accepted entry that did not simply reach its target."""
 
     CANCELLED = "cancelled"
@@ -267,12 +267,12 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class PartitionOutcome:
     """How one partition of a request ended, where it is not simply done."""
 
     request: RequestId
     partition: TopicPartition
-    fate: Fate
+    fate: OutcomeKind
     detail: str = ""
 
 
@@ -285,7 +285,7 @@ class AcceptedEntry:
     target: Replicas
 
 
-class OrderFate(StrEnum):
+class AlterOutcome(StrEnum):
     """What is known of an order that the cluster's controller was given, or was to be given."""
 
     ANSWERED = "answered"

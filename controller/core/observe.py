@@ -10,31 +10,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from controller.core.config_reads import topic_configs_read
+from controller.core.applied_throttles import broker_entity
+from controller.core.cached_znodes import PlanNode
+from controller.core.controllership.engines import engine_of
+from controller.core.controllership.housekeeping import PREFERRED_TIMER
+from controller.core.controllership.invalidation import LEFT_TIMER
+from controller.core.controllership.responses import (
+    leader_and_isr_answered,
+    orders_withdrawn,
+    reassignments_altered,
+    reassignments_probed,
+    stop_replica_answered,
+    update_metadata_answered,
+)
 from controller.core.events import (
+    AlterationsWithdrawn,
+    AppliedThrottlesRead,
     BrokersRead,
     ClaimFailed,
+    ClaimGuardsRead,
     ControllerClaimed,
     DeletionsRead,
     Deposed,
     EntityConfigsRead,
     Event,
-    GoalsRead,
-    GuardsRead,
     IsrNotificationsRead,
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
-    LeasesRead,
     LegacyPlanRead,
     LogDirEventsRead,
-    OrdersWithdrawn,
     OrphansRead,
     PreferredElectionRead,
     ReassignmentsAltered,
     ReassignmentsProbed,
     ShutdownRequested,
     SizesRead,
+    SpecsRead,
     StateChanged,
     StatesRead,
     StopReplicaAnswered,
@@ -44,8 +56,6 @@ from controller.core.events import (
     TopicsRead,
     UpdateMetadataAnswered,
 )
-from controller.core.handovers import begin_tenure, end_tenure, forget_reads
-from controller.core.leases import broker_entity
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -54,31 +64,23 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.moves.delegated import ORDER_TIMER
-from controller.core.moves.resting import SEEN_TIMER
-from controller.core.nodes import PlanNode
-from controller.core.pace.budgets import LEADER_MOVES_TIMER
-from controller.core.pace.loads import begin, drop, hand_on
-from controller.core.pace.paces import note_answer
-from controller.core.pace.sizes import SIZES_TIMER, sizes_read
-from controller.core.phases import Ordered, Stopping
-from controller.core.requests.intakes import take_in
-from controller.core.role.answers import (
-    leader_and_isr_answered,
-    orders_withdrawn,
-    reassignments_altered,
-    reassignments_probed,
-    stop_replica_answered,
-    update_metadata_answered,
-)
-from controller.core.role.doubts import LEFT_TIMER
-from controller.core.role.engines import engine_of
-from controller.core.role.housekeeping import PREFERRED_TIMER
-from controller.core.throttling.lease_books import (
+from controller.core.partition.alter_backoff import SEEN_TIMER
+from controller.core.partition.delegated import ORDER_TIMER
+from controller.core.pending_queue import SCAN_TIMER
+from controller.core.phases import AwaitingController, Stopping
+from controller.core.reassignments import START, Reassignment
+from controller.core.requests.intake import take_in
+from controller.core.scheduling.adaptive_limit import note_answer
+from controller.core.scheduling.budget import LEADER_MOVES_TIMER
+from controller.core.scheduling.in_flight import begin, drop, hand_on
+from controller.core.scheduling.partition_sizes import SIZES_TIMER, sizes_read
+from controller.core.tenure_reset import begin_tenure, end_tenure, forget_reads
+from controller.core.throttling.throttle_records import (
     entity_configs_read,
     leases_read,
     leases_unknown,
 )
+from controller.core.topic_config_reads import topic_configs_read
 from controller.core.topic_reads import (
     deletions_read,
     is_no_news,
@@ -87,8 +89,6 @@ from controller.core.topic_reads import (
     topics_read,
 )
 from controller.core.view import ClusterView
-from controller.core.waiting import SCAN_TIMER
-from controller.core.works import START, Reassignment
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
@@ -107,7 +107,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.watched.pop(partition, None)
         case LegacyPlanRead():
             _legacy_plan(view, event, now)
-        case GoalsRead():
+        case SpecsRead():
             _goals(view, event, now)
         case DeletionsRead():
             deletions_read(view, event, now)
@@ -126,10 +126,10 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.orphaned = Counter(o.partition for o in event.orphans)
             view.orphans_read = True
             view.due.tenure = view.due.orphans = True
-        case GuardsRead():
+        case ClaimGuardsRead():
             view.guards = event
             view.due.tenure = True
-        case LeasesRead():
+        case AppliedThrottlesRead():
             leases_read(view, event)
         case EntityConfigsRead():
             entity_configs_read(view, event, now)
@@ -168,7 +168,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             _update_metadata_answered(view, event)
         case ReassignmentsAltered():
             reassignments_altered(view, event, now)
-        case OrdersWithdrawn():
+        case AlterationsWithdrawn():
             orders_withdrawn(view, event)
         case ReassignmentsProbed():
             reassignments_probed(view, event)
@@ -301,7 +301,7 @@ def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
-def _goals(view: ClusterView, event: GoalsRead, now: Instant) -> None:
+def _goals(view: ClusterView, event: SpecsRead, now: Instant) -> None:
     view.goals_read = True
     view.unreadable_goals = dict(event.unreadable)
     for partition, goal in event.goals.items():
@@ -355,7 +355,7 @@ def _look_at_all(view: ClusterView) -> None:
 
 
 def _waits_for_time(reassignment: Reassignment) -> bool:
-    return isinstance(reassignment.phase, Stopping | Ordered) or _is_blocked(
+    return isinstance(reassignment.phase, Stopping | AwaitingController) or _is_blocked(
         reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER)
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.core.controls import Order
+from controller.core.controls import QueueOrder
 
 
 class EngineName(StrEnum):
@@ -82,7 +82,7 @@ class Options:
     max_bytes_in_flight: int | None = None
     """As far as sizes are known; None: no limit."""
     max_leader_moves_per_broker_per_second: int = 50
-    order: Order = Order.SUBMITTED
+    order: QueueOrder = QueueOrder.SUBMITTED
     annotate_legacy: bool = False
     """Whether ``original_replicas`` is written into the legacy znode (KIP-236)."""
     outcomes_kept: int = 200

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.model import BrokerId, Instant, LeaderEpoch, OrderFate, Replicas
+from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, Replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Expanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class AwaitingController:
     """Delegated: the cluster's controller was told; what it makes of it in ZooKeeper is awaited."""
 
     target: Replicas
@@ -59,7 +59,7 @@ class Ordered:
     error: int | None = None
     """What it answered; None: nothing yet."""
     why: str = ""
-    fate: OrderFate | None = None
+    fate: AlterOutcome | None = None
     """What is known of the order; None: it is on its way."""
 
 
@@ -103,14 +103,14 @@ class Ended:
     """B6..B8: the topic znode is final and the record is gone."""
 
 
-Phase = Pending | Ordered | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
+Phase = Pending | AwaitingController | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
 
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Expanding, Ordered, Starting, Ended}),
-    Ordered: frozenset({Pending, Ordered, Syncing, Ended}),
+    Pending: frozenset({Expanding, AwaitingController, Starting, Ended}),
+    AwaitingController: frozenset({Pending, AwaitingController, Syncing, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
     Starting: frozenset({Syncing, Stopping, Starting}),
-    Syncing: frozenset({Pending, Ordered, Starting, Shrinking, Ended}),
+    Syncing: frozenset({Pending, AwaitingController, Starting, Shrinking, Ended}),
     Shrinking: frozenset({Stopping, Starting}),
     Stopping: frozenset({Pending, Starting, Syncing, Ended}),
     Ended: frozenset(),
@@ -123,7 +123,7 @@ What may follow a phase.
 
 LABELS: Final[Mapping[type, str]] = {
     Pending: "pending",
-    Ordered: "ordered",
+    AwaitingController: "ordered",
     Expanding: "A1",
     Starting: "A2",
     Syncing: "A2-syncing",

@@ -2,28 +2,28 @@
 What becomes durable: one record per fact a znode will hold, and the volatile ones that ride along.
 
 The reactor merges the records of many changes into few fenced multis and only then applies them to
-the view (``apply``). A record never says how it is written; that is ``reactor.batches``.
+the view (``apply``). A record never says how it is written; that is ``reactor.group_commit``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controller.core.applied_throttles import AppliedThrottle, Entity
+from controller.core.atomic_checks import AtomicCheck
 from controller.core.effects import Effect
 from controller.core.events import Orphan
-from controller.core.histories import Part, Summary
-from controller.core.leases import Entity, Lease
 from controller.core.model import (
     NO_BROKERS,
     AcceptedEntry,
     Blocked,
     BrokerId,
     ControllerEpoch,
-    Ending,
-    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     Replicas,
     RequestId,
@@ -31,8 +31,8 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import EngineName
+from controller.core.outcomes import Part, Summary
 from controller.core.phases import Phase
-from controller.core.verdicts import Grounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,15 @@ class StateCreatedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class GoalRecord:
+class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``goal.version`` is None, else replaced."""
 
     partition: TopicPartition
-    goal: Goal
+    goal: ReassignmentSpec
 
 
 @dataclass(frozen=True, slots=True)
-class GoalEndedRecord:
+class SpecEndedRecord:
     """The reassignment ended: its record goes; ``version`` None when there was none of ours."""
 
     partition: TopicPartition
@@ -115,10 +115,10 @@ class RefusalRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class EndingRecord:
+class PartitionOutcomeRecord:
     """How a partition ended that did not simply reach its target, in a shard of its request."""
 
-    ending: Ending
+    ending: PartitionOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +175,14 @@ class QueueEndedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeRecord:
+class RequestOutcomeRecord:
     """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
 
     summary: Summary
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeForgottenRecord:
+class RequestOutcomeForgottenRecord:
     """An old outcome goes, with all its children; where they are very many, first some of them."""
 
     request: RequestId
@@ -192,20 +192,20 @@ class OutcomeForgottenRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class AppliedThrottleRecord:
     """
     A throttle is set: the lease, the entity's settings and their announcement, in one multi.
 
     ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
     """
 
-    lease: Lease
+    lease: AppliedThrottle
     values: tuple[tuple[str, str], ...]
     expected_version: ZkVersion | None
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseEndedRecord:
+class AppliedThrottleEndedRecord:
     """
     A throttle is lifted: the settings as they are to be, announced, and the lease goes.
 
@@ -309,7 +309,7 @@ class ForeignAdoptedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOverRecord:
+class StartSkippedRecord:
     """Volatile: these cannot begin now; others are looked at before them next time."""
 
     partitions: tuple[TopicPartition, ...]
@@ -326,7 +326,7 @@ class EngineRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedRoundRecord:
+class StatesPolledRecord:
     """Volatile: some states are being read anew; when the next are, and from which on."""
 
     again: Instant
@@ -348,7 +348,7 @@ class YieldedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class UnheededRecord:
+class UpdateRefusedRecord:
     """Volatile: the role is given back as brokers do not do what the tenure sends."""
 
     why: str
@@ -363,15 +363,15 @@ class JudgedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundGoodRecord:
+class AtomicCheckedRecord:
     """Volatile: nothing speaks against any entry of a request that is all or nothing."""
 
     request: RequestId
-    grounds: Grounds
+    grounds: AtomicCheck
 
 
 @dataclass(frozen=True, slots=True)
-class OrderedRecord:
+class PendingSortedRecord:
     """Volatile: those that wait are put in the order that holds now."""
 
 
@@ -398,12 +398,12 @@ Record = (
     AssignmentRecord
     | StateRecord
     | StateCreatedRecord
-    | GoalRecord
-    | GoalEndedRecord
+    | SpecRecord
+    | SpecEndedRecord
     | LegacyEntryRecord
     | LegacyPlanEndedRecord
     | RefusalRecord
-    | EndingRecord
+    | PartitionOutcomeRecord
     | PartRecord
     | AcceptedRecord
     | SubmissionReliedRecord
@@ -411,15 +411,15 @@ Record = (
     | CancellationEndedRecord
     | QueueEntryEndedRecord
     | QueueEndedRecord
-    | OutcomeRecord
-    | OutcomeForgottenRecord
-    | LeaseRecord
-    | LeaseEndedRecord
+    | RequestOutcomeRecord
+    | RequestOutcomeForgottenRecord
+    | AppliedThrottleRecord
+    | AppliedThrottleEndedRecord
     | JudgedRecord
-    | FoundGoodRecord
+    | AtomicCheckedRecord
     | LeaderMovedRecord
     | LeadersBalancedRecord
-    | OrderedRecord
+    | PendingSortedRecord
     | ThrottlesSettledRecord
     | PaceRecord
     | OrphanRecord
@@ -430,12 +430,12 @@ Record = (
     | BlockedRecord
     | PreferredTriedRecord
     | ForeignAdoptedRecord
-    | PassedOverRecord
+    | StartSkippedRecord
     | EngineRecord
-    | LookedRoundRecord
+    | StatesPolledRecord
     | IdleRecord
     | YieldedRecord
-    | UnheededRecord
+    | UpdateRefusedRecord
 )
 
 

@@ -1,8 +1,8 @@
 """
 What operators ask for, as values: requests and their wishes, cancellations.
 
-The znodes they come in are ``znodes.requests`` and ``znodes.cancellations``; what becomes of them
-is ``requests``, ``cancelling`` and ``queues``.
+The znodes they come in are ``znodes.submissions`` and ``znodes.cancellations``; what becomes of
+them is ``requests.submitted``, ``requests.cancellation`` and ``requests.queue``.
 """
 
 from __future__ import annotations

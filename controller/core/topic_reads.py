@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from controller.core.cached_znodes import Topic
+from controller.core.controllership.engines import holds_role
+from controller.core.controllership.topic_deletions import note_deletions
 from controller.core.events import (
     DeletionsRead,
     StatesRead,
@@ -26,12 +29,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import Topic
 from controller.core.options import EngineName
-from controller.core.pace.health import forget_health, judge, note_isr
-from controller.core.pace.loads import begin_anew
-from controller.core.role.engines import holds_role
-from controller.core.role.yields import note_deletions
+from controller.core.scheduling.in_flight import begin_anew
+from controller.core.scheduling.isr_health import forget_health, judge, note_isr
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000

@@ -14,12 +14,11 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from controller.core.agendas import Due
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig, ThrottleRefusal
+from controller.core.atomic_checks import AtomicCheck
+from controller.core.cached_znodes import PlanNode, Topic
 from controller.core.controls import Controls
-from controller.core.events import AcceptedRead, GuardsRead, Orphan
-from controller.core.evidence import EVIDENCE_KEPT, IsrLoss, SlowAnswer
-from controller.core.histories import EndedHistory
-from controller.core.leases import Entity, EntityConfig, Lease, LeaseRefusal
+from controller.core.events import AcceptedRead, ClaimGuardsRead, Orphan
 from controller.core.model import (
     NEVER_ASKED,
     NO_LEADER,
@@ -40,14 +39,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import PlanNode, Topic
 from controller.core.options import EngineName, Options
+from controller.core.outcomes import EndedHistory
+from controller.core.participants import Participants
+from controller.core.pending_queue import PendingQueue
 from controller.core.phases import Shrinking, Starting, Stopping
-from controller.core.stakes import Stakes
+from controller.core.reassignments import START, Reassignment, Request
+from controller.core.strain import EVIDENCE_KEPT, IsrLoss, SlowAnswer
 from controller.core.submissions import Cancellation, Submission
-from controller.core.verdicts import Grounds
-from controller.core.waiting import WaitingList
-from controller.core.works import START, Reassignment, Request
+from controller.core.worklist import Worklist
 
 SHARES = 10
 """What part of a long turn one takes that keeps other requests waiting."""
@@ -191,7 +191,7 @@ class ClusterView:
     """When a step of ours in flight last made progress; with deletions out, their deadline."""
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     """Bytes that the added replicas of a step in flight hold, as far as brokers reported them."""
-    guards: GuardsRead | None = None
+    guards: ClaimGuardsRead | None = None
 
     legacy: PlanNode | None = None
     legacy_read: bool = False
@@ -215,7 +215,7 @@ class ClusterView:
     """How many reassignments each cancellation leads back; those without are not in it."""
     other_routes: int = 0
     """How often a reassignment of another route than requests began, changed hands or went."""
-    waiting: WaitingList = field(default_factory=WaitingList)
+    waiting: PendingQueue = field(default_factory=PendingQueue)
     """Pending reassignments in the order they will be looked at."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)
     """Pending ones with steps behind them: they go first when there is room."""
@@ -266,7 +266,7 @@ class ClusterView:
     """Those that could not be taken away, left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """How many entries of a submission were accepted or refused, from the first on."""
-    found_good: dict[RequestId, Grounds] = field(default_factory=dict)
+    found_good: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """By what requests that are all or nothing were last found good as a whole."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
@@ -292,7 +292,7 @@ class ClusterView:
     """Requests of which a daemon before accepted entries: which ones was not read yet."""
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
-    leases: dict[Entity, Lease] = field(default_factory=dict)
+    leases: dict[Entity, AppliedThrottle] = field(default_factory=dict)
     leases_read: bool = False
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
@@ -300,10 +300,10 @@ class ClusterView:
     """When dynamic settings were last asked for."""
     doubtful_leases: set[Entity] = field(default_factory=set)
     """Leases a write of ours was refused for: the next read says whether they exist."""
-    lease_refusals: dict[Entity, LeaseRefusal] = field(default_factory=dict)
+    lease_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
     kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)
     """Settings of somebody else that stand where a throttle of ours is wanted."""
-    stakes: Stakes = field(default_factory=Stakes)
+    stakes: Participants = field(default_factory=Participants)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     """Bytes on disk, as far as brokers told."""
     measured: dict[TopicPartition, tuple[Instant, int]] = field(default_factory=dict)
@@ -331,7 +331,7 @@ class ClusterView:
     """When the interval began that is judged next."""
     wall: tuple[Instant, float] | None = None
     """An instant and what the wall clock said then, in seconds since 1970."""
-    due: Due = field(default_factory=Due)
+    due: Worklist = field(default_factory=Worklist)
 
     def __post_init__(self) -> None:
         """Take the engine that the settings name; ``auto`` is chosen when enough is known."""
@@ -503,7 +503,7 @@ class ClusterView:
         """Return the unfinished reassignments that came by the legacy znode."""
         return [p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY]
 
-    def take_due(self) -> Due:
+    def take_due(self) -> Worklist:
         """
         Return what one turn looks at and start a new list with what is more.
 
@@ -523,7 +523,7 @@ class ClusterView:
                 due.bounced_from.setdefault(partition, set()).update(bounced)
         return due
 
-    def _keep_bounces(self, due: Due) -> None:
+    def _keep_bounces(self, due: Worklist) -> None:
         """
         Keep the bounces of partitions that nothing can be decided of now.
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 SCHEMA_VERSION: Final = 1
 ROWS_SHOWN: Final = 5
@@ -123,10 +123,10 @@ def _manifest(spark: Any, directory: str) -> Manifest:
     table = _table(spark, f"{directory}/manifest", how="json")
     rows = table.collect()
     if len(rows) != 1 or "schema_version" not in table.columns:
-        raise PlanInvalidError(f"{directory}/manifest: not the manifest of a snapshot")
+        raise InvalidInputError(f"{directory}/manifest: not the manifest of a snapshot")
     row = rows[0].asDict()
     if row["schema_version"] != SCHEMA_VERSION:
-        raise PlanInvalidError(
+        raise InvalidInputError(
             f"{directory}/manifest: column schema_version is {row['schema_version']}, this version "
             f"reads {SCHEMA_VERSION}"
         )
@@ -145,9 +145,9 @@ def _table(spark: Any, path: str, how: str = "parquet") -> Any:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: str, error: AnalysisException) -> PlanInvalidError:
+def _unreadable(path: str, error: AnalysisException) -> InvalidInputError:
     reason = str(error).splitlines()[0]
-    return PlanInvalidError(f"{path}: it cannot be read as a table: {reason}")
+    return InvalidInputError(f"{path}: it cannot be read as a table: {reason}")
 
 
 def _rates(spark: Any, path: str) -> Any | None:
@@ -166,11 +166,11 @@ def _check_columns(path: str, needed: Mapping[str, frozenset[str]], table: Any) 
     types = dict(table.dtypes)
     for column, allowed in needed.items():
         if column not in types:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"{path}: column {column} is missing; there are {', '.join(table.columns)}"
             )
         if types[column] not in allowed:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"{path}: column {column} is {types[column]}, it has to be "
                 f"{' or '.join(sorted(allowed))}"
             )
@@ -262,7 +262,7 @@ def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> Non
                 _problem(path, f"column {column} {problem}", counted[n], table.where(bad))
             )
     if problems:
-        raise PlanInvalidError("\n".join(problems))
+        raise InvalidInputError("\n".join(problems))
 
 
 def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:
@@ -270,7 +270,7 @@ def _refuse_twice(path: str, table: Any, keys: list[str]) -> None:
     found = twice.count()
     if found:
         what = f"column {', '.join(keys)} names the same more than once"
-        raise PlanInvalidError(_problem(path, what, found, twice))
+        raise InvalidInputError(_problem(path, what, found, twice))
 
 
 def _problem(path: str, what: str, count: int, rows: Any) -> str:

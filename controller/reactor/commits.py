@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from controller.core.apply import apply, versions_moved
+from controller.core.controllership.invalidation import invalidate, keep_bounces, set_aside
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
-from controller.core.role.doubts import invalidate, keep_bounces, set_aside
 from controller.core.view import ClusterView
-from controller.reactor.batches import Batch, Batcher, changes_of, in_groups
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
+from controller.reactor.group_commit import Batch, Batcher, changes_of, in_groups
 from controller.reactor.ports import Check, Committed, Observer, Rejected, Store, WriteError
-from controller.reactor.probes import PROBED_TOGETHER, probes
 from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
+from controller.reactor.stale_checks import PROBED_TOGETHER, stale_checks
 from controller.znodes import paths
 
 RETRY_TIMER: Final = "refused_writes"
@@ -38,7 +38,7 @@ class Commits:
         view: ClusterView,
         store: Store,
         observer: Observer,
-        boundaries: Boundaries | None,
+        boundaries: Failpoints | None,
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
         """
@@ -124,7 +124,7 @@ class Commits:
             probe
             for batch, result in refused
             if result.error in RACES
-            for probe in probes(batch, result, moved)
+            for probe in stale_checks(batch, result, moved)
             if any(id(c) in left and not self._is_doubtful(c) for c in probe.owners)
         ]
         for together in PROBED_TOGETHER:

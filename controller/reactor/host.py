@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from controller.core.controllership.eligibility import refusals
+from controller.core.controllership.engines import engine_of
 from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
 from controller.core.model import Instant
-from controller.core.role.eligibility import refusals
-from controller.core.role.engines import engine_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
-from controller.reactor.gathering import GATHER_AFTER, GATHER_S, may_wait
+from controller.reactor.event_gathering import GATHER_AFTER, GATHER_S, may_wait
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 

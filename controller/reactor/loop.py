@@ -17,7 +17,6 @@ from collections import deque
 from typing import assert_never
 
 from controller.core.apply import issued
-from controller.core.config_reads import forget_old_configs
 from controller.core.decide import decide
 from controller.core.effects import (
     AlterReassignment,
@@ -45,13 +44,13 @@ from controller.core.effects import (
     Stop,
 )
 from controller.core.events import (
+    AlterationsWithdrawn,
     ControllerClaimed,
     Deposed,
     Event,
     LeaderAndIsrAnswered,
     LeadershipGained,
     LeadershipLost,
-    OrdersWithdrawn,
     ReassignmentsAltered,
     StopReplicaAnswered,
     TimerFired,
@@ -59,11 +58,12 @@ from controller.core.events import (
 )
 from controller.core.model import Instant
 from controller.core.observe import observe
+from controller.core.topic_config_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.commits import RETRY_TIMER, Commits
-from controller.reactor.orders import Orders
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.outbox import Outbox
 from controller.reactor.ports import (
     Channels,
@@ -76,7 +76,7 @@ from controller.reactor.ports import (
     TopicConfigs,
     Znode,
 )
-from controller.reactor.reads import Reads
+from controller.reactor.read_batch import Reads
 from controller.reactor.rereads import reread_own_records
 
 ROUNDS_MAX = 50
@@ -99,7 +99,7 @@ class Reactor:
         observer: Observer,
         sizes: Sizes | None = None,
         reassignments: Reassignments | None = None,
-        boundaries: Boundaries | None = None,
+        boundaries: Failpoints | None = None,
         lease: SessionLease | None = None,
     ) -> None:
         """
@@ -130,7 +130,7 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._sizes = sizes
-        self._orders = Orders(reassignments)
+        self._orders = AlterQueue(reassignments)
         self._boundaries = boundaries
         self._lease = lease
         self._awake_at = clock.now()
@@ -257,7 +257,7 @@ class Reactor:
         """Take back the orders that do not stand on what is known any more."""
         withdrawn = self._orders.withdraw(self.view)
         if withdrawn:
-            self._fold(OrdersWithdrawn(withdrawn), self._clock.now())
+            self._fold(AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
         """Nothing may reach a broker in the name of a claim that is gone."""

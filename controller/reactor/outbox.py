@@ -38,14 +38,6 @@ from controller.core.model import (
 )
 from controller.core.phases import Shrinking
 from controller.core.view import ClusterView
-from controller.reactor.metadata import (
-    News,
-    added,
-    chunks,
-    parted,
-    seen_together,
-    update_metadata_state,
-)
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
@@ -54,6 +46,14 @@ from controller.reactor.ports import (
     StopReplicaState,
     UpdateMetadata,
     UpdateMetadataState,
+)
+from controller.reactor.shared_metadata import (
+    SharedMetadata,
+    added,
+    chunks,
+    parted,
+    seen_together,
+    update_metadata_state,
 )
 
 LEADER_AND_ISR_CHUNK = 1000
@@ -72,7 +72,7 @@ A client with old metadata asks again after ``retry.backoff.ms`` (0.1 s), so it 
 class _Batch:
     live_brokers: bool = False
     leader_and_isr: dict[TopicPartition, LeaderAndIsrState] = field(default_factory=dict)
-    news: list[News] = field(default_factory=list)
+    news: list[SharedMetadata] = field(default_factory=list)
     """For clients."""
     stop: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
     delete: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class _Queue:
             self.batches.appendleft(rest)
         return part
 
-    def tell(self, news: News, partitions: int) -> None:
+    def tell(self, news: SharedMetadata, partitions: int) -> None:
         """Add what the broker's clients should see, of so many partitions as there are."""
         if news:
             batch = self.tail()
@@ -227,7 +227,7 @@ class Outbox:
             return
         # What waits for every broker comes after this, so it must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
-        news = News(seen)
+        news = SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
             queue.tell(news, len(view.states))
             queue.batches.append(_Batch())  # what follows must not go before this
@@ -269,7 +269,7 @@ class Outbox:
     def take(self, view: ClusterView, now: Instant) -> Iterator[tuple[BrokerId, BrokerRequest]]:
         """Yield the next request of every broker that is not busy, and count it as out."""
         if self._for_all:
-            news, self._for_all = News(self._for_all), {}
+            news, self._for_all = SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
                 queue.tell(news, len(view.states))
         due = math.inf

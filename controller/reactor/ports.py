@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from controller.core.applied_throttles import Entity
 from controller.core.events import Event
-from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
     ConfigQuestion,
@@ -339,7 +339,7 @@ class Sizes(Protocol):
         ...
 
 
-class Order(NamedTuple):
+class AlterEntry(NamedTuple):
     """What the cluster's controller is told of one partition."""
 
     partition: TopicPartition
@@ -355,7 +355,7 @@ class Reassignments(Protocol):
     Every order is answered, in ``ReassignmentsAltered``, unless it is forgotten.
     """
 
-    def alter(self, orders: Sequence[Order]) -> None:
+    def alter(self, orders: Sequence[AlterEntry]) -> None:
         """
         Tell it in the background, once, and soon or not at all.
 

@@ -2,7 +2,7 @@
 What is read again when a write was refused, or when records of ours may have changed.
 
 Whoever was faster left something behind that we do not know yet. Topics and states are not here:
-the core asks for those itself (``core.role.doubts.invalidate``).
+the core asks for those itself (``core.controllership.invalidation.invalidate``).
 """
 
 from __future__ import annotations

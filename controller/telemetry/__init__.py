@@ -5,24 +5,24 @@ The loop calls ``TelemetryObserver``; everything else here is reached from that,
 server's threads from what it published.
 """
 
-from controller.telemetry.arrivals import TimedInbox
-from controller.telemetry.boards import StatusBoard
+from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.health import Health
 from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
 from controller.telemetry.observer import TelemetryObserver
-from controller.telemetry.pages import Pages
+from controller.telemetry.routes import Routes
+from controller.telemetry.status_publisher import StatusPublisher
 
 __all__ = [
     "Health",
     "HttpServer",
     "Journal",
     "Metrics",
-    "Pages",
+    "Routes",
     "SessionState",
-    "StatusBoard",
+    "StatusPublisher",
     "TelemetryObserver",
     "TimedInbox",
     "configure_logging",

@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from controller.core.model import Instant
-from controller.telemetry.notes import Note
-from controller.telemetry.pictures import duration, quantity
-from controller.telemetry.plain import iso
+from controller.telemetry.json_values import iso
+from controller.telemetry.log_events import LogEvent
+from controller.telemetry.svg import duration, quantity
 
 EVERY_S: Final = 10.0
 SAMPLE_MAX: Final = 5
@@ -79,7 +79,7 @@ class Announcements:
         self._told_at: dict[tuple[Occasion, str], Instant] = {}
         self._cancellations: dict[str, None] = {}
 
-    def take(self, note: Note, at: datetime, *, leading: bool) -> None:
+    def take(self, note: LogEvent, at: datetime, *, leading: bool) -> None:
         """Take a note; a standby announces nothing: the leader does."""
         if leading:
             self._take(note, at)
@@ -97,7 +97,7 @@ class Announcements:
             if key not in self._gathered:
                 del self._told_at[key]
 
-    def _take(self, note: Note, at: datetime) -> None:
+    def _take(self, note: LogEvent, at: datetime) -> None:
         # Fields are asked for only where they are told: most notes are of what nobody waits for.
         match note.kind:
             case "request_begun":
@@ -121,10 +121,10 @@ class Announcements:
             case _:
                 pass
 
-    def _announce(self, occasion: Occasion, at: datetime, text: str, note: Note) -> None:
+    def _announce(self, occasion: Occasion, at: datetime, text: str, note: LogEvent) -> None:
         self._once.append(Announcement(occasion, at, text, note.fields))
 
-    def _cancelled(self, note: Note, at: datetime) -> None:
+    def _cancelled(self, note: LogEvent, at: datetime) -> None:
         """Announce a cancellation the first time it is seen."""
         request = note.fields["request"]
         if request in self._cancellations:

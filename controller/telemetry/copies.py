@@ -21,9 +21,9 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.phases import LABELS, Expanding, Syncing
-from controller.core.records import Change, GoalEndedRecord
+from controller.core.records import Change, SpecEndedRecord
 from controller.core.view import ClusterView
-from controller.telemetry.phases import STARTING, PhaseChange
+from controller.telemetry.phase_changes import STARTING, PhaseChange
 
 EXPANDING: Final = LABELS[Expanding]
 SYNCING: Final = LABELS[Syncing]
@@ -106,7 +106,7 @@ class Copies:
     ) -> Iterator[CopyEvent]:
         """Take note of steps that begin and end."""
         for record in change.records:
-            if isinstance(record, GoalEndedRecord):
+            if isinstance(record, SpecEndedRecord):
                 yield from self._settle(record.partition, view, now)
         for phase in moved:
             yield from self._settle(phase.partition, view, now)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.core.blocked_reasons import BlockedReasons
 from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.steps import Step, steps_to
 from controller.core.view import ClusterView
-from controller.core.waits import Waits
-from controller.telemetry.counts import is_stalled
-from controller.telemetry.plain import iso
+from controller.telemetry.cluster_counts import is_stalled
+from controller.telemetry.json_values import iso
 from controller.telemetry.status import Clocks, partition_document
 
 
@@ -31,7 +31,7 @@ def explanation_of(
 
     """
     assignment = view.known_assignment(partition)
-    waits = Waits(view, clocks.now)
+    waits = BlockedReasons(view, clocks.now)
     reassignment = view.reassignments.get(partition)
     undecided = waits.of_entry(partition)
     document: dict[str, Any] = {

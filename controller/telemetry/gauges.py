@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from controller.telemetry.boards import Snapshot
+    from controller.telemetry.status_publisher import Snapshot
 
 REQUEST_STATES: Final = ("in_flight", "waiting", "held", "done", "cancelled", "refused")
 PARTITION_STATES: Final = (

@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
-from controller.telemetry.pages import READ_ONLY, Answer, Pages, is_number, text
-from controller.telemetry.steering import BODY_MAX
+from controller.telemetry.page_actions import BODY_MAX
+from controller.telemetry.routes import READ_ONLY, Answer, Routes, is_number, text
 
 REQUEST_S: Final = 10.0
 """How long a client may take in all to send a request and to read its answer."""
@@ -60,7 +60,7 @@ SECURITY: Final[Mapping[str, str]] = {
 class HttpServer:
     """Serves the pages on threads of its own."""
 
-    def __init__(self, address: HttpAddress, pages: Pages, *, names: Collection[str] = ()) -> None:
+    def __init__(self, address: HttpAddress, pages: Routes, *, names: Collection[str] = ()) -> None:
         """
         Listen, but do not answer yet.
 
@@ -78,7 +78,7 @@ class HttpServer:
             self._server = _Server(address, pages, {address.host.lower(), *names})
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise PlanInvalidError(f"http: cannot listen on {address}: {why}") from error
+            raise InvalidInputError(f"http: cannot listen on {address}: {why}") from error
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             name="http",
@@ -209,7 +209,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, address: HttpAddress, pages: Pages, names: Collection[str]) -> None:
+    def __init__(self, address: HttpAddress, pages: Routes, names: Collection[str]) -> None:
         self.pages = pages
         self.names = names
         self.slots = threading.BoundedSemaphore(PAGES_MAX)

@@ -24,9 +24,9 @@ from typing import Final, TextIO
 
 import structlog
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.telemetry.journal_kinds import VERSION
-from controller.telemetry.plain import flat, iso, plain
+from controller.telemetry.json_values import flat, iso, plain
 
 FILE_NAME: Final = "journal.jsonl"
 LOCK_NAME: Final = "journal.lock"
@@ -35,6 +35,22 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 FILES_MAX: Final = 10
 CLOSE_S: Final = 5.0
 """How long closing waits for the disk."""
+
+KINDS_OF_RECORDS: Final[Mapping[str, str]] = {
+    "AppliedThrottleEndedRecord": "lease_ended",
+    "AppliedThrottleRecord": "lease",
+    "AtomicCheckedRecord": "found_good",
+    "PartitionOutcomeRecord": "ending",
+    "PendingSortedRecord": "ordered",
+    "RequestOutcomeForgottenRecord": "outcome_forgotten",
+    "RequestOutcomeRecord": "outcome",
+    "SpecEndedRecord": "goal_ended",
+    "SpecRecord": "goal",
+    "StartSkippedRecord": "passed_over",
+    "StatesPolledRecord": "looked_round",
+    "UpdateRefusedRecord": "unheeded",
+}
+"""The kinds of records whose classes were renamed: version 1 of the journal keeps them."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -45,12 +61,13 @@ Entry = tuple[datetime, str, object]
 
 def kind_of(record: object) -> str:
     """Return the kind of a record's line: ``StateRecord`` is ``state``."""
-    return _kind_named(type(record).__name__)
+    return kind_named(type(record).__name__)
 
 
 @cache
-def _kind_named(name: str) -> str:
-    return _WORD_START.sub("_", name.removesuffix("Record")).lower()
+def kind_named(name: str) -> str:
+    """Return the kind of the lines of a class of records."""
+    return KINDS_OF_RECORDS.get(name) or _WORD_START.sub("_", name.removesuffix("Record")).lower()
 
 
 def line_of(at: datetime, kind: str, content: object) -> str:
@@ -113,9 +130,9 @@ class Journal:
             self._file: RawIOBase = self._path.open("ab", buffering=0)
         except BlockingIOError as error:
             why = "another reassigner writes its journal there; give each its own directory"
-            raise PlanInvalidError(f"journal directory {directory}: {why}") from error
+            raise InvalidInputError(f"journal directory {directory}: {why}") from error
         except OSError as error:
-            raise PlanInvalidError(f"journal directory {directory}: {error.strerror}") from error
+            raise InvalidInputError(f"journal directory {directory}: {error.strerror}") from error
         self._size = self._file.tell()
         self._is_cut = False
         """Whether the file ends within a line, because the disk was full."""

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from controller.core.model import Instant
 from controller.reactor.ports import Clock
-from controller.telemetry.notes import MANY, Level, Note
+from controller.telemetry.log_events import MANY, Level, LogEvent
 
 WINDOW_S: Final = 1.0
 """How long a kind is counted from its first line on."""
@@ -61,7 +61,7 @@ class LogLines:
         self._clock = clock
         self._windows: dict[Kind, _Window] = {}
 
-    def write(self, note: Note) -> None:
+    def write(self, note: LogEvent) -> None:
         """Write a note, or count it."""
         kind = (note.kind, note.phase)
         window = self._windows.get(kind)

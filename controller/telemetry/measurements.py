@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from controller.core.controllership.engines import holds_role
+from controller.core.controllership.responses import NONE, STALE_CONTROLLER_EPOCH
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -22,15 +24,13 @@ from controller.core.events import (
     UpdateMetadataAnswered,
 )
 from controller.core.model import BrokerId
-from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
-from controller.core.role.answers import NONE, STALE_CONTROLLER_EPOCH
-from controller.core.role.engines import holds_role
+from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
 from controller.telemetry.kafka_errors import error_name, order_result
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.phases import PhaseChange
+from controller.telemetry.phase_changes import PhaseChange
 
 Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
@@ -138,9 +138,9 @@ class Measurements:
         """Count what became durable."""
         for record in change.records:
             match record:
-                case GoalRecord(goal=goal) if goal.version is None:
+                case SpecRecord(goal=goal) if goal.version is None:
                     self._metrics.accepted.inc()
-                case GoalEndedRecord():
+                case SpecEndedRecord():
                     self._metrics.ended.inc()
                     self._metrics.last_progress.set(self._unix_time())
                 case RefusalRecord(refusals=refusals):

@@ -29,10 +29,10 @@ from prometheus_client.metrics_core import Metric
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
-from controller.telemetry.boards import Snapshot
-from controller.telemetry.counts import UNNOTED
+from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
 from controller.telemetry.kafka_errors import ORDER_ERRORS, OTHER
+from controller.telemetry.status_publisher import Snapshot
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)

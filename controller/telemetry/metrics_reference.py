@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
-from controller.telemetry.counts import UNNOTED
+from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
 from controller.telemetry.kafka_errors import ERROR_NAMES, ORDER_ERRORS, OTHER
 from controller.telemetry.measurements import KIND_NAMES

@@ -14,53 +14,59 @@ from datetime import datetime
 from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.records import (
+    AtomicCheckedRecord,
     BlockedRecord,
     Change,
     Decision,
     ForeignAdoptedRecord,
-    FoundGoodRecord,
-    GoalEndedRecord,
-    GoalRecord,
     IdleRecord,
     JudgedRecord,
     LeaderMovedRecord,
     LeadersBalancedRecord,
-    LookedRoundRecord,
-    OrderedRecord,
-    OutcomeRecord,
-    PassedOverRecord,
+    PendingSortedRecord,
     PhaseRecord,
     PreferredTriedRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
+    StartSkippedRecord,
+    StatesPolledRecord,
     SubmissionReliedRecord,
     ThrottlesSettledRecord,
 )
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, WriteError
 from controller.telemetry.announcements import Announcement, Announcements
-from controller.telemetry.arrivals import TimedInbox
-from controller.telemetry.blockages import BlockageNotes
-from controller.telemetry.boards import Snapshot, StatusBoard
+from controller.telemetry.blocked_events import BlockedEvents
 from controller.telemetry.copies import CopyEvent
+from controller.telemetry.event_arrivals import TimedInbox
+from controller.telemetry.health_events import HealthEvents
 from controller.telemetry.journal import Journal, kind_of
+from controller.telemetry.log_events import (
+    LogEvent,
+    LogEvents,
+    notes_of_change,
+    phase_note,
+    warning,
+)
 from controller.telemetry.log_lines import Log, LogLines
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.notes import EventNotes, Note, notes_of_change, phase_note, warning
-from controller.telemetry.phases import PhaseMemory
-from controller.telemetry.request_notes import RequestNotes, copy_notes
-from controller.telemetry.strain_notes import StrainNotes
+from controller.telemetry.phase_changes import PhaseMemory
+from controller.telemetry.request_events import RequestEvents, copy_notes
+from controller.telemetry.status_publisher import Snapshot, StatusPublisher
 
 UNJOURNALED = (
     BlockedRecord,
     ForeignAdoptedRecord,
-    FoundGoodRecord,
+    AtomicCheckedRecord,
     IdleRecord,
     JudgedRecord,
     LeaderMovedRecord,
     LeadersBalancedRecord,
-    LookedRoundRecord,
-    OrderedRecord,
-    PassedOverRecord,
+    StatesPolledRecord,
+    PendingSortedRecord,
+    StartSkippedRecord,
     PhaseRecord,
     PreferredTriedRecord,
     SubmissionReliedRecord,
@@ -69,7 +75,7 @@ UNJOURNALED = (
 """Volatile records: phases have a note of their own, the others tell nothing lasting."""
 
 
-PROGRESS = (GoalRecord, GoalEndedRecord, PhaseRecord)
+PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment came on."""
 
 
@@ -82,7 +88,7 @@ class TelemetryObserver:
         log: Log,
         metrics: Metrics,
         journal: Journal,
-        board: StatusBoard,
+        board: StatusPublisher,
         clock: Clock,
         wall: Callable[[], datetime],
         arrivals: TimedInbox | None = None,
@@ -114,12 +120,12 @@ class TelemetryObserver:
         self._wall = wall
         self._arrivals = arrivals
         self._phases = PhaseMemory()
-        self._events = EventNotes()
-        self._strains = StrainNotes()
+        self._events = LogEvents()
+        self._strains = HealthEvents()
         self._had_tenure = False
-        self._blockages = BlockageNotes()
+        self._blockages = BlockedEvents()
         self._progress_at = clock.now()
-        self._requests = RequestNotes()
+        self._requests = RequestEvents()
         self._announcements = Announcements()
         self._announce = announce
         self._leading = False
@@ -186,7 +192,7 @@ class TelemetryObserver:
         self._tell(notes_of_change(change), keep=False)
         at = self._wall()
         for record in change.records:
-            if isinstance(record, OutcomeRecord):
+            if isinstance(record, RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
             if not isinstance(record, UNJOURNALED):
                 self._journal.append(at, kind_of(record), record)
@@ -255,7 +261,7 @@ class TelemetryObserver:
         latest = self._board.latest
         return latest is not None and bool(latest.work.phases)
 
-    def _tell(self, notes: Iterable[Note], *, keep: bool) -> None:
+    def _tell(self, notes: Iterable[LogEvent], *, keep: bool) -> None:
         at = self._wall()
         for note in notes:
             self._announcements.take(note, at, leading=self._leading)

@@ -14,12 +14,12 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from controller.core.blocked_reasons import COPYING
 from controller.core.phases import LABELS
-from controller.core.waits import COPYING
-from controller.telemetry.listings import IN_FLIGHT, Filter
 from controller.telemetry.page_frame import frame, ids, option, table
-from controller.telemetry.pictures import duration, legend, matrix, quantity, timeline
-from controller.telemetry.shelves import ShelvedReport
+from controller.telemetry.partition_filter import IN_FLIGHT, Filter
+from controller.telemetry.report_index import IndexedReport
+from controller.telemetry.svg import duration, legend, matrix, quantity, timeline
 from controller.telemetry.timelines import Timeline
 
 ACTIONS: Final = ("pause", "resume", "cancel")
@@ -41,7 +41,7 @@ class Overview:
     """Whether the page must not load itself anew, for somebody who types or reads."""
     is_steerable: bool = False
     """Whether a token is configured: only then there is anything to press."""
-    reports: Sequence[ShelvedReport] = ()
+    reports: Sequence[IndexedReport] = ()
     """Of past work, the latest first."""
 
 
@@ -77,7 +77,7 @@ def render_history(
     request: str,
     found: Timeline | None,
     now: datetime,
-    reports: Sequence[ShelvedReport] = (),
+    reports: Sequence[IndexedReport] = (),
 ) -> str:
     """Return what is kept of one request: its end, its partitions' phases, and reports of it."""
     head = f'<p><a href="/">back</a></p><h2>Request <code>{escape(request)}</code></h2>'
@@ -223,16 +223,16 @@ def _history_link(request: object) -> str:
     return f'<a href="/history?{_query(request=request)}"><code>{name}</code></a>'
 
 
-def _report_links(request: str, reports: Iterable[ShelvedReport]) -> str:
+def _report_links(request: str, reports: Iterable[IndexedReport]) -> str:
     """Return links to the reports that are about a request."""
     return " ".join(_report_link(r, "report") for r in reports if request in r.requests)
 
 
-def _report_link(report: ShelvedReport, words: str) -> str:
+def _report_link(report: IndexedReport, words: str) -> str:
     return f'<a href="/reports/{quote(report.name)}">{escape(words)}</a>'
 
 
-def _reports(reports: Sequence[ShelvedReport]) -> str:
+def _reports(reports: Sequence[IndexedReport]) -> str:
     if not reports:
         return ""
     rows = (

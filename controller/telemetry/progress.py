@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core.model import BrokerId, Instant, RequestId
+from controller.core.reassignments import Request
 from controller.core.view import ClusterView
-from controller.core.works import Request
+from controller.telemetry.cluster_counts import unjudged_entries
 from controller.telemetry.copies import CopyEvent, Received
-from controller.telemetry.counts import unjudged_entries
+from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes
 from controller.telemetry.rates import Range, Rate, Samples, eta_of
-from controller.telemetry.volumes import BrokerVolume, Volume, Volumes
 
 SLOTS: Final = 10
 BROKER_WINDOW_S: Final = 120.0

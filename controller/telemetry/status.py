@@ -15,22 +15,22 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.model import Blocked, Fate, Instant, Replicas, RequestId, TopicPartition
+from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
+from controller.core.controllership.eligibility import refusals
+from controller.core.controllership.engines import holds_role
+from controller.core.model import Blocked, Instant, OutcomeKind, Replicas, RequestId, TopicPartition
 from controller.core.options import Options
-from controller.core.pace.holds import request_hold
-from controller.core.pace.limits import priority_of, throttle_of
 from controller.core.phases import label_of
-from controller.core.role.eligibility import refusals
-from controller.core.role.engines import holds_role
+from controller.core.reassignments import Reassignment, Request
+from controller.core.scheduling.holds import request_hold
+from controller.core.scheduling.limits import priority_of, throttle_of
 from controller.core.steps import steps_to
 from controller.core.view import ClusterView
-from controller.core.waits import COPYING, Waits, since_of
-from controller.core.works import Reassignment, Request
-from controller.telemetry.controls import controls_of, limits_of
-from controller.telemetry.counts import Example, WorkCounts, unjudged_entries
-from controller.telemetry.plain import iso
+from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
+from controller.telemetry.control_status import controls_of, limits_of
+from controller.telemetry.incremental import Walk, in_slices
+from controller.telemetry.json_values import iso
 from controller.telemetry.progress import ProgressBook
-from controller.telemetry.slices import Walk, sliced
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
@@ -103,9 +103,9 @@ def status_of(
 
 def _in_flight(view: ClusterView, clocks: Clocks, work: WorkCounts) -> Walk[list[dict[str, Any]]]:
     """Tell of the first partitions in flight; one that has ended since it was counted is gone."""
-    waits = Waits(view, clocks.now)
+    waits = BlockedReasons(view, clocks.now)
     found = []
-    for partitions in sliced(work.in_flight[:IN_FLIGHT_MAX]):
+    for partitions in in_slices(work.in_flight[:IN_FLIGHT_MAX]):
         found += [
             partition_document(view, p, clocks, waits, is_stalled=p in work.stalled)
             for p in partitions
@@ -139,7 +139,7 @@ def partition_document(
     view: ClusterView,
     partition: TopicPartition,
     clocks: Clocks,
-    waits: Waits,
+    waits: BlockedReasons,
     *,
     is_stalled: bool,
 ) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def partition_document(
     }
 
 
-def _state_of(reassignment: Reassignment, waits: Waits) -> str:
+def _state_of(reassignment: Reassignment, waits: BlockedReasons) -> str:
     if reassignment.is_copying:
         return COPYING
     if waits.of(reassignment) is not None:
@@ -180,7 +180,9 @@ def _state_of(reassignment: Reassignment, waits: Waits) -> str:
     return "moving" if reassignment.in_flight else "waiting"
 
 
-def _blocked_on(reassignment: Reassignment, waits: Waits, clocks: Clocks) -> dict[str, Any] | None:
+def _blocked_on(
+    reassignment: Reassignment, waits: BlockedReasons, clocks: Clocks
+) -> dict[str, Any] | None:
     blocked = waits.of(reassignment)
     if blocked is None:
         return None
@@ -260,9 +262,10 @@ def _request(
             "in_flight": in_flight,
             "waiting": waiting,
             "refused": request.refused_count,
-            "cancelled": request.fates[Fate.CANCELLED] + request.fates[Fate.ROLLED_BACK],
-            "superseded": request.fates[Fate.SUPERSEDED],
-            "skipped": request.fates[Fate.SKIPPED],
+            "cancelled": request.fates[OutcomeKind.CANCELLED]
+            + request.fates[OutcomeKind.ROLLED_BACK],
+            "superseded": request.fates[OutcomeKind.SUPERSEDED],
+            "skipped": request.fates[OutcomeKind.SKIPPED],
         },
         "refusals": [
             {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}
@@ -285,6 +288,6 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
         return "waiting" if held is None else "held"
     if request.done:
         return "done"
-    if request.fates[Fate.CANCELLED] + request.fates[Fate.ROLLED_BACK]:
+    if request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]:
         return "cancelled"
     return "refused" if request.refused else "done"

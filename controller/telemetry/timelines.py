@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from controller.core.model import TopicPartition
-from controller.telemetry.phases import PhaseChange
+from controller.telemetry.phase_changes import PhaseChange
 
 REQUESTS_KEPT: Final = 50
 PARTITIONS_KEPT: Final = 100

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.znodes import paths
 
 SENSITIVE: Final = (paths.BROKER_CONFIGS, "/config/users", "/delegation_token/tokens")
@@ -54,10 +54,10 @@ def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
         except NoNodeError:
             continue
         except NoAuthError as error:
-            raise PlanInvalidError(_stranger(path)) from error
+            raise InvalidInputError(_stranger(path)) from error
         if any(_is_masked(acl) for acl in acls):
             # Written as read it would name somebody who does not exist.
-            raise PlanInvalidError(_stranger(path))
+            raise InvalidInputError(_stranger(path))
         if not any(_is_open(acl) for acl in acls):
             return acls
     return list(OPEN_ACL_UNSAFE)

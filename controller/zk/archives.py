@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.core.histories import Part, RequestHistory, Summary
-from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId
+from controller.core.model import AcceptedEntry, PartitionOutcome, Refusal, RequestId
+from controller.core.outcomes import Part, RequestHistory, Summary
 from controller.zk.connections import Found
 from controller.zk.readings import Readings
 from controller.znodes import paths
-from controller.znodes.histories import decode_accepted, decode_ended, decode_part
+from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part
 from controller.znodes.outcomes import decode_outcome
 
 SHARD_WINDOW: Final = 16
@@ -86,7 +86,7 @@ class _Pieces:
         self._request = request
         self.parts: dict[str, Part] = {}
         self.refused: list[Refusal] = []
-        self.endings: list[Ending] = []
+        self.endings: list[PartitionOutcome] = []
         self.summary: Summary | None = None
         self.unreadable: dict[str, str] = {}
 

@@ -18,7 +18,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
 
 from controller.core.model import Instant
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.handlers import PollHandler
@@ -136,7 +136,7 @@ def client_options(settings: Settings) -> dict[str, Any]:
 
     """
     if settings.zookeeper_sasl_mechanism and importlib.util.find_spec("puresasl") is None:
-        raise PlanInvalidError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
+        raise InvalidInputError("zookeeper_sasl_mechanism needs the Python package pure-sasl")
     credential = settings.zookeeper_auth_credential
     return {
         "hosts": settings.zookeeper,

@@ -27,7 +27,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
 from controller.core.model import ZkVersion, Zxid
-from controller.errors import PlanInvalidError, RefusedError, SessionSuspendedError
+from controller.errors import InvalidInputError, RefusedError, SessionSuspendedError
 from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import acl_at, cluster_acl
@@ -101,7 +101,7 @@ class Connection:
             found = self._ask(self._client.exists_async(paths.BROKER_IDS))
         if found is None:
             self.close()
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"there is no Kafka cluster at {self._hosts}: {paths.BROKER_IDS} does not exist; "
                 "is the chroot right?"
             )

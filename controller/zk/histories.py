@@ -11,18 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from controller.core.events import AcceptedRead, EntityConfigsRead, HistoryRead, LeasesRead
-from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
-from controller.core.leases import Entity, EntityConfig, Lease
-from controller.core.model import AcceptedEntry, Ending, Refusal, RequestId, TopicPartition
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.events import (
+    AcceptedRead,
+    AppliedThrottlesRead,
+    EntityConfigsRead,
+    HistoryRead,
+)
+from controller.core.model import (
+    AcceptedEntry,
+    PartitionOutcome,
+    Refusal,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions
 from controller.zk.readers import Reader, Znode, warn_unreadable
 from controller.znodes import paths
+from controller.znodes.applied_throttles import decode_lease
 from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
-from controller.znodes.leases import decode_lease
+from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
 
-Ends = tuple[tuple[Refusal, ...], tuple[Ending, ...]]
+Ends = tuple[tuple[Refusal, ...], tuple[PartitionOutcome, ...]]
 """What a shard of endings holds."""
 GONE: Final = "it is gone"
 
@@ -76,7 +87,7 @@ class Histories:
         ]
         parts: dict[str, Part] = {}
         refused: list[Refusal] = []
-        endings: list[Ending] = []
+        endings: list[PartitionOutcome] = []
         parent = paths.history_path(request)
 
         def decode(name: str, znode: Znode) -> Part | Ends | str:
@@ -157,18 +168,18 @@ class Histories:
                 return read.options
         return RequestOptions()
 
-    def leases(self) -> LeasesRead:
+    def leases(self) -> AppliedThrottlesRead:
         """Read every throttle that was set and not lifted."""
         names = self._reader.children(paths.LEASES) or ()
-        leases: dict[Entity, Lease] = {}
+        leases: dict[Entity, AppliedThrottle] = {}
         for _, read in self._reader.decode_many(
             names,
             lambda name: f"{paths.LEASES}/{name}",
             lambda name, znode: decode_lease(name, znode.data, znode.version),
         ):
-            if isinstance(read, Lease):
+            if isinstance(read, AppliedThrottle):
                 leases[read.entity] = read
-        return LeasesRead(leases)
+        return AppliedThrottlesRead(leases)
 
     def entity_configs(self, entities: Sequence[Entity]) -> EntityConfigsRead:
         """Read dynamic settings; an entity without any has no znode."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core.events import Orphan
-from controller.core.histories import Summary
 from controller.core.model import PartitionState, TopicPartition
+from controller.core.outcomes import Summary
 from controller.zk.archives import SHARD_WINDOW
 from controller.zk.operator import Operator
 from controller.znodes import paths

@@ -28,7 +28,7 @@ from controller.zk.multis import Refused, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.znodes import paths
-from controller.znodes.leaders import decode_leader, encode_leader
+from controller.znodes.daemon_leader import decode_leader, encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
 _CANDIDATE: Final = re.compile(r"__lock__(\d{10})$")

@@ -15,23 +15,23 @@ from typing import TypeVar
 
 from controller.core.events import (
     BrokersRead,
+    ClaimGuardsRead,
     DeletionsRead,
     Event,
-    GoalsRead,
-    GuardsRead,
     IsrNotificationsRead,
     LegacyPlanRead,
     LogDirEventsRead,
     Orphan,
     OrphansRead,
     PreferredElectionRead,
+    SpecsRead,
     TopicsListed,
 )
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
-    Goal,
     LiveBroker,
+    ReassignmentSpec,
     TopicPartition,
 )
 from controller.reactor.ports import Znode
@@ -41,13 +41,13 @@ from controller.zk.readers import Znode as ZnodeRead
 from controller.zk.requests import Requests, plan_of
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
-from controller.znodes.controllers import NOT_KRAFT, decode_controller
+from controller.znodes.controller import NOT_KRAFT, decode_controller
 from controller.znodes.elections import decode_preferred_election
-from controller.znodes.features import decode_feature, decode_migration
-from controller.znodes.goals import decode_goal
+from controller.znodes.feature_flags import decode_feature, decode_migration
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.paths import parse_number, valid_topic
+from controller.znodes.reassignments import decode_goal
 
 Value = TypeVar("Value")
 
@@ -114,7 +114,7 @@ class Levels:
         return LegacyPlanRead(znode and plan_of(znode))
 
     def _goals(self, _: Watch) -> Event:
-        goals: dict[TopicPartition, Goal] = {}
+        goals: dict[TopicPartition, ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
         for path, read in self._grandchildren(paths.GOALS, _goal):
             if isinstance(read, str):
@@ -122,7 +122,7 @@ class Levels:
             else:
                 partition, goal = read
                 goals[partition] = goal
-        return GoalsRead(goals, unreadable)
+        return SpecsRead(goals, unreadable)
 
     def _deletions(self, watcher: Watch) -> Event:
         return DeletionsRead(frozenset(self._reader.children_watched(paths.DELETIONS, watcher)))
@@ -198,7 +198,7 @@ class Levels:
                 yield path, read
 
 
-def _goal(topic: str, name: str, znode: ZnodeRead) -> tuple[TopicPartition, Goal] | str:
+def _goal(topic: str, name: str, znode: ZnodeRead) -> tuple[TopicPartition, ReassignmentSpec] | str:
     partition = parse_number(name)
     if partition is None or not valid_topic(topic):
         return "not a partition"
@@ -212,13 +212,13 @@ def _orphan(broker: str, name: str, znode: ZnodeRead) -> Orphan | str:
 
 def guards_of(
     controller: ZnodeRead | None, feature: ZnodeRead | None, migration: ZnodeRead | None
-) -> tuple[GuardsRead, str | None]:
+) -> tuple[ClaimGuardsRead, str | None]:
     """Return what three znodes say about being the controller, and what is wrong with the first."""
     named = None if controller is None else decode_controller(controller.data)
     problem = named if isinstance(named, str) else None
     if isinstance(named, str):
         named = None
-    guards = GuardsRead(
+    guards = ClaimGuardsRead(
         controller_broker=None if named is None else named.broker_id,
         controller_is_ephemeral=controller is not None and controller.owner != 0,
         kraft_controller_epoch=NOT_KRAFT if named is None else named.kraft_controller_epoch,

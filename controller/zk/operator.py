@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from controller.core.applied_throttles import AppliedThrottle, EntityConfig
 from controller.core.controls import Limits, Pauses
-from controller.core.leases import EntityConfig, Lease
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
-from controller.core.records import LeaseEndedRecord
+from controller.core.records import AppliedThrottleEndedRecord
 from controller.core.submissions import Cancellation
-from controller.core.throttling.throttled_lists import restored
-from controller.errors import PlanInvalidError, ReassignmentConflictError
-from controller.reactor.operations import lifting
+from controller.core.throttling.throttle_settings import restored
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.reactor.ports import Check
+from controller.reactor.znode_operations import lifting
 from controller.zk.connections import Found
 from controller.zk.unthrottling import Unthrottling
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
-from controller.znodes.controls import (
+from controller.znodes.entity_configs import decode_entity_config
+from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
+from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from controller.znodes.operator_controls import (
     decode_limits,
     decode_pauses,
     decode_throttle,
@@ -31,9 +34,6 @@ from controller.znodes.controls import (
     encode_pauses,
     encode_throttle,
 )
-from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
-from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
 
 RACES_MAX: Final = 20
 
@@ -236,7 +236,7 @@ class Operator(Unthrottling):
 
     # --- throttles -----------------------------------------------------------------------------
 
-    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+    def lift_throttle(self, lease: AppliedThrottle) -> Mapping[str, str | None] | None:
         """
         Restore what stood where a daemon set a throttle, tell the brokers, and end its lease.
 
@@ -257,7 +257,7 @@ class Operator(Unthrottling):
         config = _config(path, self._get(path))
         values = restored(lease, config)
         version = None if values is None else config.version
-        record = LeaseEndedRecord(lease.entity, lease.version, values, version)
+        record = AppliedThrottleEndedRecord(lease.entity, lease.version, values, version)
         # Whoever has become the leader meanwhile has counted it up.
         fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
         if not self._commit([*fence, *lifting(record)]):
@@ -283,7 +283,7 @@ class Operator(Unthrottling):
     def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
         data = encode_legacy_plan(entries)
         if len(data) > self._request_bytes:
-            raise PlanInvalidError(
+            raise InvalidInputError(
                 f"the plan takes {len(data)} bytes, more than the {self._request_bytes} that fit "
                 "into one znode; split it, or see zookeeper_jute_maxbuffer"
             )

@@ -12,8 +12,8 @@ from typing import Final
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.model import (
     BrokerId,
-    Goal,
     LegacyPlan,
+    ReassignmentSpec,
     TopicAssignment,
     TopicPartition,
 )
@@ -21,13 +21,13 @@ from controller.core.submissions import Cancellation, Submission
 from controller.zk.connections import Connection, Found
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
-from controller.znodes.documents import read_document
-from controller.znodes.goals import decode_goal
+from controller.znodes.daemon_leader import decode_leader
+from controller.znodes.json_documents import read_document
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch
-from controller.znodes.leaders import decode_leader
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.requests import decode_submission
+from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.reassignments import decode_goal
+from controller.znodes.submissions import decode_submission
 from controller.znodes.topics import decode_topic
 
 LARGE_WINDOW: Final = 8
@@ -131,7 +131,7 @@ class Readings(Connection):
 
     def read_goals(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Goal | str | None]:
+    ) -> dict[TopicPartition, ReassignmentSpec | str | None]:
         """Return our records of reassignments; None where there is none."""
         return {
             partition: found and decode_goal(found.data, found.version)

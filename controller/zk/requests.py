@@ -23,9 +23,9 @@ from controller.core.submissions import Cancellation, Submission
 from controller.zk.readers import Hidden, Reader, Watch, Znode, warn_unreadable
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.requests import decode_submission
+from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.submissions import decode_submission
 
 Value = TypeVar("Value")
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import structlog
 from kazoo.protocol.states import KazooState, KeeperState
 
-from controller.errors import ControllerError, PlanInvalidError, SessionSuspendedError
+from controller.errors import ControllerError, InvalidInputError, SessionSuspendedError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
@@ -100,7 +100,7 @@ class Session:
                     f"ZooKeeper at {hosts} cannot be reached in {within_s:g} s"
                 )
             if self.ask(self.client.exists_async(paths.BROKER_IDS)) is None:
-                raise PlanInvalidError(
+                raise InvalidInputError(
                     f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )

@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from controller.core.applied_throttles import Entity
 from controller.core.events import ClaimFailed, ControllerClaimed
-from controller.core.leases import Entity
 from controller.core.model import BrokerId, ControllerEpoch, RequestId, TopicPartition
 from controller.core.options import REQUEST_BYTES
 from controller.errors import ControllerMovedError
-from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, Znode
+from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S, Claims
 from controller.zk.leadership import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check

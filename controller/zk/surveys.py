@@ -13,31 +13,31 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import Permissions
 
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.events import Orphan
-from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
-    Goal,
     LegacyPlan,
     LiveBroker,
     PartitionState,
+    ReassignmentSpec,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
 )
-from controller.doctor.snapshots import Znodes
+from controller.doctor.snapshot import Znodes
 from controller.zk.inspections import Inspector
 from controller.zk.levels import guards_of
 from controller.zk.readers import Znode
 from controller.znodes import paths
+from controller.znodes.applied_throttles import decode_lease
 from controller.znodes.brokers import decode_broker
+from controller.znodes.daemon_leader import decode_leader
 from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.goals import decode_goal
-from controller.znodes.leaders import decode_leader
-from controller.znodes.leases import decode_lease
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.orphans import decode_orphan
+from controller.znodes.reassignments import decode_goal
 from controller.znodes.throttles import decode_throttles
 from controller.znodes.topics import decode_topic
 
@@ -140,8 +140,8 @@ class Surveyor(Inspector):
 
     def _survey_goals(
         self, unreadable: dict[str, str], sizes: dict[str, int]
-    ) -> dict[TopicPartition, Goal]:
-        goals: dict[TopicPartition, Goal] = {}
+    ) -> dict[TopicPartition, ReassignmentSpec]:
+        goals: dict[TopicPartition, ReassignmentSpec] = {}
         for path, topic, name, data, version in self._grandchildren(paths.GOALS, sizes):
             partition = paths.parse_topic_partition(f"{topic}-{name}")
             read = "not a partition" if partition is None else decode_goal(data, version)
@@ -186,8 +186,8 @@ class Surveyor(Inspector):
                 throttles[name] = read
         return throttles
 
-    def _survey_leases(self, unreadable: dict[str, str]) -> dict[Entity, Lease]:
-        leases: dict[Entity, Lease] = {}
+    def _survey_leases(self, unreadable: dict[str, str]) -> dict[Entity, AppliedThrottle]:
+        leases: dict[Entity, AppliedThrottle] = {}
         names = sorted(self._children(paths.LEASES))
         for name, found in self._get_all(names, lambda n: f"{paths.LEASES}/{n}").items():
             if found is None:

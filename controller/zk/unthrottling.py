@@ -11,7 +11,7 @@ from typing import Final
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from controller.core.leases import (
+from controller.core.applied_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
 
+from controller.core.applied_throttles import Entity
 from controller.core.events import CancellationRead, Event, StateChanged, StatesRead, TopicsRead
-from controller.core.leases import Entity
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.reactor.ports import Inbox, Znode
 from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     Document,
     excerpt,
     is_int,

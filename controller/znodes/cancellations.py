@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import UNASKED, Cancellation, CancelScope
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     excerpt,
     is_object,
     is_text,
@@ -20,7 +20,7 @@ from controller.znodes.documents import (
     version_problem,
     write_document,
 )
-from controller.znodes.members import Members
+from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import valid_request, valid_topic
 

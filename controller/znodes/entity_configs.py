@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core.leases import Entity, EntityConfig
+from controller.core.applied_throttles import Entity, EntityConfig
 from controller.core.model import ZkVersion
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     excerpt,
     is_object,
     is_text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     LONG_MAX,
     excerpt,
     is_int,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     excerpt,
     is_list,
     read_document,

@@ -8,7 +8,7 @@ Sequential children of two directories (``IsrChangeNotificationSequenceZNode``,
 from __future__ import annotations
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.znodes.documents import excerpt, is_int, read_document
+from controller.znodes.json_documents import excerpt, is_int, read_document
 from controller.znodes.partition_lists import decode_partition_list
 
 

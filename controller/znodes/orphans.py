@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controller.core.events import Orphan
 from controller.core.model import BrokerEpoch, BrokerId, Zxid
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     LONG_MAX,
     excerpt,
     is_int,

@@ -13,9 +13,9 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
-from controller.core.histories import Summary
-from controller.core.model import Fate, Refusal, RefusalReason, RequestId
-from controller.znodes.documents import (
+from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
+from controller.core.outcomes import Summary
+from controller.znodes.json_documents import (
     LONG_MAX,
     Document,
     excerpt,
@@ -27,7 +27,7 @@ from controller.znodes.documents import (
     version_problem,
     write_document,
 )
-from controller.znodes.members import Members
+from controller.znodes.json_members import Members
 from controller.znodes.partition_lists import read_partition
 from controller.znodes.paths import valid_request
 
@@ -37,7 +37,7 @@ _FRAME_BYTES: Final = 32 * 1024
 """Room for everything but the refusals and the raw content; texts of operators are bounded."""
 
 _REASONS: Final = {reason.value: reason for reason in RefusalReason}
-_FATES: Final = {fate.value: fate for fate in Fate}
+_FATES: Final = {fate.value: fate for fate in OutcomeKind}
 
 
 def encode_outcome(summary: Summary) -> bytes:
@@ -163,10 +163,10 @@ def _refusal(request: RequestId, row: object) -> Refusal | None:
     return Refusal(request, entry, reason, detail, partition, entries, was_accepted)
 
 
-def _fates(value: object) -> Mapping[Fate, int] | str:
+def _fates(value: object) -> Mapping[OutcomeKind, int] | str:
     if not is_object(value):
         return f"fates is not an object but {excerpt(value)}"
-    fates: dict[Fate, int] = {}
+    fates: dict[OutcomeKind, int] = {}
     for name, count in value.items():
         if name not in _FATES or not is_int(count):
             return f"fates: {excerpt(name)}: {excerpt(count)} is not known"

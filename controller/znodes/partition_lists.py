@@ -7,7 +7,7 @@ All or nothing: whoever writes these lists is a broker or a tool, never a person
 from __future__ import annotations
 
 from controller.core.model import TopicPartition
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     excerpt,
     is_int,
     is_list,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from controller.core.leases import Entity, broker_entity, topic_entity
+from controller.core.applied_throttles import Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.znodes.documents import INT_MAX
+from controller.znodes.json_documents import INT_MAX
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"

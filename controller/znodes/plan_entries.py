@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core.model import Replicas, TopicPartition
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     Document,
     excerpt,
     is_int,

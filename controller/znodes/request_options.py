@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.submissions import PRIORITY_MAX, RequestOptions
-from controller.znodes.documents import Document
-from controller.znodes.members import Members
+from controller.znodes.json_documents import Document
+from controller.znodes.json_members import Members
 from controller.znodes.paths import is_reserved
 
 OPTION_KEYS: Final = frozenset(

@@ -18,7 +18,7 @@ from controller.core.model import (
     Replicas,
     ZkVersion,
 )
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     excerpt,
     is_int,
     read_broker_ids,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.znodes.documents import excerpt, is_object, is_text, read_document
+from controller.znodes.json_documents import excerpt, is_object, is_text, read_document
 from controller.znodes.paths import parse_number
 
 TOPIC_KEYS: Final = (

@@ -20,7 +20,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     Document,
     excerpt,
     is_object,

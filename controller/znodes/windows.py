@@ -12,7 +12,7 @@ import zoneinfo
 from typing import Final
 
 from controller.core.submissions import Window
-from controller.znodes.documents import excerpt, is_text
+from controller.znodes.json_documents import excerpt, is_text
 
 UTC: Final = "UTC"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.brokers.answers import (
-    UNKNOWN_SERVER_ERROR,
-    UNSUPPORTED_VERSION,
-    answered,
-    unsendable,
-)
 from controller.brokers.messages import (
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataResponse,
+)
+from controller.brokers.responses import (
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+    answered,
+    unsendable,
 )
 from controller.core.events import (
     LeaderAndIsrAnswered,

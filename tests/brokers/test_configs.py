@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
-from controller.brokers.configs import (
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.topic_configs import (
     DESCRIBE_CONFIGS,
     LIMITS,
     MIN_INSYNC_REPLICAS,
@@ -17,7 +18,6 @@ from controller.brokers.configs import (
     DescribedTopicConfigs,
     topic_config_of,
 )
-from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.events import TopicConfigsRead
 from controller.core.model import (
     BrokerEpoch,

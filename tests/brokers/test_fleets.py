@@ -5,12 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from controller.brokers.fleets import (
-    HeldReplica,
-    LedPartition,
-    holdings_of,
-    leading_of,
-)
+from controller.brokers.cluster_survey import HeldReplica, LedPartition, holdings_of, leading_of
 from controller.core.model import BrokerId
 from tests.core.builders import tp
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.brokers.cluster_id import client_settings, cluster_id_of
 from controller.brokers.endpoints import Security
-from controller.brokers.identities import client_settings, cluster_id_of
 from controller.errors import BrokerUnreachableError
 
 

@@ -22,8 +22,8 @@ from controller.brokers.reassignments import (
     ControllerOrders,
 )
 from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, LiveBroker, OrderFate, TopicPartition
-from controller.reactor.ports import Order
+from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
+from controller.reactor.ports import AlterEntry
 from tests.brokers.fakes import (
     KAFKA_2_6,
     Answer,
@@ -36,8 +36,8 @@ from tests.brokers.fakes import (
 )
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
-MOVE = Order(FIRST, (BrokerId(2), BrokerId(3)))
-CANCEL = Order(SECOND, (BrokerId(1), BrokerId(2)), cancels=True)
+MOVE = AlterEntry(FIRST, (BrokerId(2), BrokerId(3)))
+CANCEL = AlterEntry(SECOND, (BrokerId(1), BrokerId(2)), cancels=True)
 UNDERSTOOD: Mapping[int, tuple[int, int]] = {
     **KAFKA_2_6,
     ELECT_LEADERS: (0, 2),
@@ -156,7 +156,7 @@ def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
         later = stack.enter_context(FakeBroker(understood=UNDERSTOOD))
         led_by(orders, former, later)
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
         orders.vouch()
         time.sleep(NO_MORE_S)
         assert later.received.empty()
@@ -175,7 +175,7 @@ def test_an_order_without_an_answer_is_not_told_again(
         event = told(inbox)
         assert event.controller is None
         assert [(r.partition, r.target, r.fate) for r in event.results] == [
-            (CANCEL.partition, CANCEL.target, OrderFate.UNKNOWN)
+            (CANCEL.partition, CANCEL.target, AlterOutcome.UNKNOWN)
         ]
         orders.update_controller(BrokerId(2))
         orders.vouch()
@@ -189,11 +189,11 @@ def test_an_order_that_reaches_nobody_is_answered_at_once(
 ) -> None:
     """Nobody is the controller, or nobody listens where it was."""
     orders.alter([MOVE])
-    assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+    assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
     with FakeBroker(understood=UNDERSTOOD) as gone:
         led_by(orders, gone)
     orders.alter([MOVE])
-    assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+    assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
 
 
 @contextmanager
@@ -230,10 +230,10 @@ def test_an_order_that_waited_too_long_is_not_told(
         time.sleep(FRESH_S + 0.2)
         orders.vouch()
         released.set()
-        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
         assert fake.received.empty()
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [OrderFate.ANSWERED]
+        assert [r.fate for r in told(inbox).results] == [AlterOutcome.ANSWERED]
         assert fake.connections == 1
 
 
@@ -246,7 +246,7 @@ def test_a_loop_that_stands_still_tells_nothing_more(
         time.sleep(VOUCHED_S + 0.2)
         released.set()
         (result,) = told(inbox).results
-        assert result.fate is OrderFate.UNSENT
+        assert result.fate is AlterOutcome.UNSENT
         assert "lead" in result.why
         assert fake.received.empty()
 
@@ -258,7 +258,7 @@ def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
     with FakeBroker(script=lambda _: ELECTED, understood=UNDERSTOOD) as fake:
         orders.elect([FIRST])
         orders.alter([MOVE])
-        assert [r.fate for r in told(inbox).results] == [OrderFate.UNSENT]
+        assert [r.fate for r in told(inbox).results] == [AlterOutcome.UNSENT]
         led_by(orders, fake)
         assert fake.received.get(timeout=10).api_key == ELECT_LEADERS
 

@@ -6,10 +6,10 @@ import threading
 
 from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsResponse
 
+from controller.brokers.broker_survey import SILENT, BrokerSurvey, disks_of
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.surveys import SILENT, BrokerSurvey, disks_of
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
-from controller.doctor.snapshots import Disks
+from controller.doctor.snapshot import Disks
 from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
 from tests.core.builders import tp
 

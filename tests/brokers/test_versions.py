@@ -13,7 +13,7 @@ from controller.brokers.versions import (
     common_versions,
     versions_of,
 )
-from controller.errors import NativeRefusedError, PlanInvalidError
+from controller.errors import InvalidInputError, NativeRefusedError
 
 KAFKA_3_9 = {4: (0, 7), 5: (0, 4), 6: (0, 8)}
 
@@ -43,7 +43,7 @@ def test_protocol_dictates_the_versions(protocol: str, expected: tuple[int, int,
 @pytest.mark.parametrize("protocol", ["", "latest", "2", "2.6-", "v2.6", "2.6-IV0x", "²·⁶"])
 def test_text_that_is_no_protocol_is_refused(protocol: str) -> None:
     """A malformed setting is refused with what was expected."""
-    with pytest.raises(PlanInvalidError, match="is not an inter-broker protocol version"):
+    with pytest.raises(InvalidInputError, match="is not an inter-broker protocol version"):
         versions_of(protocol)
 
 

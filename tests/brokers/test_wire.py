@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.endpoints import ListenerChoice
-from controller.brokers.messages import frame_of
-from controller.brokers.versions import Versions
-from controller.brokers.wire import (
+from controller.brokers.controller_requests import (
     Encoder,
     Sender,
     leader_and_isr_request,
     stop_replica_request,
     update_metadata_request,
 )
+from controller.brokers.endpoints import ListenerChoice
+from controller.brokers.messages import frame_of
+from controller.brokers.versions import Versions
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,

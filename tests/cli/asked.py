@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.controls import Controls, Limits, Pauses
-from controller.core.histories import Part, RequestHistory, Summary
-from controller.core.leases import Entity, Lease
 from controller.core.model import (
     AcceptedEntry,
-    Ending,
-    Fate,
-    Goal,
     LegacyPlan,
+    OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     Replicas,
@@ -25,11 +24,12 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import Part, RequestHistory, Summary
 from controller.core.submissions import Cancellation, Submission
 from controller.errors import ReassignmentConflictError
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.requests import decode_submission
+from controller.znodes.submissions import decode_submission
 
 CANCEL_CZXID = Zxid(0x51)
 CANCEL = RequestId("cancel-0000000000000051")
@@ -44,7 +44,7 @@ class Asked:
     """Requests, cancellation, queue, controls and history."""
 
     topics: dict[str, TopicAssignment | str] = field(default_factory=dict)
-    goals: dict[TopicPartition, Goal | str] = field(default_factory=dict)
+    goals: dict[TopicPartition, ReassignmentSpec | str] = field(default_factory=dict)
     outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
     submitted: dict[str, Submission] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
@@ -93,24 +93,26 @@ class Asked:
         found = self.topics.get(partition.topic)
         assert isinstance(found, TopicAssignment)
         original = found.partitions[partition.partition].replicas
-        self.goals[partition] = Goal(target, original, request, Route.REQUEST, ZkVersion(0))
+        self.goals[partition] = ReassignmentSpec(
+            target, original, request, Route.REQUEST, ZkVersion(0)
+        )
         row = AcceptedEntry(partition, original, target)
         self.accepted.setdefault(request, []).append(row)
 
     def reach(self, partition: TopicPartition) -> None:
         """Let a partition reach its target."""
         goal = self.goals.pop(partition)
-        assert isinstance(goal, Goal)
+        assert isinstance(goal, ReassignmentSpec)
         self._put(partition, goal.target)
 
-    def call_off(self, partition: TopicPartition, fate: Fate, detail: str = "") -> None:
+    def call_off(self, partition: TopicPartition, fate: OutcomeKind, detail: str = "") -> None:
         """Let a partition's part of a request end otherwise."""
         goal = self.goals.pop(partition)
-        assert isinstance(goal, Goal)
+        assert isinstance(goal, ReassignmentSpec)
         self._put(partition, goal.original or ())
-        self.tell(Ending(goal.request, partition, fate, detail))
+        self.tell(PartitionOutcome(goal.request, partition, fate, detail))
 
-    def tell(self, ending: Ending) -> None:
+    def tell(self, ending: PartitionOutcome) -> None:
         """Keep how something ended."""
         known = self.histories.get(ending.request) or RequestHistory(
             request=ending.request, czxid=CANCEL_CZXID
@@ -120,7 +122,7 @@ class Asked:
     def conclude(self, request: RequestId, *, kind: str = "request", done: int = 0) -> None:
         """Let a request end with a summary."""
         known = self.histories.get(request) or RequestHistory(request=request, czxid=CANCEL_CZXID)
-        fates = {fate: sum(e.fate is fate for e in known.endings) for fate in Fate}
+        fates = {fate: sum(e.fate is fate for e in known.endings) for fate in OutcomeKind}
         summary = Summary(
             request=request,
             kind=kind,
@@ -259,7 +261,7 @@ class Asked:
         self.controls = replace(self.controls, throttle=bytes_per_s)
         return before
 
-    def lift_throttle(self, lease: Lease) -> Mapping[str, str | None] | None:
+    def lift_throttle(self, lease: AppliedThrottle) -> Mapping[str, str | None] | None:
         """Restore what stood there."""
         if self.others_are_faster:
             return None

@@ -10,18 +10,17 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
-from controller.cli.surroundings import Surroundings
+from controller.cli.context import CommandContext
+from controller.core.applied_throttles import Entity, broker_entity, topic_entity
 from controller.core.events import Orphan
-from controller.core.histories import Summary
-from controller.core.leases import Entity, broker_entity, topic_entity
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
-    Goal,
     LegacyPlan,
     LiveBroker,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     Route,
@@ -30,7 +29,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.doctor.snapshots import Snapshot, Znodes
+from controller.core.outcomes import Summary
+from controller.doctor.snapshot import Snapshot, Znodes
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import Settings
 from tests.cli.asked import AT_MS, Asked
@@ -140,7 +140,7 @@ class FakeCluster(Asked):
         original: Sequence[int] | None = None,
     ) -> None:
         """Let the daemon record an entry and take it out of the plan."""
-        self.goals[partition] = Goal(
+        self.goals[partition] = ReassignmentSpec(
             replicas(*target),
             None if original is None else replicas(*original),
             REQUEST,
@@ -226,7 +226,7 @@ class FakeCluster(Asked):
 
     def read_goals(
         self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, Goal | str | None]:
+    ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
         """Return records."""
         return {p: self.goals.get(p) for p in partitions}
 
@@ -284,7 +284,7 @@ class Terminal:
 
     def run(self, *args: str) -> Result:
         """Run a verb and return how it ended."""
-        around = Surroundings(
+        around = CommandContext(
             environ=self.environ,
             connect=self._connect,
             inspect=self._connect,

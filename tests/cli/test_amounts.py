@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.amounts import (
+from controller.cli.amount_text import (
     amount_words,
     broker_loads,
     duration_words,
@@ -14,7 +14,7 @@ from controller.cli.amounts import (
     milestone,
     share_copied,
 )
-from controller.cli.displays import Lines
+from controller.cli.progress_display import Lines
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
 
 LOADS: list[dict[str, Any]] = [

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import pytest
 
 from controller.cli.cancel import joined
-from controller.core.histories import Part, RequestHistory
 from controller.core.model import (
     AcceptedEntry,
-    Ending,
-    Fate,
-    Goal,
+    OutcomeKind,
+    PartitionOutcome,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import Part, RequestHistory
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import ReassignmentConflictError
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 from tests.cli.asked import CANCEL, CANCEL_CZXID
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.core.builders import replicas, tp
@@ -37,19 +37,19 @@ def a_cluster() -> FakeCluster:
     for partition, request in ((tp(0), ONE), (TopicPartition("u", 0), TWO)):
         cluster.assign(partition, (1, 2))
         target = replicas(2, 3)
-        goal = Goal(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
+        goal = ReassignmentSpec(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
         cluster.goals[partition] = goal
         cluster.accepted[request] = [AcceptedEntry(partition, replicas(1, 2), target)]
-        cluster.tell(Ending(request, TopicPartition("x", 0), Fate.SUPERSEDED))
+        cluster.tell(PartitionOutcome(request, TopicPartition("x", 0), OutcomeKind.SUPERSEDED))
     return cluster
 
 
 def take_up(cluster: FakeCluster) -> None:
     """Let the daemon turn everything round."""
     for partition, goal in cluster.goals.items():
-        assert isinstance(goal, Goal)
+        assert isinstance(goal, ReassignmentSpec)
         assert goal.original is not None
-        cluster.goals[partition] = Goal(
+        cluster.goals[partition] = ReassignmentSpec(
             goal.original, goal.original, goal.request, goal.route, ZkVersion(1), CANCEL
         )
 
@@ -57,7 +57,9 @@ def take_up(cluster: FakeCluster) -> None:
 def end(cluster: FakeCluster) -> None:
     """Let everything be back, one of it skipped, and the cancellation end."""
     cluster.cancellation = None
-    cluster.tell(Ending(CANCEL, tp(9), Fate.SKIPPED, "nobody knows where it was before"))
+    cluster.tell(
+        PartitionOutcome(CANCEL, tp(9), OutcomeKind.SKIPPED, "nobody knows where it was before")
+    )
     cluster.conclude(CANCEL, kind="cancel")
 
 
@@ -78,7 +80,7 @@ def test_what_is_back_at_once_was_taken_up() -> None:
     """While others that the cancellation meant before are still on their way."""
 
     def choose(cluster: FakeCluster) -> None:
-        cluster.call_off(TopicPartition("u", 0), Fate.ROLLED_BACK)
+        cluster.call_off(TopicPartition("u", 0), OutcomeKind.ROLLED_BACK)
         parts = {n: Part(n, 0, 0) for n in ("0", "1")}
         chosen = RequestHistory(request=CANCEL, czxid=CANCEL_CZXID, parts=parts)
         cluster.histories[CANCEL] = chosen
@@ -247,8 +249,8 @@ def test_wait_tells_how_much_went_back() -> None:
 
     def complete(cluster: FakeCluster) -> None:
         cluster.cancellation = None
-        cluster.tell(Ending(CANCEL, tp(0), Fate.ROLLED_BACK))
-        cluster.tell(Ending(CANCEL, tp(1), Fate.CANCELLED))
+        cluster.tell(PartitionOutcome(CANCEL, tp(0), OutcomeKind.ROLLED_BACK))
+        cluster.tell(PartitionOutcome(CANCEL, tp(1), OutcomeKind.CANCELLED))
         cluster.conclude(CANCEL, kind="cancel", done=5)
 
     terminal = Terminal(a_cluster(), steps=[take_up, complete])

@@ -12,15 +12,15 @@ from controller.core.controls import (
     BrokerLimits,
     Controls,
     Limits,
-    Order,
     Pause,
     Pauses,
+    QueueOrder,
     RequestLimits,
 )
-from controller.core.histories import Part, RequestHistory, Summary
 from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.core.outcomes import Part, RequestHistory, Summary
 from controller.core.submissions import RequestOptions, Window
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 from tests.cli.asked import AT_MS
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 
@@ -151,7 +151,7 @@ def test_limits_of_all_are_set_one_by_one(terminal: Terminal) -> None:
         max_bytes_in_flight=10_000_000_000,
         max_leader_moves_per_broker_per_second=2,
         step_size="all",
-        order=Order.SMALL_FIRST,
+        order=QueueOrder.SMALL_FIRST,
         window=Window(22 * 60, 5 * 60),
     )
     assert "max-bytes: 10 GB" in result.stdout

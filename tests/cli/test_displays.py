@@ -1,4 +1,4 @@
-"""Tests of ``controller.cli.displays``."""
+"""Tests of ``controller.cli.progress_display``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from controller.cli.displays import PARTITIONS_MAX, Lines, draw
+from controller.cli.progress_display import PARTITIONS_MAX, Lines, draw
 from tests.cli.builders import a_partition, a_request, a_status
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from controller.cli.doctor import EACH_MAX
-from controller.core.leases import FOLLOWER_RATE, LEADER_RATE, Entity, Lease
+from controller.core.applied_throttles import FOLLOWER_RATE, LEADER_RATE, AppliedThrottle, Entity
 from controller.core.model import ZkVersion
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
@@ -84,7 +84,7 @@ def test_out_of_reach_is_an_error() -> None:
 
 
 BROKER = Entity("brokers/4")
-LEASE = Lease(
+LEASE = AppliedThrottle(
     BROKER,
     {LEADER_RATE: "7", FOLLOWER_RATE: "7"},
     {LEADER_RATE: "9", FOLLOWER_RATE: None},
@@ -177,7 +177,9 @@ def test_a_broker_the_daemon_cannot_reach_is_found() -> None:
 
 def test_nothing_is_fixed_where_something_is_hidden_that_may_need_it() -> None:
     """A record that may not be read may be the one that the throttle is for."""
-    lease = Lease(Entity("brokers/1"), {LEADER_RATE: "1"}, {LEADER_RATE: None}, ZkVersion(0))
+    lease = AppliedThrottle(
+        Entity("brokers/1"), {LEADER_RATE: "1"}, {LEADER_RATE: None}, ZkVersion(0)
+    )
     built = SnapshotBuilder(1).with_znodes(daemons=(), leases={lease.entity: lease})
     assert "would lift" in a_terminal(built).run("doctor", "--fix", "--dry-run").stdout
     built.with_znodes(hidden=frozenset({"/admin/reassignments/t"}))

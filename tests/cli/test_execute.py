@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from controller.cli.plans import document_of, read_plan_file
+from controller.cli.plan_files import document_of, read_plan_file
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import (
-    Fate,
-    Goal,
     LegacyPlan,
+    OutcomeKind,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
@@ -204,8 +204,8 @@ def test_what_is_paused_is_told(scene: Scene) -> None:
 def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     """Who would be superseded, and what the other route keeps us from."""
     put = scene.cluster.goals
-    put[tp(0)] = Goal(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
-    put[tp(1)] = Goal(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)
+    put[tp(0)] = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    put[tp(1)] = ReassignmentSpec(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)
     result = scene.execute("--dry-run")
     assert result.exit_code == 3
     assert f"would supersede 1 partition of request {OTHER}: t-0" in result.stdout
@@ -267,7 +267,7 @@ def test_the_way_back_is_printed_before_anything_is_written(
 def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None:
     """In the order it had: the first is the preferred leader."""
     scene.cluster.assign(tp(0), (4, 2, 1), adding=(4,))
-    goal = Goal(replicas(4, 2), replicas(2, 1), OTHER, Route.REQUEST, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(4, 2), replicas(2, 1), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.goals[tp(0)] = goal
     scene.terminal.steps = [accept]
     result = scene.execute()
@@ -277,7 +277,7 @@ def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None
 
 def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
     """One document."""
-    goal = Goal(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.goals[tp(0)] = goal
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["conflicts"] == [
@@ -289,7 +289,9 @@ def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene)
     """Nothing was refused: nothing was asked for yet."""
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert {e["state"] for e in document["entries"]} == {"would_change"}
-    goal = Goal(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0))
+    goal = ReassignmentSpec(
+        replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0)
+    )
     scene.cluster.goals[tp(0)] = goal
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["entries"][0]["state"] == "would_be_refused"
@@ -297,7 +299,7 @@ def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene)
 
 def test_asking_for_what_is_asked_for_already_is_no_conflict(scene: Scene) -> None:
     """Nothing is superseded by the same target."""
-    goal = Goal(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.goals[tp(0)] = goal
     result = scene.execute("--dry-run")
     assert result.exit_code == 0
@@ -325,8 +327,8 @@ def test_wait_tells_a_cancelled_request(scene: Scene) -> None:
     """Exit code 4, and what became of each partition."""
 
     def cancel(cluster: FakeCluster) -> None:
-        cluster.call_off(tp(0), Fate.ROLLED_BACK)
-        cluster.call_off(tp(1), Fate.CANCELLED, "by cancel-1")
+        cluster.call_off(tp(0), OutcomeKind.ROLLED_BACK)
+        cluster.call_off(tp(1), OutcomeKind.CANCELLED, "by cancel-1")
         cluster.conclude(RequestId(NAME))
 
     scene.terminal.steps = [accept, cancel]
@@ -342,7 +344,7 @@ def test_wait_tells_a_superseded_partition(scene: Scene) -> None:
 
     def supersede(cluster: FakeCluster) -> None:
         cluster.reach(tp(0))
-        cluster.call_off(tp(1), Fate.SUPERSEDED, "by request_0000000009")
+        cluster.call_off(tp(1), OutcomeKind.SUPERSEDED, "by request_0000000009")
         cluster.conclude(RequestId(NAME), done=1)
 
     scene.terminal.steps = [accept, supersede]

@@ -7,8 +7,8 @@ import pytest
 from controller.cli.exits import Exit, exit_of
 from controller.errors import (
     ControllerError,
+    InvalidInputError,
     NativeRefusedError,
-    PlanInvalidError,
     ReassignmentConflictError,
     SessionSuspendedError,
 )
@@ -22,7 +22,7 @@ def test_codes_are_what_scripts_rely_on() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (PlanInvalidError("x"), Exit.ERROR),
+        (InvalidInputError("x"), Exit.ERROR),
         (SessionSuspendedError("x"), Exit.ERROR),
         (ReassignmentConflictError("x"), Exit.REFUSED),
         (NativeRefusedError("x"), Exit.REFUSED),

@@ -10,19 +10,19 @@ import pytest
 from controller.cli.advice import ADVICE, advice_for
 from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
-from controller.core.histories import RequestHistory, Summary
 from controller.core.model import (
     BlockedBy,
     BrokerId,
-    Ending,
-    Fate,
     LegacyPlan,
+    OutcomeKind,
+    PartitionOutcome,
     Refusal,
     RefusalReason,
     RequestId,
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import RequestHistory, Summary
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import partition_state
@@ -157,9 +157,12 @@ def test_a_partition_at_rest_says_so_and_how_its_last_request_ended() -> None:
 def test_the_last_request_that_did_not_bring_it_to_its_target_is_told() -> None:
     """The newest of those where something was cancelled, rolled back, skipped or superseded."""
     cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
-    for name, fate in (("old", Fate.ROLLED_BACK), ("new", Fate.SUPERSEDED)):
+    for name, fate in (("old", OutcomeKind.ROLLED_BACK), ("new", OutcomeKind.SUPERSEDED)):
         request = RequestId(name)
-        told = (Ending(request, tp(), fate, "by another"), Ending(request, tp(1), Fate.CANCELLED))
+        told = (
+            PartitionOutcome(request, tp(), fate, "by another"),
+            PartitionOutcome(request, tp(1), OutcomeKind.CANCELLED),
+        )
         summary = Summary(request=request, kind="request", total=2, done=0, fates={fate: 2})
         cluster.ended = (summary, *cluster.ended)
         cluster.histories[request] = RequestHistory(

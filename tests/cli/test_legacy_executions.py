@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.cli.plans import document_of
-from controller.core.histories import Summary
+from controller.cli.plan_files import document_of
 from controller.core.model import Refusal, RefusalReason, TopicPartition
+from controller.core.outcomes import Summary
 from tests.cli.builders import (
     REQUEST,
     FakeCluster,

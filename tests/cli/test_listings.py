@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from controller.core.model import Ending, Fate, RequestId
+from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
 from controller.core.submissions import RequestOptions
 from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 from tests.cli.asked import AT_MS, CANCEL
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
 from tests.core.builders import replicas, tp
@@ -80,9 +80,9 @@ def test_history_lists_what_ended_the_newest_first(cluster: FakeCluster) -> None
     """When, who, why, how many, how much."""
     cluster.take_up({tp(2): "no such broker"})
     cluster.reach(tp(0))
-    cluster.call_off(tp(1), Fate.ROLLED_BACK)
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
     cluster.conclude(FIRST, done=1)
-    cluster.tell(Ending(CANCEL, tp(1), Fate.SKIPPED))
+    cluster.tell(PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED))
     cluster.conclude(CANCEL, kind="cancel")
     result = Terminal(cluster).run("list", "--history")
     first, second = result.stdout.splitlines()
@@ -98,7 +98,7 @@ def test_history_lists_what_ended_the_newest_first(cluster: FakeCluster) -> None
 def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
     """Its wishes, parts, refused entries and endings."""
     cluster.take_up({tp(2): "no such broker"})
-    cluster.call_off(tp(1), Fate.SUPERSEDED, "by request_0000000009")
+    cluster.call_off(tp(1), OutcomeKind.SUPERSEDED, "by request_0000000009")
     result = Terminal(cluster).run("list", FIRST)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -145,8 +145,8 @@ def test_verify_tells_a_cancelled_request(cluster: FakeCluster) -> None:
     """Exit code 4."""
     cluster.take_up()
     cluster.reach(tp(0))
-    cluster.call_off(tp(1), Fate.ROLLED_BACK)
-    cluster.call_off(tp(2), Fate.CANCELLED)
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
+    cluster.call_off(tp(2), OutcomeKind.CANCELLED)
     cluster.conclude(FIRST, done=1)
     result = Terminal(cluster).run("verify", FIRST)
     assert result.exit_code == 4

@@ -1,4 +1,4 @@
-"""Tests of ``controller.cli.plans``."""
+"""Tests of ``controller.cli.plan_files``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plans import FILE_BYTES_MAX, Standing, document_of, look, read_plan_file
+from controller.cli.plan_files import FILE_BYTES_MAX, Standing, document_of, look, read_plan_file
 from controller.core.model import LegacyPlan, ZkVersion
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from tests.cli.builders import CZXID, FakeCluster
 from tests.core.builders import replicas, tp
 
@@ -45,7 +45,7 @@ def test_a_plan_of_the_stock_tool_is_read(path: Path) -> None:
 def test_a_file_that_is_no_plan_is_refused_in_one_line(path: Path, content: bytes) -> None:
     """Whatever it is, the name of the file and a reason come back."""
     path.write_bytes(content)
-    with pytest.raises(PlanInvalidError) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         read_plan_file(path)
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
@@ -76,14 +76,14 @@ def test_one_wrong_entry_refuses_the_file(path: Path, entry: object) -> None:
     """Nothing was written yet: there is no reason to be satisfied with a part."""
     good = {"topic": "t", "partition": 9, "replicas": [1]}
     path.write_text(json.dumps({"version": 1, "partitions": [good, entry]}))
-    with pytest.raises(PlanInvalidError, match="one entry cannot be understood"):
+    with pytest.raises(InvalidInputError, match="one entry cannot be understood"):
         read_plan_file(path)
 
 
 def test_many_wrong_entries_are_summed_up(path: Path) -> None:
     """The first twenty are named."""
     path.write_text(json.dumps({"version": 1, "partitions": [{"n": n} for n in range(50)]}))
-    with pytest.raises(PlanInvalidError) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         read_plan_file(path)
     told = str(refused.value).splitlines()
     assert told[0].endswith("50 entries cannot be understood:")
@@ -92,9 +92,9 @@ def test_many_wrong_entries_are_summed_up(path: Path) -> None:
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     """With the reason of the system."""
-    with pytest.raises(PlanInvalidError, match="No such file"):
+    with pytest.raises(InvalidInputError, match="No such file"):
         read_plan_file(tmp_path / "none.json")
-    with pytest.raises(PlanInvalidError, match="directory"):
+    with pytest.raises(InvalidInputError, match="directory"):
         read_plan_file(tmp_path)
 
 
@@ -102,7 +102,7 @@ def test_an_endless_file_is_not_read_whole(path: Path) -> None:
     """A plan of that size would not fit into a znode by far."""
     with path.open("wb") as file:
         file.truncate(FILE_BYTES_MAX + 1)
-    with pytest.raises(PlanInvalidError, match="larger than"):
+    with pytest.raises(InvalidInputError, match="larger than"):
         read_plan_file(path)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from controller.cli.prometheus import QUERY, read_rates
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 
 
 class Answering(HTTPServer):
@@ -102,7 +102,7 @@ def test_an_answer_that_is_none_is_told_with_the_server(
     document: object, status: int, words: str
 ) -> None:
     """In Prometheus' own words where it has some."""
-    with answering(document, status) as server, pytest.raises(PlanInvalidError) as raised:
+    with answering(document, status) as server, pytest.raises(InvalidInputError) as raised:
         read_rates(server.url)
     assert words in str(raised.value)
     assert str(raised.value).startswith(server.url)
@@ -112,11 +112,11 @@ def test_a_server_that_is_not_there_is_told() -> None:
     """Its port is closed again."""
     with answering({}) as server:
         url = server.url
-    with pytest.raises(PlanInvalidError, match="Connection refused"):
+    with pytest.raises(InvalidInputError, match="Connection refused"):
         read_rates(url)
 
 
 def test_only_web_addresses_are_asked() -> None:
     """No file is read by this way."""
-    with pytest.raises(PlanInvalidError, match="--prometheus takes an URL such as"):
+    with pytest.raises(InvalidInputError, match="--prometheus takes an URL such as"):
         read_rates("file:///etc/passwd")

@@ -1,11 +1,11 @@
-"""Tests of ``controller.cli.quantities``."""
+"""Tests of ``controller.cli.units``."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.cli.quantities import parse_bytes, parse_step_size, show_bytes, show_time
-from controller.errors import PlanInvalidError
+from controller.cli.units import parse_bytes, parse_step_size, show_bytes, show_time
+from controller.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_bytes_are_read_as_people_write_them(text: str, amount: int) -> None:
 )
 def test_what_is_no_amount_is_refused_by_the_name_of_the_option(text: str) -> None:
     """Nothing is guessed."""
-    with pytest.raises(PlanInvalidError, match="--throttle: bytes such as"):
+    with pytest.raises(InvalidInputError, match="--throttle: bytes such as"):
         parse_bytes("--throttle", text)
 
 
@@ -41,7 +41,7 @@ def test_a_step_is_a_number_or_all(text: str) -> None:
     """One replica at least."""
     assert parse_step_size("--step-size", "all") == "all"
     assert parse_step_size("--step-size", "2") == 2
-    with pytest.raises(PlanInvalidError, match="--step-size"):
+    with pytest.raises(InvalidInputError, match="--step-size"):
         parse_step_size("--step-size", text)
 
 

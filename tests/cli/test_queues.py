@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plans import document_of
+from controller.cli.plan_files import document_of
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.asked import AT_MS, QUEUE, QUEUE_CZXID

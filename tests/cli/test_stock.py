@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.leases import broker_entity, topic_entity
+from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import (
     BrokerId,
-    Ending,
-    Fate,
     LegacyPlan,
+    OutcomeKind,
+    PartitionOutcome,
     RequestId,
     TopicPartition,
     ZkVersion,
@@ -191,7 +191,7 @@ def test_a_cancelled_plan_is_told_as_cancelled(scene: Scene) -> None:
     def take_up(cluster: FakeCluster) -> None:
         assert cluster.cancellation is not None
         seen.append(cluster.cancellation.partitions)
-        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.call_off(tp(0), OutcomeKind.ROLLED_BACK)
         cluster.cancellation = None
 
     scene.terminal.steps = [take_up]
@@ -223,7 +223,7 @@ def test_what_began_can_be_cancelled_while_new_work_is_disabled(
 
     def take_up(cluster: FakeCluster) -> None:
         assert cluster.cancellation is not None
-        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.call_off(tp(0), OutcomeKind.ROLLED_BACK)
         cluster.cancellation = None
         ended.append(tp(0))
 
@@ -241,7 +241,9 @@ def test_what_cannot_be_cancelled_is_an_error(scene: Scene) -> None:
     def skip(cluster: FakeCluster) -> None:
         cluster.goals.clear()
         cluster.cancellation = None
-        cluster.tell(Ending(RequestId(CANCEL), tp(0), Fate.SKIPPED, "it would go offline"))
+        cluster.tell(
+            PartitionOutcome(RequestId(CANCEL), tp(0), OutcomeKind.SKIPPED, "it would go offline")
+        )
 
     scene.terminal.steps = [skip]
     code, said = scene.on_plan("--cancel")
@@ -386,7 +388,7 @@ def test_kip_236_cancels_everything(scene: Scene) -> None:
     scene.cluster.accept(tp(0), (2, 3), (1, 2))
 
     def take_up(cluster: FakeCluster) -> None:
-        cluster.call_off(tp(0), Fate.ROLLED_BACK)
+        cluster.call_off(tp(0), OutcomeKind.ROLLED_BACK)
         cluster.cancellation = None
 
     scene.terminal.steps = [take_up]

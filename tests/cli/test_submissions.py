@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.cli.submissions import submissions_of
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.submissions import RequestOptions
-from controller.znodes.requests import decode_submission
+from controller.znodes.submissions import decode_submission
 from tests.core.builders import replicas, tp
 
 OWN = RequestId("req-1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.trees import Verb
+from controller.cli.command_tree import Verb
 from controller.cli.verb_reference import tree_without_surroundings, verb_reference
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp

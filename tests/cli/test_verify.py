@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.plans import document_of
-from controller.core.model import Fate, Goal, RequestId, Route, ZkVersion
+from controller.cli.plan_files import document_of
+from controller.core.model import OutcomeKind, ReassignmentSpec, RequestId, Route, ZkVersion
 from controller.core.submissions import RequestOptions
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 
@@ -91,7 +91,7 @@ def test_a_plan_that_waits_in_a_request_is_under_way(plan: str) -> None:
 def test_a_plan_on_its_way_back_is_under_way(plan: str) -> None:
     """It was cancelled, and the words say so."""
     cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2, 3), adding=(3,))
-    goal = Goal(
+    goal = ReassignmentSpec(
         replicas(1, 2), replicas(1, 2), REQUEST, Route.REQUEST, ZkVersion(1), RequestId("cancel-1")
     )
     cluster.goals[tp(1)] = goal
@@ -106,7 +106,7 @@ def test_a_cancelled_plan_is_told_from_a_refused_one(plan: str) -> None:
     request = submit(cluster)
     cluster.take_up()
     cluster.reach(tp(0))
-    cluster.call_off(tp(1), Fate.ROLLED_BACK)
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
     cluster.conclude(request, done=1)
     result = Terminal(cluster).run("verify", plan)
     assert result.exit_code == 4
@@ -118,6 +118,6 @@ def test_the_cancellation_of_another_plan_is_none_of_this_one(plan: str) -> None
     cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2))
     other = cluster.submit(encode_submission({tp(1): replicas(4)}, RequestOptions()))
     cluster.take_up()
-    cluster.call_off(tp(1), Fate.ROLLED_BACK)
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
     cluster.conclude(RequestId(other))
     assert Terminal(cluster).run("verify", plan).exit_code == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.model import Fate, RequestId
+from controller.core.model import OutcomeKind, RequestId
 from tests.cli.builders import FakeCluster, a_partition, a_request, a_status
 from tests.cli.test_execute import NAME, OTHER, Scene, accept, finish
 from tests.core.builders import tp
@@ -54,8 +54,8 @@ def test_a_cancelled_request_ends_with_four(scene: Scene) -> None:
     """With what became of each partition."""
 
     def cancel(cluster: FakeCluster) -> None:
-        cluster.call_off(tp(0), Fate.ROLLED_BACK)
-        cluster.call_off(tp(1), Fate.CANCELLED, "by cancel-1")
+        cluster.call_off(tp(0), OutcomeKind.ROLLED_BACK)
+        cluster.call_off(tp(1), OutcomeKind.CANCELLED, "by cancel-1")
         cluster.conclude(RequestId(NAME))
 
     scene.terminal.steps = [cancel]

@@ -9,31 +9,35 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.applied_throttles import (
+    AppliedThrottle,
+    EntityConfig,
+    broker_entity,
+    topic_entity,
+)
 from controller.core.controls import Controls, Limits, Pause, Pauses
 from controller.core.events import (
     AcceptedRead,
+    AppliedThrottlesRead,
     CancellationRead,
     ControlsRead,
     EntityConfigsRead,
-    GoalsRead,
     HistoryRead,
     KillSwitchRead,
-    LeasesRead,
     LegacyPlanRead,
     Orphan,
     OrphansRead,
     QueueRead,
+    SpecsRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
-from controller.core.leases import EntityConfig, Lease, broker_entity, topic_entity
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
-    Ending,
-    Fate,
-    Goal,
+    OutcomeKind,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     RequestId,
@@ -42,6 +46,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary
 from controller.core.submissions import CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (
@@ -57,15 +62,15 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.znodes import paths
-from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
+from controller.znodes.applied_throttles import encode_lease
 from controller.znodes.entity_configs import encode_announcement, encode_entity_config
-from controller.znodes.goals import encode_goal
-from controller.znodes.histories import encode_accepted, encode_ended, encode_part
-from controller.znodes.leases import encode_lease
 from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.orphans import encode_orphan
+from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.requests import encode_submission
+from controller.znodes.reassignments import encode_goal
+from controller.znodes.submissions import encode_submission
 from tests.contracts.rigs import P0, P1, Rigs, StoreRig, data_of
 
 R1, R2, R3 = (RequestId(f"request_000000000{n}") for n in (1, 2, 3))
@@ -158,7 +163,7 @@ class RequestContract(Rigs):
         entity = topic_entity("t")
         claimed.put(paths.entity_config_path(entity), encode_entity_config([("a", "1")]))
         claimed.put(paths.CONFIG_CHANGES)
-        lease = Lease(entity, {"a": "2"}, {"a": "1"})
+        lease = AppliedThrottle(entity, {"a": "2"}, {"a": "1"})
         multi: list[Operation] = [
             Create(paths.lease_path(entity), encode_lease(lease)),
             SetData(paths.entity_config_path(entity), b"ours", ZkVersion(0)),
@@ -338,9 +343,9 @@ class RequestContract(Rigs):
         self, rig: StoreRig
     ) -> None:
         """Never as if they were not there, and beside all the others."""
-        goal = Goal(ONE, TWO, R1, Route.REQUEST)
+        goal = ReassignmentSpec(ONE, TWO, R1, Route.REQUEST)
         entity = broker_entity(BrokerId(5))
-        lease = Lease(entity, {"a": "1"}, {"a": None})
+        lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
         part = Part(R1, 9, 1000)
         orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
         for partition in (P0, P1):
@@ -359,11 +364,11 @@ class RequestContract(Rigs):
             rig.hide(hidden)
         for znode in (Znode.GOALS, Znode.ORPHANS, Znode.LEASES, Znode.HISTORY):
             rig.store.read(znode)
-        goals = rig.wait_for(GoalsRead)
+        goals = rig.wait_for(SpecsRead)
         assert goals.goals.keys() == {P1}
         assert goals.unreadable.keys() == {paths.goal_path(P0)}
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
-        assert rig.wait_for(LeasesRead).leases.keys() == {entity}
+        assert rig.wait_for(AppliedThrottlesRead).leases.keys() == {entity}
         parts = rig.wait_for(HistoryRead).open[R1].parts
         assert parts == {R1: part, R2: Part(R2, 0, UNKNOWN_MS)}
 
@@ -374,7 +379,7 @@ class RequestContract(Rigs):
         rig.store.read(Znode.HISTORY)
         assert rig.wait_for(HistoryRead) == HistoryRead({}, {})
         rig.store.read(Znode.LEASES)
-        assert rig.wait_for(LeasesRead) == LeasesRead({})
+        assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({})
         rig.store.read_accepted(R1)
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, ())
 
@@ -383,7 +388,7 @@ class RequestContract(Rigs):
         part = Part(R1, 9, 1000, RequestOptions(priority=2))
         unknown = Part(R2, 0, UNKNOWN_MS)
         refusal = Refusal(R1, "e", RefusalReason.MALFORMED, "d", P1)
-        ending = Ending(R1, P0, Fate.CANCELLED, "told so")
+        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "told so")
         parent = paths.history_path(R1)
         rig.put(f"{parent}/part-{R1}", encode_part(part))
         rig.put(f"{parent}/part-{R2}", b"garbage")
@@ -405,7 +410,7 @@ class RequestContract(Rigs):
         parent = paths.history_path(R1)
         rows = tuple(AcceptedEntry(p, ONE, TWO) for p in (P0, P1))
         rig.put(f"{parent}/accepted-6-0-2", encode_accepted(rows))
-        ending = Ending(R1, P0, Fate.CANCELLED, "told so")
+        ending = PartitionOutcome(R1, P0, OutcomeKind.CANCELLED, "told so")
         rig.put(f"{parent}/ended-6-1-1", encode_ended([], [ending]))
         rig.store.read_accepted(R1)
         assert rig.wait_for(AcceptedRead) == AcceptedRead(R1, rows, elsewhere=frozenset({P0}))
@@ -432,11 +437,11 @@ class RequestContract(Rigs):
         """Nobody else writes them: a watch would only tell us what we did."""
         rig.store.read(Znode.HISTORY)
         rig.store.read(Znode.LEASES)
-        rig.wait_for(LeasesRead)
+        rig.wait_for(AppliedThrottlesRead)
         rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
         rig.put(paths.lease_path(topic_entity("t")))
         assert rig.is_quiet(HistoryRead)
-        assert rig.is_quiet(LeasesRead)
+        assert rig.is_quiet(AppliedThrottlesRead)
 
     def test_accepted_entries_are_read_in_the_order_of_their_acceptance(
         self, rig: StoreRig
@@ -456,14 +461,14 @@ class RequestContract(Rigs):
     def test_throttles_are_read_with_their_versions(self, rig: StoreRig) -> None:
         """What is no throttle of ours is left out."""
         entity = broker_entity(BrokerId(5))
-        lease = Lease(entity, {"a": "1"}, {"a": None})
+        lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
         rig.put(paths.lease_path(entity), encode_lease(lease))
         rig.put(paths.lease_path(entity), encode_lease(lease))
         rig.put(f"{paths.LEASES}/other", encode_lease(lease))
         rig.put(paths.lease_path(topic_entity("t")), b"garbage")
         rig.store.read(Znode.LEASES)
-        kept = Lease(entity, lease.ours, lease.before, ZkVersion(1))
-        assert rig.wait_for(LeasesRead) == LeasesRead({entity: kept})
+        kept = AppliedThrottle(entity, lease.ours, lease.before, ZkVersion(1))
+        assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 
     def test_dynamic_settings_are_read_when_asked(self, rig: StoreRig) -> None:
         """An entity without any has no version, one that cannot be understood a reason."""

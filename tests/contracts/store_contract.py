@@ -14,18 +14,18 @@ import pytest
 from controller.core.events import (
     BrokersRead,
     ClaimFailed,
+    ClaimGuardsRead,
     ControllerClaimed,
     DeletionsRead,
     Deposed,
     Event,
-    GoalsRead,
-    GuardsRead,
     IsrNotificationsRead,
     LegacyPlanRead,
     LogDirEventsRead,
     Orphan,
     OrphansRead,
     PreferredElectionRead,
+    SpecsRead,
     StateChanged,
     StatesRead,
     TopicsListed,
@@ -33,8 +33,8 @@ from controller.core.events import (
 )
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionState,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -55,9 +55,9 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.znodes import paths
-from controller.znodes.controllers import ControllerNode, decode_controller
-from controller.znodes.goals import encode_goal
+from controller.znodes.controller import ControllerNode, decode_controller
 from controller.znodes.orphans import encode_orphan
+from controller.znodes.reassignments import encode_goal
 from controller.znodes.states import encode_state
 from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of
 
@@ -92,7 +92,7 @@ class StoreContract(Rigs):
         version = _seized(rig)
         rig.store.read(Znode.GUARDS)
         rig.store.claim_controller()
-        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         assert rig.write_as_controller("/in-the-grace", version)
         assert data_of(rig, paths.CONTROLLER_EPOCH) == b"6"
         with pytest.raises(ControllerMovedError):
@@ -105,7 +105,7 @@ class StoreContract(Rigs):
         version = _seized(rig)
         rig.store.read(Znode.GUARDS)
         rig.store.claim_controller(at_once=True)
-        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         assert data_of(rig, paths.CONTROLLER_EPOCH) == b"7"
         assert not rig.write_as_controller("/a", version)
 
@@ -116,7 +116,7 @@ class StoreContract(Rigs):
         rig.seize(BrokerId(1))
         rig.store.read(Znode.GUARDS)
         rig.store.claim_controller()
-        rig.wait_for(GuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
+        rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker == CONTROLLER_ID)
         rig.seize(BrokerId(2))
         assert rig.wait_for(ControllerClaimed).epoch == 8
         assert decode_controller(data_of(rig, paths.CONTROLLER)) == ControllerNode(CONTROLLER_ID)
@@ -382,7 +382,7 @@ class StoreContract(Rigs):
     def test_our_own_records_are_read(self, rig: StoreRig) -> None:
         """Unreadable goals are told with the reason."""
         replicas = (BrokerId(1), BrokerId(2))
-        goal = Goal(replicas, None, RequestId("r"), Route.LEGACY)
+        goal = ReassignmentSpec(replicas, None, RequestId("r"), Route.LEGACY)
         orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
         rig.put(paths.goal_path(P0), encode_goal(goal))
         rig.put(f"{paths.goal_topic_path('t')}/x", encode_goal(goal))
@@ -390,8 +390,10 @@ class StoreContract(Rigs):
         rig.put(paths.orphan_path(orphan.broker, P1), encode_orphan(orphan))
         rig.put(paths.orphan_path(orphan.broker, P0), b"garbage")
         rig.store.read(Znode.GOALS)
-        read = rig.wait_for(GoalsRead)
-        assert read.goals == {P0: Goal(replicas, None, goal.request, goal.route, ZkVersion(0))}
+        read = rig.wait_for(SpecsRead)
+        assert read.goals == {
+            P0: ReassignmentSpec(replicas, None, goal.request, goal.route, ZkVersion(0))
+        }
         assert read.unreadable.keys() == {f"{paths.goal_topic_path('t')}/x", paths.goal_path(P1)}
         rig.store.read(Znode.ORPHANS)
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
@@ -399,14 +401,14 @@ class StoreContract(Rigs):
     def test_no_records_is_an_answer_too(self, rig: StoreRig) -> None:
         """Whoever waits for them must not wait for ever."""
         rig.store.read(Znode.GOALS)
-        assert rig.wait_for(GoalsRead) == GoalsRead({}, {})
+        assert rig.wait_for(SpecsRead) == SpecsRead({}, {})
         rig.store.read(Znode.ORPHANS)
         assert rig.wait_for(OrphansRead) == OrphansRead(frozenset())
 
     def test_guards_tell_what_forbids_a_claim(self, rig: StoreRig) -> None:
         """At every change of any of the three znodes."""
         rig.store.read(Znode.GUARDS)
-        assert rig.wait_for(GuardsRead) == GuardsRead(
+        assert rig.wait_for(ClaimGuardsRead) == ClaimGuardsRead(
             controller_broker=None,
             controller_is_ephemeral=False,
             kraft_controller_epoch=-1,
@@ -414,14 +416,14 @@ class StoreContract(Rigs):
             migration=None,
         )
         rig.seize(BrokerId(1))
-        read = rig.wait_for(GuardsRead, lambda e: e.controller_broker is not None)
+        read = rig.wait_for(ClaimGuardsRead, lambda e: e.controller_broker is not None)
         assert (read.controller_broker, read.controller_is_ephemeral) == (1, True)
         rig.put(paths.FEATURE, b'{"version":1,"status":1,"features":{}}')
-        rig.wait_for(GuardsRead, lambda e: e.feature_enabled)
+        rig.wait_for(ClaimGuardsRead, lambda e: e.feature_enabled)
         rig.put(paths.FEATURE, b'{"version":1,"status":0,"features":{}}')
-        rig.wait_for(GuardsRead, lambda e: not e.feature_enabled)
+        rig.wait_for(ClaimGuardsRead, lambda e: not e.feature_enabled)
         rig.put(paths.MIGRATION, b'{"version":0,"kraft_controller_id":3000}')
-        rig.wait_for(GuardsRead, lambda e: e.migration is not None)
+        rig.wait_for(ClaimGuardsRead, lambda e: e.migration is not None)
 
     # --- reading topics and states -------------------------------------------------------------
 

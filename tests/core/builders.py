@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, issued, versions_moved
-from controller.core.config_reads import forget_old_configs
+from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controls import Controls
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -26,24 +26,24 @@ from controller.core.effects import (
     SendStopReplica,
 )
 from controller.core.events import (
+    AppliedThrottlesRead,
     BrokersRead,
     CancellationRead,
+    ClaimGuardsRead,
     ControllerClaimed,
     ControlsRead,
     DeletionsRead,
     Deposed,
     Event,
-    GoalsRead,
-    GuardsRead,
     HistoryRead,
     KillSwitchRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
     LeadershipGained,
-    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
     QueueRead,
+    SpecsRead,
     StatesRead,
     StopReplicaAnswered,
     StopReplicaResult,
@@ -61,13 +61,13 @@ from controller.core.model import (
     ConfigQuestion,
     ControllerEpoch,
     Endpoint,
-    Goal,
     Instant,
     LeaderEpoch,
     LegacyPlan,
     LiveBroker,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
     TopicAssignment,
     TopicConfig,
@@ -78,7 +78,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
-from controller.core.role.answers import KAFKA_STORAGE_ERROR
+from controller.core.topic_config_reads import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)
@@ -195,7 +195,7 @@ class Driver:
         """Return what is read of a cluster of which nobody wants anything."""
         return (
             DeletionsRead(frozenset()),
-            GuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
+            ClaimGuardsRead(BrokerId(1), True, -1, False, None),  # noqa: FBT003 - the event's fields in order
             LegacyPlanRead(None),
             CancellationRead(None),
             KillSwitchRead(is_on=False),
@@ -208,10 +208,10 @@ class Driver:
     def own_records() -> tuple[Event, ...]:
         """Return what is read of our own records where there are none."""
         return (
-            GoalsRead({}, {}),
+            SpecsRead({}, {}),
             OrphansRead(frozenset()),
             HistoryRead({}, {}),
-            LeasesRead({}),
+            AppliedThrottlesRead({}),
         )
 
     def restart(self) -> None:
@@ -219,19 +219,22 @@ class Driver:
         known = dict(self.view.states)
         legacy = self.view.legacy
         self.observe(Deposed("a new process"))
-        self.observe(HistoryRead({}, {}), LeasesRead({}))
+        self.observe(HistoryRead({}, {}), AppliedThrottlesRead({}))
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
         if legacy is not None:
             again = LegacyPlan(dict(legacy.entries), legacy.version, legacy.czxid)
             self.observe(LegacyPlanRead(again))
         self.observe(StatesRead(known))
 
-    def adopt(self, goals: Mapping[TopicPartition, Goal]) -> None:
+    def adopt(self, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
         """Claim where an earlier daemon left these records."""
         known = dict(self.view.states)
         self.observe(Deposed("a new process"))
         self.observe(
-            GoalsRead(goals, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+            SpecsRead(goals, {}),
+            OrphansRead(frozenset()),
+            HistoryRead({}, {}),
+            AppliedThrottlesRead({}),
         )
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
         self.observe(StatesRead(known))

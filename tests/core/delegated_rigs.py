@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from controller.core.controllership.responses import NONE
 from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
 from controller.core.events import (
     AlterResult,
+    AppliedThrottlesRead,
     ControllerClaimed,
     Deposed,
-    GoalsRead,
     HistoryRead,
-    LeasesRead,
     OrphansRead,
     ReassignmentsAltered,
+    SpecsRead,
     StatesRead,
     TimerFired,
     TopicsRead,
@@ -38,7 +39,6 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.records import AssignmentRecord, StateCreatedRecord, StateRecord
-from controller.core.role.answers import NONE
 from tests.core.builders import EPOCH, Driver
 
 
@@ -175,7 +175,10 @@ class DelegatedDriver(Driver):
                 version = ZkVersion(state.version + 5)
                 states[partition] = replace(state, leader=leader, isr=target, version=version)
         self.observe(
-            GoalsRead(goals, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+            SpecsRead(goals, {}),
+            OrphansRead(frozenset()),
+            HistoryRead({}, {}),
+            AppliedThrottlesRead({}),
         )
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
         self.observe(StatesRead(states))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.controllership.invalidation import invalidate
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.events import (
@@ -21,7 +22,6 @@ from controller.core.events import (
     SubmissionsRead,
     TimerFired,
 )
-from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     Instant,
@@ -32,21 +32,21 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.observe import observe
+from controller.core.outcomes import EndedHistory, OpenHistory, Part
 from controller.core.records import (
     Change,
-    OutcomeForgottenRecord,
-    OutcomeRecord,
     RefusalRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
     SubmissionReliedRecord,
 )
-from controller.core.requests.conclusions import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
-from controller.core.role.doubts import invalidate
+from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.submissions import Cancellation, RequestOptions
-from controller.reactor.batches import Batcher
+from controller.reactor.group_commit import Batcher
 from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.requests import decode_submission
+from controller.znodes.submissions import decode_submission
 from tests.core.builders import Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
@@ -155,9 +155,9 @@ def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
     assert set(driver.view.reassignments) == {tp(1)}
     driver.run(tp(1))
     ended = [r for c in driver.changes for r in c.records]
-    summaries = [r.summary for r in ended if isinstance(r, OutcomeRecord)]
+    summaries = [r.summary for r in ended if isinstance(r, RequestOutcomeRecord)]
     assert [(s.total, s.done) for s in summaries] == [(1, 1), (1, 1)]
-    assert [r.request for r in ended if isinstance(r, OutcomeForgottenRecord)] == [NAME]
+    assert [r.request for r in ended if isinstance(r, RequestOutcomeForgottenRecord)] == [NAME]
 
 
 def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.agendas import Due
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.worklist import Worklist
 from tests.core.builders import tp
 
 
@@ -14,7 +14,7 @@ def many(first: int, last: int) -> list[TopicPartition]:
 
 def test_a_turn_looks_at_the_first_of_very_many_and_leaves_the_others() -> None:
     """In their order, and none is looked at twice for one note."""
-    due = Due()
+    due = Worklist()
     due.add(many(0, 5))
     left = due.leave(2)
     assert list(due.partitions) == many(0, 4)  # two new ones, and two of those then left over
@@ -27,7 +27,7 @@ def test_a_turn_looks_at_the_first_of_very_many_and_leaves_the_others() -> None:
 
 def test_what_is_new_waits_for_nobody_and_keeps_nobody_waiting() -> None:
     """A huge plan does not stand before a small one, nor do small ones end its progress."""
-    due = Due()
+    due = Worklist()
     due.add(many(0, 100))
     due = due.leave(3)
     for turn in range(32):
@@ -41,7 +41,7 @@ def test_what_is_new_waits_for_nobody_and_keeps_nobody_waiting() -> None:
 
 def test_a_bounce_is_remembered_for_those_that_are_left() -> None:
     """And for these alone: who is new since is not treated as failed."""
-    due = Due()
+    due = Worklist()
     due.add(many(0, 3))
     due.bounced.add(BrokerId(7))
     due.bounced_from[tp(2)] = {BrokerId(8)}

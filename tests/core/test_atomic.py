@@ -7,31 +7,31 @@ from collections.abc import Mapping
 from controller.core.decide import decide
 from controller.core.events import (
     AcceptedRead,
+    AppliedThrottlesRead,
     ControllerClaimed,
     Deposed,
-    GoalsRead,
     HistoryRead,
-    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
+    SpecsRead,
     StatesRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     ControllerEpoch,
-    Fate,
-    Goal,
+    OutcomeKind,
     PartitionAssignment,
+    ReassignmentSpec,
     RefusalReason,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
 )
-from controller.core.records import GoalRecord, RefusalRecord, SubmissionEndedRecord
+from controller.core.outcomes import OpenHistory, Part
+from controller.core.records import RefusalRecord, SpecRecord, SubmissionEndedRecord
 from controller.core.requests.atomic import taken_back
 from controller.core.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
@@ -41,9 +41,9 @@ REQUEST = RequestId("request_0000000002")
 OLDER = RequestId("request_0000000001")
 
 
-def goal(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) -> Goal:
+def goal(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) -> ReassignmentSpec:
     """Return the record of an entry of the request that is all or nothing."""
-    return Goal(
+    return ReassignmentSpec(
         replicas(*target),
         replicas(*original),
         REQUEST,
@@ -53,7 +53,7 @@ def goal(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) ->
     )
 
 
-def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> None:
+def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where a daemon died that had accepted these entries of the request and no others."""
     known = dict(driver.view.states)
     driver.observe(Deposed("a new process"))
@@ -61,10 +61,10 @@ def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> Non
     rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in goals.items())
     driver.observe(
         SubmissionsListed(frozenset({REQUEST})),
-        GoalsRead(goals, {}),
+        SpecsRead(goals, {}),
         OrphansRead(frozenset()),
         HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
-        LeasesRead({}),
+        AppliedThrottlesRead({}),
         LegacyPlanRead(None),
     )
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -114,7 +114,9 @@ def test_an_atomic_request_waits_for_all_its_parts() -> None:
     assert outcomes(driver)[whole].done == 2
 
 
-def taken(goals: Mapping[TopicPartition, Goal]) -> dict[TopicPartition, tuple[int, ...]]:
+def taken(
+    goals: Mapping[TopicPartition, ReassignmentSpec],
+) -> dict[TopicPartition, tuple[int, ...]]:
     """Return these goals as entries of a request."""
     return {p: tuple(g.target) for p, g in goals.items()}
 
@@ -160,7 +162,7 @@ def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_ba
         tp(1): RefusalReason.ATOMIC,
         tp(9): RefusalReason.UNKNOWN_PARTITION,
     }
-    assert summary.fates == {Fate.ROLLED_BACK: 1}
+    assert summary.fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> None:
@@ -173,7 +175,7 @@ def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> Non
     driver.view.topics["t"].stale = True
     (change,) = taken_back(driver.view, REQUEST, "the rest of it is bad")
     (record,) = change.records
-    assert isinstance(record, GoalRecord)
+    assert isinstance(record, SpecRecord)
     assert record.goal.rolls_back
 
 
@@ -188,6 +190,6 @@ def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:
     bad = {tp(0): (0, 1, 6), tp(1): (1, 3), tp(9): (1, 2)}
     submit(driver, submission(REQUEST, bad, atomic=True))
     assert driver.view.reassignments[tp(0)].in_flight
-    goals = [r for c in driver.changes for r in c.records if isinstance(r, GoalRecord)]
+    goals = [r for c in driver.changes for r in c.records if isinstance(r, SpecRecord)]
     assert [r.goal.target for r in goals] == [replicas(0, 1, 2)]
     assert driver.view.submissions == {}

@@ -12,9 +12,17 @@ from controller.core.events import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import OpenHistory, Part
-from controller.core.model import BrokerId, Fate, Goal, RefusalReason, RequestId, Route, ZkVersion
+from controller.core.model import (
+    BrokerId,
+    OutcomeKind,
+    ReassignmentSpec,
+    RefusalReason,
+    RequestId,
+    Route,
+    ZkVersion,
+)
 from controller.core.options import Options
+from controller.core.outcomes import OpenHistory, Part
 from controller.core.submissions import RequestOptions
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -27,7 +35,7 @@ SECOND: Final = "request_0000000001"
 def test_a_part_that_turns_out_bad_takes_back_what_a_daemon_before_accepted() -> None:
     """The znode of the other part is gone; its record is not, and a step began."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, brokers=(1, 2, 3))
-    goal = Goal(replicas(1, 3), replicas(1, 2), NAME, Route.REQUEST, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(1, 3), replicas(1, 2), NAME, Route.REQUEST, ZkVersion(0))
     driver.adopt({tp(0): goal})
     options = RequestOptions(atomic=True, parts=2, part_of=NAME)
     driver.observe(HistoryRead({NAME: OpenHistory({FIRST: Part(FIRST, 1, 0, options)}, 0)}, {}))
@@ -36,7 +44,7 @@ def test_a_part_that_turns_out_bad_takes_back_what_a_daemon_before_accepted() ->
     summary = outcomes(driver)[NAME]
     assert (summary.total, summary.done) == (2, 0)
     assert [r.reason for r in summary.refused] == [RefusalReason.UNKNOWN_BROKER]
-    assert summary.fates == {Fate.ROLLED_BACK: 1}
+    assert summary.fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 def half_accepted() -> Driver:

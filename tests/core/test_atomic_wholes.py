@@ -11,8 +11,8 @@ from controller.core.events import (
     BrokersRead,
     DeletionsRead,
     Event,
-    GoalsRead,
     LegacyPlanRead,
+    SpecsRead,
     SubmissionsListed,
     SubmissionsRead,
     TopicConfigsRead,
@@ -30,7 +30,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import FoundGoodRecord, GoalRecord
+from controller.core.records import AtomicCheckedRecord, SpecRecord
 from controller.core.submissions import Submission
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission
@@ -84,7 +84,7 @@ def accepted_in_part() -> Driver:
 
 def taken(driver: Driver) -> set[str]:
     """Return the topics of the entries that were ever accepted."""
-    goals = (r for c in driver.changes for r in c.records if isinstance(r, GoalRecord))
+    goals = (r for c in driver.changes for r in c.records if isinstance(r, SpecRecord))
     return {r.partition.topic for r in goals if r.goal.request == REQUEST}
 
 
@@ -104,7 +104,7 @@ def read_anew(topic: str, numbers: Iterable[int]) -> TopicsRead:
         (TopicsRead({LAST: "not understood"}), RefusalReason.UNREADABLE),
         (TopicsRead({LAST: None}), RefusalReason.UNKNOWN_PARTITION),
         (
-            GoalsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
+            SpecsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
             RefusalReason.UNREADABLE,
         ),
         (LegacyPlanRead(plan({tp(7, LAST): (1, 5)})), RefusalReason.OTHER_ROUTE),
@@ -125,8 +125,8 @@ def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
 ) -> None:
     """An entry of the last chunk cannot be had: no more are accepted, and none begins."""
     driver = accepted_in_part()
-    if isinstance(change, GoalsRead):
-        change = GoalsRead(
+    if isinstance(change, SpecsRead):
+        change = SpecsRead(
             {p: r.goal for p, r in driver.view.reassignments.items()}, change.unreadable
         )
     driver.observe(change)
@@ -182,6 +182,6 @@ def test_what_the_whole_was_found_good_by_is_forgotten_with_its_end() -> None:
     driver = asked_for(dict.fromkeys(whole(), (1, 2, 3)))
     driver.settle()
     assert REQUEST in outcomes(driver)
-    found = [r for c in driver.changes for r in c.records if isinstance(r, FoundGoodRecord)]
+    found = [r for c in driver.changes for r in c.records if isinstance(r, AtomicCheckedRecord)]
     assert [r.request for r in found] == [REQUEST]
     assert driver.view.found_good == {}

@@ -15,23 +15,22 @@ from controller.core.events import (
     ControllerClaimed,
     ControlsRead,
     Deposed,
-    GoalsRead,
     HistoryRead,
     LegacyPlanRead,
     QueueRead,
+    SpecsRead,
     StatesRead,
     SubmissionsListed,
     SubmissionsRead,
     TopicConfigsRead,
     TopicsRead,
 )
-from controller.core.histories import EndedHistory, OpenHistory, Part
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
     ControllerEpoch,
-    Fate,
     LeaderEpoch,
+    OutcomeKind,
     PartitionAssignment,
     PartitionState,
     RequestId,
@@ -41,17 +40,18 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.pace.limits import step_size_of, throttle_of, windows_of
+from controller.core.outcomes import EndedHistory, OpenHistory, Part
 from controller.core.records import (
     CancellationEndedRecord,
     Change,
-    GoalRecord,
     LegacyEntryRecord,
-    OutcomeForgottenRecord,
     PartRecord,
+    RequestOutcomeForgottenRecord,
+    SpecRecord,
     SubmissionEndedRecord,
 )
-from controller.core.requests.undoing import UNDO_PART
+from controller.core.requests.undo import UNDO_PART
+from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
 from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -97,8 +97,8 @@ def test_an_added_replica_that_is_not_in_sync_goes_at_once() -> None:
     deleted = [e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete]
     assert deleted == [3]
     assert has_ended(driver)
-    assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1}
-    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1}
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 def test_the_single_jump_goes_back_in_one_step() -> None:
@@ -132,7 +132,7 @@ def test_what_has_not_begun_never_does() -> None:
     cancel(driver)
     assert driver.history[tp(1)] == []
     assert driver.view.reassignments == {}
-    assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1, OutcomeKind.CANCELLED: 1}
 
 
 def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
@@ -145,7 +145,7 @@ def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
     driver.observe(ControlsRead(Controls()), CancellationRead(chosen))
     assert driver.history[tp()] == []
     assert back_at(driver, tp(), 0, 1, 2)
-    assert outcomes(driver)[CANCEL].fates == {Fate.CANCELLED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.CANCELLED: 1}
 
 
 def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_state() -> None:
@@ -155,7 +155,7 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
     goal = driver.view.reassignments[tp()].goal
     ended = TopicAssignment({0: PartitionAssignment(replicas(1, 2, 4))}, ZkVersion(7), Zxid(9))
     driver.observe(Deposed("the session ended"), TopicsRead({"t": ended}), LegacyPlanRead(None))
-    driver.observe(GoalsRead({tp(): goal}, {}), *driver.own_records()[1:])
+    driver.observe(SpecsRead({tp(): goal}, {}), *driver.own_records()[1:])
     cancel(driver)
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     state = PartitionState(
@@ -192,7 +192,7 @@ def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
             isinstance(r, LegacyEntryRecord) and r.replicas == replicas(0, 1, 2) for r in c.records
         )
     ]
-    assert "GoalRecord" in {type(r).__name__ for r in turning.records}
+    assert any(isinstance(r, SpecRecord) for r in turning.records)
     assert back_at(driver, tp(), 0, 1, 2)
     assert driver.view.legacy is None
 
@@ -221,7 +221,7 @@ def test_without_known_originals_it_is_skipped() -> None:
     )
     cancel(driver)
     assert has_ended(driver)
-    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
     assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
 
 
@@ -234,7 +234,7 @@ def test_what_would_go_offline_is_skipped() -> None:
     driver.change_isr(tp(), replicas(3))
     del state
     cancel(driver)
-    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
 
 
 def test_a_dead_original_does_not_hold_up_the_way_back() -> None:
@@ -335,7 +335,7 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
     cancel(driver)
     submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
     assert driver.view.reassignments == {}
-    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.CANCELLED: 1}
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.CANCELLED: 1}
 
 
 def cancel_beside(driver: Driver, *names: str, mzxid: int = CZXID) -> None:
@@ -377,7 +377,7 @@ def test_a_name_that_comes_again_is_freed_before_the_cancellation_ends_its_reque
     cancel_beside(driver, name)
     driver.observe(SubmissionsRead({name: submission(name, {tp(0): (3, 4, 5)})}))
     kinds = [type(r) for change in driver.changes for r in change.records]
-    assert kinds.index(OutcomeForgottenRecord) < kinds.index(SubmissionEndedRecord)
+    assert kinds.index(RequestOutcomeForgottenRecord) < kinds.index(SubmissionEndedRecord)
     assert has_ended(driver)
 
 
@@ -443,7 +443,7 @@ def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin
     driver.acknowledge(tp(0), replicas(0))
     driver.settle()
     driver.run(tp(0))
-    assert outcomes(driver)[name].fates == {Fate.CANCELLED: 1}
+    assert outcomes(driver)[name].fates == {OutcomeKind.CANCELLED: 1}
 
 
 def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() -> None:
@@ -525,7 +525,7 @@ def test_what_somebody_else_moved_since_is_skipped() -> None:
     driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
     undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
     assert has_ended(driver)
-    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
 
 
 def test_what_a_request_did_not_bring_to_its_target_is_not_undone() -> None:
@@ -549,7 +549,7 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (3, 4)),), wish))
     assert throttle_of(driver.view, CANCEL) == 5_000_000
     records = [type(r) for c in driver.changes for r in c.records]
-    assert records.index(PartRecord) < records.index(GoalRecord)
+    assert records.index(PartRecord) < records.index(SpecRecord)
     goal = driver.view.reassignments[tp()].goal
     assert step_size_of(driver.view, goal) is None
     assert windows_of(driver.view, CANCEL) == ()

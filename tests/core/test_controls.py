@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.controls import Controls, Limits, Pause, Pauses
 from controller.core.events import ControlsRead
-from controller.core.handovers import forget_reads
 from controller.core.model import BrokerId, PartitionAssignment
+from controller.core.tenure_reset import forget_reads
 from controller.znodes.paths import LIMITS, PAUSES, THROTTLE
 from tests.core.builders import Driver, replicas, tp
 

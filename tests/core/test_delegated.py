@@ -18,24 +18,24 @@ from controller.core.effects import (
     SendStopReplica,
 )
 from controller.core.events import (
+    AlterationsWithdrawn,
     AlterResult,
     BrokersRead,
+    ClaimGuardsRead,
     ControlsRead,
     Deposed,
-    GuardsRead,
     LegacyPlanRead,
-    OrdersWithdrawn,
     ReassignmentsAltered,
     ReassignmentsProbed,
     StateChanged,
     StatesRead,
 )
 from controller.core.model import (
+    AlterOutcome,
     BlockedBy,
     BrokerId,
-    Fate,
-    Goal,
-    OrderFate,
+    OutcomeKind,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     Replicas,
@@ -44,10 +44,10 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.moves.resting import REST_S, UNSENT_S
 from controller.core.options import EngineName, Options
-from controller.core.phases import Ordered, Pending, Syncing
-from controller.core.records import GoalRecord, OrphanRecord
+from controller.core.partition.alter_backoff import REST_S, UNSENT_S
+from controller.core.phases import AwaitingController, Pending, Syncing
+from controller.core.records import OrphanRecord, SpecRecord
 from controller.core.requests.atomic import atomic_refused
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
@@ -63,9 +63,11 @@ def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
     submit(driver, submission(name, {tp(): ids}))
 
 
-def answer(driver: DelegatedDriver, fate: OrderFate, *ids: int, error: int | None = None) -> None:
+def answer(
+    driver: DelegatedDriver, fate: AlterOutcome, *ids: int, error: int | None = None
+) -> None:
     """Let become known what became of the order that is out."""
-    made = fate is OrderFate.ANSWERED
+    made = fate is AlterOutcome.ANSWERED
     code = error if error is not None else 0 if made else 7
     result = AlterResult(tp(), replicas(*ids), code, "no answer", fate)
     driver.observe(ReassignmentsAltered((result,), BrokerId(1) if made else None))
@@ -208,7 +210,7 @@ def test_a_cancellation_takes_the_step_in_flight_back() -> None:
     assert driver.orders == [(replicas(0, 1, 2, 3), False), (replicas(0, 1, 2), True)]
     assert at(driver) == (0, 1, 2)
     assert has_ended(driver)
-    assert outcomes(driver)[FIRST].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[FIRST].fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 @pytest.mark.parametrize("caught_up", range(6))
@@ -237,7 +239,7 @@ def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (2, 3)}))
     cancel(driver)
     assert len(driver.orders) == 1
-    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
 
 
 def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
@@ -248,7 +250,7 @@ def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
     assert driver.orders[:2] == [(replicas(0, 1, 2), False), (replicas(0, 1), True)]
     driver.run(tp())
     assert at(driver) == (1, 3)
-    assert outcomes(driver)[FIRST].fates == {Fate.SUPERSEDED: 1}
+    assert outcomes(driver)[FIRST].fates == {OutcomeKind.SUPERSEDED: 1}
 
 
 def test_what_still_is_wanted_goes_on_copying() -> None:
@@ -294,12 +296,12 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
     """The topic znode says so, whoever answers what."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
-    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    assert isinstance(driver.view.reassignments[tp()].phase, AwaitingController)
     driver.answers = True
     driver.order(tp(), replicas(0, 1, 2))
     driver.settle()
     assert isinstance(driver.view.reassignments[tp()].phase, Syncing)
-    answer(driver, OrderFate.UNKNOWN, 0, 1, 2)
+    answer(driver, AlterOutcome.UNKNOWN, 0, 1, 2)
     driver.run(tp())
     assert at(driver) == (1, 2)
 
@@ -313,16 +315,16 @@ def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() ->
     assert len(driver.orders) == 1
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
     driver.answers = True
-    answer(driver, OrderFate.ANSWERED, 0, 1, 2)
+    answer(driver, AlterOutcome.ANSWERED, 0, 1, 2)
     assert at(driver) == (1, 2)
 
 
 @pytest.mark.parametrize(
-    ("fate", "rest_s"), [(OrderFate.UNSENT, UNSENT_S), (OrderFate.UNKNOWN, REST_S)]
+    ("fate", "rest_s"), [(AlterOutcome.UNSENT, UNSENT_S), (AlterOutcome.UNKNOWN, REST_S)]
 )
 @pytest.mark.parametrize("is_under_way", [False, True])
 def test_an_order_that_failed_is_decided_anew_after_a_rest(
-    fate: OrderFate, rest_s: float, *, is_under_way: bool
+    fate: AlterOutcome, rest_s: float, *, is_under_way: bool
 ) -> None:
     """Not at once: nobody may be the controller for a while."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=is_under_way)
@@ -346,7 +348,7 @@ def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
     driver.answers = True
-    driver.observe(OrdersWithdrawn((tp(),)))
+    driver.observe(AlterationsWithdrawn((tp(),)))
     assert driver.orders == [(replicas(0, 1, 2), False)] * 2
     driver.run(tp())
     assert at(driver) == (1, 2)
@@ -370,14 +372,14 @@ def test_a_cancel_is_not_told_again_once_only_the_added_replica_is_in_sync(
         state, leader=BrokerId(2), isr=replicas(2), version=ZkVersion(state.version + 1)
     )
     driver.observe(StatesRead({tp(): elected}))
-    answer(driver, OrderFate.UNKNOWN, 0, 1)
+    answer(driver, AlterOutcome.UNKNOWN, 0, 1)
     for _ in range(20):
         driver.pass_time(REST_S)
     assert all(2 in target and not cancels for target, cancels in driver.orders[count:])
     driver.answers = True
     driver.observe(BrokersRead({BrokerId(b): broker(b, epoch=300) for b in range(4)}))
     if len(driver.orders) > count:
-        answer(driver, OrderFate.UNSENT, *driver.orders[-1][0])
+        answer(driver, AlterOutcome.UNSENT, *driver.orders[-1][0])
     driver.change_isr(tp(), replicas(2, 0, 1))
     driver.pass_time(REST_S)
     assert at(driver) == (0, 1)
@@ -426,7 +428,7 @@ def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
     ask(driver, 3, 4)
     if cancels_first:
         cancel(driver)
-    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     if not cancels_first:
         cancel(driver)
     driver.pass_time(REST_S + 1)
@@ -437,21 +439,21 @@ def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
         driver.order(tp(), None)
         driver.settle()
         assert not has_ended(driver)
-    answer(driver, OrderFate.ANSWERED, 1, 2, error=0 if is_made else NO_REASSIGNMENT_IN_PROGRESS)
+    answer(driver, AlterOutcome.ANSWERED, 1, 2, error=0 if is_made else NO_REASSIGNMENT_IN_PROGRESS)
     assert has_ended(driver)
     assert at(driver) == (1, 2)
-    assert outcomes(driver)[FIRST].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[FIRST].fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
     """The answer may come before the news of the topic znode."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
-    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
     driver.pass_time(REST_S + 1)
     driver.answers_topics = False
-    answer(driver, OrderFate.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
+    answer(driver, AlterOutcome.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
     assert not has_ended(driver)
     driver.answers_topics = driver.answers = True
     driver.order(tp(), replicas(1, 2, 3))
@@ -465,14 +467,14 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
 def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancellation_ends() -> None:
     """It died with an order out, of which nothing is on record."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    goal = Goal(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.adopt({tp(): goal})
     assert driver.orders == []
     cancel(driver)
     assert driver.orders == [(replicas(1, 2), True)]
     assert not has_ended(driver)
-    answer(driver, OrderFate.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
+    answer(driver, AlterOutcome.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
     assert has_ended(driver)
 
 
@@ -480,14 +482,14 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
     """A later request wants what is there; the order before it may still be made."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
-    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     ask(driver, 1, 2, name="request_0000000001")
     driver.pass_time(REST_S + 1)
     assert driver.orders[-1] == (replicas(1, 2), True)
     driver.answers = True
     driver.order(tp(), replicas(1, 2, 3))
     driver.order(tp(), None)
-    answer(driver, OrderFate.ANSWERED, 1, 2)
+    answer(driver, AlterOutcome.ANSWERED, 1, 2)
     assert not driver.view.reassignments
     assert at(driver) == (1, 2)
 
@@ -496,7 +498,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_
     """It took the partition over before another of its entries was refused."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
-    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     later = submission("request_0000000001", {tp(0): (2, 5), tp(9): (1, 2)}, atomic=True)
     ask(driver, 2, 5, name=later.request)
     because = Refusal(later.request, "t-9", RefusalReason.UNKNOWN_PARTITION, "unknown", tp(9))
@@ -505,7 +507,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_
     )
     assert own.partition == tp(9)
     (back,) = taken_back.records
-    assert isinstance(back, GoalRecord)
+    assert isinstance(back, SpecRecord)
     assert back.goal.rolls_back
     assert back.goal.target == (1, 2)
 
@@ -514,11 +516,11 @@ def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
     """As every other order."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     ask(driver, 3, 4)
-    answer(driver, OrderFate.UNKNOWN, 1, 2, 3)
+    answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
     driver.pass_time(REST_S + 1)
     count = len(driver.orders)
-    answer(driver, OrderFate.UNSENT, 1, 2)
+    answer(driver, AlterOutcome.UNSENT, 1, 2)
     assert len(driver.orders) == count
     driver.pass_time(UNSENT_S)
     assert len(driver.orders) == count + 1
@@ -530,14 +532,14 @@ def test_an_order_that_was_answered_leaves_no_doubt() -> None:
     ask(driver, 3, 4)
     cancel(driver)
     assert len(driver.orders) == 1
-    assert outcomes(driver)[FIRST].fates == {Fate.CANCELLED: 1}
+    assert outcomes(driver)[FIRST].fates == {OutcomeKind.CANCELLED: 1}
 
 
 def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
     """A controller may die between its answer and its write."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
     ask(driver, 1, 2)
-    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    assert isinstance(driver.view.reassignments[tp()].phase, AwaitingController)
     driver.pass_time(11)
     assert isinstance(driver.view.reassignments[tp()].phase, Pending)
     driver.refuses = None
@@ -601,7 +603,7 @@ def test_a_rollback_is_followed_to_its_end_by_another_daemon() -> None:
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.answers = False
-    goal = Goal(
+    goal = ReassignmentSpec(
         replicas(0, 1, 2),
         replicas(0, 1, 2),
         FIRST,
@@ -659,7 +661,7 @@ def test_no_engine_works_during_a_migration_to_kraft() -> None:
     """Neither being the controller nor telling it what to do would be safe."""
     driver = auto(features=True)
     driver.observe(ReassignmentsProbed(None))
-    driver.observe(GuardsRead(BrokerId(3000), False, 5, True, "a KRaft controller leads"))  # noqa: FBT003
+    driver.observe(ClaimGuardsRead(BrokerId(3000), False, 5, True, "a KRaft controller leads"))  # noqa: FBT003
     driver.observe(Deposed("resigned"), *driver.own_records())
     sent = len(driver.sent)
     driver.pass_time(60)
@@ -678,7 +680,7 @@ def test_the_legacy_znode_is_left_to_the_controller() -> None:
 def test_goals_of_either_engine_are_the_same() -> None:
     """A daemon of one engine goes on with what one of the other began."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    goal = Goal(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
     driver.adopt({tp(): goal})
     driver.run(tp())
     assert at(driver) == (1, 2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from controller.core.controllership.responses import NONE
 from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId
-from controller.core.moves.resting import REST_S, SEEN_S
-from controller.core.phases import Ordered, Pending
-from controller.core.records import GoalEndedRecord
-from controller.core.role.answers import NONE
+from controller.core.partition.alter_backoff import REST_S, SEEN_S
+from controller.core.phases import AwaitingController, Pending
+from controller.core.records import SpecEndedRecord
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver
 from tests.core.test_cancelling import cancel
@@ -28,9 +28,9 @@ def accept(driver: DelegatedDriver) -> None:
     driver.observe(ReassignmentsAltered((result,), BrokerId(1)))
 
 
-def ends(driver: DelegatedDriver) -> list[GoalEndedRecord]:
+def ends(driver: DelegatedDriver) -> list[SpecEndedRecord]:
     """Return the ends of records that were written."""
-    return [r for c in driver.changes for r in c.records if isinstance(r, GoalEndedRecord)]
+    return [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
 
 
 def test_an_order_may_take_its_time_from_its_answer_on() -> None:
@@ -39,7 +39,7 @@ def test_an_order_may_take_its_time_from_its_answer_on() -> None:
     driver.pass_time(3 * SEEN_S)
     accept(driver)
     driver.pass_time(SEEN_S - 1)
-    assert isinstance(driver.view.reassignments[tp()].phase, Ordered)
+    assert isinstance(driver.view.reassignments[tp()].phase, AwaitingController)
     driver.pass_time(1)
     assert isinstance(driver.view.reassignments[tp()].phase, Pending)
     assert len(driver.orders) == 1

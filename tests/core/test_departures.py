@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.controllership.tenure import CLAIM_TIMER
 from controller.core.effects import ClaimController, SendStopReplica
 from controller.core.events import (
+    ClaimGuardsRead,
     ControllerClaimed,
     Deposed,
-    GuardsRead,
     StatesRead,
     TimerFired,
     TopicsRead,
 )
-from controller.core.handovers import DEPARTED_S
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -24,7 +24,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.role.tenures import CLAIM_TIMER
+from controller.core.tenure_reset import DEPARTED_S
 from tests.core.builders import EPOCH, Driver, replicas, tp
 
 SINCE = (2, 4, 3)
@@ -83,7 +83,7 @@ def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> Non
     driver.now = Instant(driver.now + 60.0)
     driver.observe(TimerFired(CLAIM_TIMER))
     assert isinstance(driver.sent[-1], ClaimController)
-    driver.observe(GuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
+    driver.observe(ClaimGuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
     others_move(driver, SINCE, version=3)
     claim(driver, SINCE)
     assert deleted(driver) == [1, 5]

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.cached_znodes import PlanNode
+from controller.core.controllership.invalidation import invalidate
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
@@ -20,12 +22,12 @@ from controller.core.events import (
     ControlsRead,
     DeletionsRead,
     Deposed,
-    GoalsRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
     LegacyPlanRead,
     OrphansRead,
     QueueRead,
+    SpecsRead,
     StatesRead,
     StopReplicaAnswered,
     StopReplicaResult,
@@ -36,31 +38,29 @@ from controller.core.events import (
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
-    Fate,
-    Goal,
     Instant,
     LeaderEpoch,
     LegacyPlan,
+    OutcomeKind,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import PlanNode
 from controller.core.options import LegacyMode, Options
 from controller.core.phases import Stopping, Syncing
 from controller.core.records import (
     AssignmentRecord,
     Change,
-    EndingRecord,
-    GoalRecord,
     LegacyEntryRecord,
     NotificationsDeletedRecord,
+    PartitionOutcomeRecord,
+    SpecRecord,
     StateRecord,
 )
-from controller.core.role.doubts import invalidate
 from controller.core.submissions import Cancellation
 from controller.errors import InvariantError
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
@@ -68,9 +68,11 @@ from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 NEXT = ControllerEpoch(EPOCH + 1)
 
 
-def goal(target: tuple[int, ...], original: tuple[int, ...]) -> Goal:
+def goal(target: tuple[int, ...], original: tuple[int, ...]) -> ReassignmentSpec:
     """Return a record of an earlier tenure."""
-    return Goal(replicas(*target), replicas(*original), RequestId("r"), Route.LEGACY, ZkVersion(0))
+    return ReassignmentSpec(
+        replicas(*target), replicas(*original), RequestId("r"), Route.LEGACY, ZkVersion(0)
+    )
 
 
 def test_a_pure_expansion_left_in_the_topic_znode_is_told_at_a_new_epoch() -> None:
@@ -89,7 +91,7 @@ def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
     """The topic znode was written just before our claim; its read arrives after everything else."""
     driver = Driver({tp(): (1, 2, 3)})
     driver.observe(Deposed("another one"))
-    driver.observe(GoalsRead({tp(): goal((4, 5, 6), (1, 2, 3))}, {}))
+    driver.observe(SpecsRead({tp(): goal((4, 5, 6), (1, 2, 3))}, {}))
     driver.answers_topics = False
     driver.observe(ControllerClaimed(NEXT))
     assert any(isinstance(e, ReadTopics) and e.topics == ("t",) for e in driver.sent)
@@ -156,7 +158,7 @@ def test_a_record_read_before_our_own_write_changes_nothing() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
-    driver.observe(GoalsRead({tp(): goal((1, 3), (1, 2))}, {}))
+    driver.observe(SpecsRead({tp(): goal((1, 3), (1, 2))}, {}))
     assert tp() not in driver.view.reassignments
 
 
@@ -241,9 +243,11 @@ def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
 def test_an_entry_that_was_retargeted_while_nobody_was_in_charge_is_carried_out() -> None:
     """The entry is the newer order: listing what is on record must not put the old one there."""
     driver = Driver({tp(): (1, 2)})
-    old = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
+    old = ReassignmentSpec(
+        replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
+    )
     known = dict(driver.view.states)
-    driver.observe(Deposed("another one"), GoalsRead({tp(): old}, {}))
+    driver.observe(Deposed("another one"), SpecsRead({tp(): old}, {}))
     driver.observe(OrphansRead(frozenset()), LegacyPlanRead(plan({tp(): (1, 4)})))
     driver.observe(ControllerClaimed(NEXT))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 4)})), StatesRead(known))
@@ -299,8 +303,8 @@ def _state_record(driver: Driver) -> StateRecord:
 def test_a_refused_goal_has_its_topic_read_again() -> None:
     """It may have been made of what the topic znode does not say any more."""
     driver = Driver({tp(): (1, 2)})
-    made = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
-    effects = invalidate(driver.view, Change((GoalRecord(tp(), made),), partition=tp()))
+    made = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
+    effects = invalidate(driver.view, Change((SpecRecord(tp(), made),), partition=tp()))
     assert effects == [ReadTopics(("t",))]
     assert driver.view.assignment(tp()) is None
 
@@ -369,8 +373,10 @@ def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
     driver.adopt({tp(): goal((1, 3), (1, 2))})
     driver.submit({tp(): (1, 2)})
     driver.observe(ControlsRead(Controls()))
-    endings = [r.ending for c in driver.changes for r in c.records if isinstance(r, EndingRecord)]
-    assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), Fate.SUPERSEDED)]
+    endings = [
+        r.ending for c in driver.changes for r in c.records if isinstance(r, PartitionOutcomeRecord)
+    ]
+    assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), OutcomeKind.SUPERSEDED)]
     assert driver.view.reassignments == {}
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
@@ -379,7 +385,7 @@ def _claimed_again(driver: Driver) -> int:
     """Lose the role and claim it with the records at hand; return the doubts before the claim."""
     goals = {p: r.goal for p, r in driver.view.reassignments.items()}
     driver.observe(Deposed("no answer from ZooKeeper"))
-    driver.observe(GoalsRead(goals, {}), *driver.own_records()[1:])
+    driver.observe(SpecsRead(goals, {}), *driver.own_records()[1:])
     driver.answers_topics = False
     before = driver.view.doubts
     driver.observe(ControllerClaimed(NEXT))

@@ -7,8 +7,9 @@ from time import process_time
 
 import pytest
 
-from controller.core.agendas import Due
 from controller.core.apply import issued
+from controller.core.controllership.broker_membership import welcome
+from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
@@ -59,9 +60,8 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
-from controller.core.requests.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
-from controller.core.role.doubts import invalidate, set_aside
-from controller.core.role.membership import welcome
+from controller.core.requests.config_questions import CONFIG_RETRY_S, UNWELL_TIMER
+from controller.core.worklist import Worklist
 from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
 from tests.core.test_topic_configs import asked, settings
 
@@ -314,7 +314,7 @@ def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:
 def test_a_broker_that_leads_very_many_partitions_is_welcomed_at_once() -> None:
     """A decision that takes as long as the session lives gives the role up."""
     driver = Driver({tp(n): (1, 2) for n in range(20_000)}, brokers=(1, 2))
-    due = Due(joined={BrokerId(1)})
+    due = Worklist(joined={BrokerId(1)})
     began = process_time()
     reads = [e for e in welcome(driver.view, due).effects if isinstance(e, ReadStates)]
     assert process_time() - began < 2.0

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import issued
+from controller.core.controllership.housekeeping import BALANCE_TIMER, PREFERRED_TIMER
+from controller.core.controllership.invalidation import invalidate, set_aside
+from controller.core.controllership.tenure import has_work
 from controller.core.decide import decide
 from controller.core.effects import ElectPreferred, SetTimer
 from controller.core.events import (
@@ -27,9 +30,6 @@ from controller.core.records import (
     PreferredTriedRecord,
     StateRecord,
 )
-from controller.core.role.doubts import invalidate, set_aside
-from controller.core.role.housekeeping import BALANCE_TIMER, PREFERRED_TIMER
-from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, plan, tp
 from tests.core.delegated_rigs import delegated
 

@@ -8,7 +8,7 @@ from controller.core.events import TopicsListed, TopicsRead
 from controller.core.foreign import FOREIGN
 from controller.core.model import (
     BlockedBy,
-    Fate,
+    OutcomeKind,
     PartitionAssignment,
     RefusalReason,
     RequestId,
@@ -134,7 +134,7 @@ def test_a_move_of_others_is_cancelled_where_it_is_named(policy: ForeignMoves) -
     assert driver.orders == [(replicas(0, 1), True)]
     assert driver.assignment(THEIRS).replicas == (0, 1)
     assert has_ended(driver)
-    assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 @pytest.mark.parametrize("policy", [p for p in ForeignMoves if p is not ForeignMoves.ADOPT])

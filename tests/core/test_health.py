@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.agendas import Due
 from controller.core.apply import apply
 from controller.core.events import DeletionsRead, Deposed
 from controller.core.model import BlockedBy, BrokerId, RequestId
 from controller.core.observe import observe
 from controller.core.options import Options, UnderMinIsr
-from controller.core.pace.budgets import Budget
-from controller.core.pace.health import (
+from controller.core.records import SpecEndedRecord
+from controller.core.scheduling.budget import Budget
+from controller.core.scheduling.isr_health import (
     NAMED_MAX,
     health_gate,
     judge,
     topics_in_question,
     under_min_isr_sentence,
 )
-from controller.core.records import GoalEndedRecord
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
 from tests.core.well_views import NOW, a_tenure, isr, leaderless, reassign, settings
 
-TIMER = Due(timer=True)
+TIMER = Worklist(timer=True)
 
 
 def a_view(mode: UnderMinIsr = UnderMinIsr.WAIT) -> ClusterView:
@@ -140,7 +140,7 @@ def test_partition_of_ours_holds_nobody() -> None:
     assert health_gate(view) is not None
     reassign(view, tp(), 1, 2, 7)
     assert health_gate(view) is None
-    apply(view, GoalEndedRecord(tp(), None, RequestId("r"), "cancelled"), NOW)
+    apply(view, SpecEndedRecord(tp(), None, RequestId("r"), "cancelled"), NOW)
     assert health_gate(view) is not None
 
 

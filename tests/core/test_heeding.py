@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.blocked_reasons import BlockedReasons
+from controller.core.controllership.eligibility import refusals
+from controller.core.controllership.responses import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    HEED_PATIENCE_S,
+    UNSUPPORTED_VERSION,
+)
+from controller.core.controllership.tenure import CLAIM_TIMER, HEED_TIMER
 from controller.core.decide import ACK_TIMER
 from controller.core.effects import (
     ClaimController,
@@ -16,24 +24,16 @@ from controller.core.effects import (
 from controller.core.events import (
     ControllerClaimed,
     Deposed,
-    GoalsRead,
+    SpecsRead,
     StatesRead,
     TimerFired,
     TopicsListed,
     UpdateMetadataAnswered,
 )
-from controller.core.handovers import UNHEEDED_RETRY_S
 from controller.core.model import BlockedBy, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
-from controller.core.records import GoalRecord, StateRecord
-from controller.core.role.answers import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    HEED_PATIENCE_S,
-    UNSUPPORTED_VERSION,
-)
-from controller.core.role.eligibility import refusals
-from controller.core.role.tenures import CLAIM_TIMER, HEED_TIMER
-from controller.core.waits import Waits
+from controller.core.records import SpecRecord, StateRecord
+from controller.core.tenure_reset import UNHEEDED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp
 from tests.core.test_duties import live
 from tests.core.test_requests import submission, submit
@@ -68,13 +68,13 @@ def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() 
     driver = unheeded()
     driver.observe(live(1, 2, 3, 4, bounced=(1,)), StatesRead(driver.first_states))
     assert StateRecord not in written(driver)
-    assert GoalRecord not in written(driver)
+    assert SpecRecord not in written(driver)
     assert not any(isinstance(e, ReadStates) for e in driver.sent)
-    common = Waits(driver.view, driver.now).common
+    common = BlockedReasons(driver.view, driver.now).common
     assert common is not None
     assert common.by is BlockedBy.CONTROLLER_ROLE
     answer(driver, 0, 3)
-    assert GoalRecord in written(driver)
+    assert SpecRecord in written(driver)
     assert StateRecord in written(driver)
 
 
@@ -96,7 +96,7 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
     goals = {p: r.goal for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), GoalsRead(goals, {}), *others)
+    driver.observe(Deposed("another one"), SpecsRead(goals, {}), *others)
     driver.observe(TopicsListed(frozenset({"t"})))
     driver.heeds = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -111,7 +111,7 @@ def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     goals = {p: r.goal for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), GoalsRead(goals, {}), *others)
+    driver.observe(Deposed("another one"), SpecsRead(goals, {}), *others)
     driver.heeds = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.in_flight

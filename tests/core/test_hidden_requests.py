@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.core.events import HistoryRead, TimerFired
-from controller.core.histories import UNKNOWN_MS, OpenHistory, Part
 from controller.core.model import Instant
+from controller.core.outcomes import UNKNOWN_MS, OpenHistory, Part
 from tests.core.builders import Driver, tp
 from tests.core.test_requests import outcomes, submission, submit
 

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.controllership.invalidation import set_aside
+from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
+from controller.core.controllership.tenure import has_work
 from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
     BrokersRead,
@@ -37,9 +40,6 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
-from controller.core.role.answers import KAFKA_STORAGE_ERROR
-from controller.core.role.doubts import set_aside
-from controller.core.role.tenures import has_work
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_duties import live
 from tests.core.walks import Walked

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from controller.core.events import AcceptedRead, CancellationRead
-from controller.core.model import AcceptedEntry, Fate, RequestId, ZkVersion, Zxid
+from controller.core.model import AcceptedEntry, OutcomeKind, RequestId, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.records import Decision
-from controller.core.requests.cancelling import follow_cancellation
-from controller.core.requests.undoing import undo_finished
+from controller.core.requests.cancellation import follow_cancellation
+from controller.core.requests.undo import undo_finished
 from controller.core.submissions import Cancellation, CancelScope
 from tests.core.builders import Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -63,9 +63,9 @@ def test_what_became_of_each_partition_is_kept_no_longer_than_it_is_added_up() -
         driver.run(tp(n))
     fates = {s.kind: s.fates for s in outcomes(driver).values()}
     assert fates == {
-        "legacy": {Fate.ROLLED_BACK: 10},
-        "request": {Fate.ROLLED_BACK: COUNT - 10},
-        "cancel": {Fate.ROLLED_BACK: COUNT},
+        "legacy": {OutcomeKind.ROLLED_BACK: 10},
+        "request": {OutcomeKind.ROLLED_BACK: COUNT - 10},
+        "cancel": {OutcomeKind.ROLLED_BACK: COUNT},
     }
     requests = {r.kind: r for r in driver.view.requests.values()}
     assert requests["request"].fates == fates["request"]

@@ -9,18 +9,18 @@ import pytest
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController
 from controller.core.events import (
+    AppliedThrottlesRead,
     CancellationRead,
     ControllerClaimed,
     ControlsRead,
     DeletionsRead,
     Deposed,
-    GoalsRead,
     HistoryRead,
     KillSwitchRead,
-    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
     ShutdownRequested,
+    SpecsRead,
     StatesRead,
     TopicConfigsRead,
     TopicsListed,
@@ -29,11 +29,11 @@ from controller.core.events import (
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     RefusalReason,
     Replicas,
     RequestId,
@@ -44,7 +44,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options
-from controller.core.requests.legacy import has_undecided
+from controller.core.requests.legacy_plan import has_undecided
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 from tests.core.test_requests import outcomes
@@ -104,7 +104,7 @@ def half_way(route: Route) -> Driver:
     name = RequestId("legacy-0000000000000032" if route is Route.LEGACY else "request_0000000000")
     driver = Driver({tp(): (0, 2, 3)})
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
-    goal = Goal(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
+    goal = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
     driver.adopt({tp(): goal})
     assert not driver.view.reassignments[tp()].in_flight
     return driver
@@ -149,7 +149,7 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     Nor is its state read yet: nobody knows that it is under way.
     """
     driver = Driver({tp(): (2, 1, 4), tp(1): (1, 2)})
-    goal = Goal(
+    goal = ReassignmentSpec(
         replicas(4, 5),
         replicas(4, 5),
         RequestId("legacy-0000000000000032"),
@@ -160,7 +160,10 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     )
     driver.observe(Deposed("a new process"))
     driver.observe(
-        GoalsRead({tp(): goal}, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+        SpecsRead({tp(): goal}, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({}, {}),
+        AppliedThrottlesRead({}),
     )
     driver.observe(ControllerClaimed(ControllerEpoch(8)))
     driver.view.configs.clear()
@@ -250,7 +253,7 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver.observe(Deposed("given back for a deletion"))
     driver.observe(TopicsListed(frozenset()))
     driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": anew}))
-    driver.observe(GoalsRead({tp(1): goal}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
+    driver.observe(SpecsRead({tp(1): goal}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
     driver.acknowledges = True
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)), LegacyPlanRead(None))
     if is_cancelled:

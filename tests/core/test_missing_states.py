@@ -6,6 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from controller.core.controllership.state_polling import (
+    MISSING_EVERY_S,
+    MISSING_TIMER,
+    ROUND_STATES,
+)
 from controller.core.effects import ReadPurpose, ReadStates, SendLeaderAndIsr
 from controller.core.events import StatesRead, TopicConfigsRead, TopicsListed, TopicsRead
 from controller.core.model import (
@@ -21,7 +26,6 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.phases import Syncing
-from controller.core.role.rounds import MISSING_EVERY_S, MISSING_TIMER, ROUND_STATES
 from tests.core.builders import Driver, replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver
 from tests.core.test_requests import submission, submit

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from controller.core.agendas import Due
 from controller.core.apply import apply
 from controller.core.controls import Controls, Limits
 from controller.core.events import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.pace.budgets import Budget
-from controller.core.pace.paces import PACE_EVERY_S, follow_pace
 from controller.core.records import PaceRecord
+from controller.core.scheduling.adaptive_limit import PACE_EVERY_S, adapt_limit
+from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
 from tests.core.well_views import NOW, a_tenure, isr, reassign
 
@@ -31,7 +31,7 @@ class Pacer:
 
     def decide(self) -> None:
         """Decide once, and fold what was decided."""
-        for change in follow_pace(self.view, Due(timer=True), self.now).changes:
+        for change in adapt_limit(self.view, Worklist(timer=True), self.now).changes:
             for record in change.records:
                 assert isinstance(record, PaceRecord)
                 self.said.append(record)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from controller.core.blocked_reasons import BlockedReasons
 from controller.core.events import (
+    AppliedThrottlesRead,
     ControllerClaimed,
     Deposed,
-    GoalsRead,
     HistoryRead,
-    LeasesRead,
     OrphansRead,
     ShutdownRequested,
+    SpecsRead,
     TopicsRead,
 )
 from controller.core.model import (
@@ -22,8 +23,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.phases import Expanding, Pending, Phase, Syncing
-from controller.core.waits import Waits
-from controller.telemetry.counts import is_stalled
+from controller.telemetry.cluster_counts import is_stalled
 from tests.core.builders import EPOCH, Driver, replicas, tp
 
 LATER = Instant(1600.0)
@@ -59,7 +59,7 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
     reassignment = driver.view.reassignments[tp()]
-    told = Waits(driver.view, driver.now).of(reassignment)
+    told = BlockedReasons(driver.view, driver.now).of(reassignment)
     assert told is not None
     assert told.by is BlockedBy.DRAINING
     assert not is_stalled(reassignment, told, Instant(driver.now - 300.0))
@@ -87,7 +87,10 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     driver.now = Instant(LATER + 60.0)
     driver.observe(
-        GoalsRead(goals, {}), OrphansRead(frozenset()), HistoryRead({}, {}), LeasesRead({})
+        SpecsRead(goals, {}),
+        OrphansRead(frozenset()),
+        HistoryRead({}, {}),
+        AppliedThrottlesRead({}),
     )
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert _stands(driver) == (Expanding(), driver.now)

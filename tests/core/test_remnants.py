@@ -14,8 +14,8 @@ from controller.core.events import (
 )
 from controller.core.model import (
     BrokerId,
-    Goal,
     LegacyPlan,
+    ReassignmentSpec,
     RequestId,
     Route,
     ZkVersion,
@@ -33,7 +33,7 @@ MIRROR = Options(legacy_mode=LegacyMode.MIRROR)
 """What waits stays listed, so an operator can take it out."""
 
 
-def moved_by_another(at: tuple[int, ...], goal: Goal) -> Driver:
+def moved_by_another(at: tuple[int, ...], goal: ReassignmentSpec) -> Driver:
     """Return a paused cluster in which another controller moved a partition of ours; 1 is dead."""
     driver = Driver({tp(): at}, brokers=range(2, 7), options=MIRROR)
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
@@ -46,9 +46,9 @@ def orphans(view: ClusterView) -> list[BrokerId]:
     return sorted(broker for broker, partition in view.orphans if partition == tp())
 
 
-def legacy_goal() -> Goal:
+def legacy_goal() -> ReassignmentSpec:
     """Return the record of a plan's entry that another controller superseded."""
-    return Goal(replicas(2, 3, 4), replicas(1, 3), LEGACY, Route.LEGACY, ZkVersion(0))
+    return ReassignmentSpec(replicas(2, 3, 4), replicas(1, 3), LEGACY, Route.LEGACY, ZkVersion(0))
 
 
 def drop(driver: Driver) -> None:
@@ -86,7 +86,7 @@ def test_a_record_of_this_tenure_alone_has_nothing_to_tell() -> None:
 @pytest.mark.parametrize("abandoned", [(5,), (1, 5)])
 def test_what_a_cancellation_ends_unbegun_leaves_no_log_untold(abandoned: tuple[int, ...]) -> None:
     """Replicas of an earlier target may be left where another controller led the partition back."""
-    goal = Goal(
+    goal = ReassignmentSpec(
         replicas(2, 4),
         replicas(2, 3),
         REQUEST,

@@ -9,28 +9,27 @@ from controller.core.controls import Controls, Pause, Pauses
 from controller.core.decide import decide
 from controller.core.effects import ReadTopics
 from controller.core.events import (
+    AppliedThrottlesRead,
     CancellationRead,
     ControllerClaimed,
     ControlsRead,
     Deposed,
-    GoalsRead,
     HistoryRead,
     KillSwitchRead,
     LeadershipGained,
-    LeasesRead,
     LegacyPlanRead,
     OrphansRead,
     QueueRead,
+    SpecsRead,
     SubmissionsListed,
     SubmissionsRead,
     TopicConfigsRead,
     TopicsListed,
     TopicsRead,
 )
-from controller.core.histories import EndedHistory, OpenHistory, Part, Summary
 from controller.core.model import (
     ControllerEpoch,
-    Fate,
+    OutcomeKind,
     PartitionAssignment,
     RefusalReason,
     RequestId,
@@ -43,11 +42,12 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.outcomes import EndedHistory, OpenHistory, Part, Summary
 from controller.core.records import (
     AcceptedRecord,
-    GoalRecord,
-    OutcomeRecord,
     PartRecord,
+    RequestOutcomeRecord,
+    SpecRecord,
     SubmissionEndedRecord,
 )
 from controller.core.submissions import Cancellation, RequestOptions, Submission
@@ -81,7 +81,7 @@ def outcomes(driver: Driver) -> dict[RequestId, Summary]:
         r.summary.request: r.summary
         for change in driver.changes
         for r in change.records
-        if isinstance(r, OutcomeRecord)
+        if isinstance(r, RequestOutcomeRecord)
     }
 
 
@@ -91,7 +91,7 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (2, 3)}))
     assert driver.view.submissions == {}
     kinds = [type(r) for change in driver.changes for r in change.records]
-    assert kinds.index(PartRecord) < kinds.index(GoalRecord) < kinds.index(SubmissionEndedRecord)
+    assert kinds.index(PartRecord) < kinds.index(SpecRecord) < kinds.index(SubmissionEndedRecord)
     driver.run(tp(0))
     driver.run(tp(1))
     assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
@@ -109,7 +109,7 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
     observe(driver.view, SubmissionsRead({first.name: first, later.name: later}), driver.now)
     while driver.view.due:
         decision = decide(driver.view, driver.view.take_due(), driver.now)
-        goals = [r for c in decision.changes for r in c.records if isinstance(r, GoalRecord)]
+        goals = [r for c in decision.changes for r in c.records if isinstance(r, SpecRecord)]
         assert len({goal.partition for goal in goals}) == len(goals)
         for change in decision.changes:
             driver.commit(change)
@@ -138,7 +138,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
     submit(driver, submission(request, {tp(0): (1, 3)}))
     driver.observe(Deposed("another daemon takes over"))
     driver.observe(
-        GoalsRead({}, {}),
+        SpecsRead({}, {}),
         HistoryRead({}, {request: EndedHistory(("summary",), Zxid(70))}),
         LeadershipGained(),
         ControllerClaimed(ControllerEpoch(EPOCH + 1)),
@@ -183,7 +183,7 @@ def test_what_is_done_already_is_the_last_word_on_what_another_request_would_mov
     if tp(0) in driver.view.reassignments:
         driver.run(tp(0))
     assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
-    assert outcomes(driver)[moves.request].fates == {Fate.SUPERSEDED: 1}
+    assert outcomes(driver)[moves.request].fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[stays.request].done == 1
 
 
@@ -240,7 +240,7 @@ def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     before = outcomes(driver)[RequestId("request_0000000009")]
-    assert before.fates == {Fate.SUPERSEDED: 1}
+    assert before.fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[RequestId("request_0000000010")].done == 1
 
 
@@ -374,7 +374,7 @@ def test_the_last_word_counts_where_requests_that_waited_are_accepted_together()
     if tp() in driver.view.reassignments:
         driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
-    assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.SUPERSEDED: 1}
+    assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.SUPERSEDED: 1}
 
 
 def test_a_request_of_which_nothing_was_accepted_is_not_over_before_it_is_read_again() -> None:
@@ -386,9 +386,9 @@ def test_a_request_of_which_nothing_was_accepted_is_not_over_before_it_is_read_a
     driver.observe(Deposed("killed"))
     driver.observe(SubmissionsListed(frozenset({name})))
     driver.observe(
-        GoalsRead({}, {}),
+        SpecsRead({}, {}),
         OrphansRead(frozenset()),
-        LeasesRead({}),
+        AppliedThrottlesRead({}),
         HistoryRead({name: OpenHistory({name: part}, 0, (), ())}, {}),
     )
     assert outcomes(driver) == {}
@@ -411,7 +411,7 @@ def test_a_read_from_before_our_last_write_takes_nothing_back_of_what_is_kept() 
     driver.run(tp(1))
     summary = outcomes(driver)[name]
     assert (summary.total, summary.done) == (2, 1)
-    assert summary.fates == {Fate.ROLLED_BACK: 1}
+    assert summary.fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
 def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again() -> None:

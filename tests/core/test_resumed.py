@@ -22,8 +22,8 @@ from controller.core.events import (
 from controller.core.model import (
     BlockedBy,
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -43,9 +43,9 @@ CLOSED = Window(opens=0, closes=1)
 
 def goal(
     target: tuple[int, ...], original: tuple[int, ...], *, cancelled_by: RequestId | None = None
-) -> Goal:
+) -> ReassignmentSpec:
     """Return a record of an earlier daemon's."""
-    return Goal(
+    return ReassignmentSpec(
         replicas(*target),
         replicas(*original),
         REQUEST,
@@ -55,7 +55,7 @@ def goal(
     )
 
 
-def took_over(driver: Driver, goals: Mapping[TopicPartition, Goal]) -> None:
+def took_over(driver: Driver, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where an earlier daemon left these records."""
     driver.adopt(goals)
     driver.observe(LegacyPlanRead(None))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from controller.core.controllership.state_polling import ROUND_EVERY_S
 from controller.core.effects import ElectPreferred, ReadPurpose, ReadStates
 from controller.core.events import Orphan, OrphansRead, PreferredElectionRead
 from controller.core.model import BrokerId, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.records import OrphanEndedRecord, PreferredElectionEndedRecord
-from controller.core.role.rounds import ROUND_EVERY_S
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
 from tests.core.test_requests import submission, submit

@@ -6,26 +6,26 @@ from math import ceil
 
 import pytest
 
-from controller.core.agendas import Due
 from controller.core.controls import Controls, Limits, RequestLimits
 from controller.core.effects import SetTimer
 from controller.core.events import ControlsRead, TimerFired
 from controller.core.model import (
     Blocked,
     BrokerId,
-    Goal,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
 )
-from controller.core.moves import native
 from controller.core.options import Options
-from controller.core.pace.budgets import Budget
-from controller.core.scans import SCAN_MAX, scan
-from controller.core.waiting import SCAN_TIMER
-from controller.core.works import Reassignment
+from controller.core.partition import native
+from controller.core.pending_queue import SCAN_TIMER
+from controller.core.reassignments import Reassignment
+from controller.core.scheduling.budget import Budget
+from controller.core.start_pending import SCAN_MAX, start_pending
+from controller.core.worklist import Worklist
 from tests.core.builders import Driver, replicas, tp
 
 MANY = SCAN_MAX + 500
@@ -35,9 +35,13 @@ DEAD = 9
 FIRST_LARGE = Controls(limits=Limits(requests={LARGE: RequestLimits(priority=1)}))
 
 
-def goal(target: tuple[int, ...], original: tuple[int, ...], request: RequestId) -> Goal:
+def goal(
+    target: tuple[int, ...], original: tuple[int, ...], request: RequestId
+) -> ReassignmentSpec:
     """Return a record of an earlier daemon's."""
-    return Goal(replicas(*target), replicas(*original), request, Route.REQUEST, ZkVersion(0))
+    return ReassignmentSpec(
+        replicas(*target), replicas(*original), request, Route.REQUEST, ZkVersion(0)
+    )
 
 
 def scan_again(driver: Driver) -> bool:
@@ -170,6 +174,6 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     driver = Driver(entries, options=Options(max_incoming_per_broker=1))
     driver.adopt({p: goal((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
     budget = CountingBudget(driver.view, driver.now)
-    decision = scan(driver.view, Due(capacity=True), driver.now, budget, ())
+    decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
     assert len(driver.view.waiting) == len(entries) - 2
     assert (decision.changes, budget.asked) == ((), 2)

@@ -7,7 +7,7 @@ from controller.core.effects import DescribeTopicConfigs
 from controller.core.events import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import GoalRecord, PartRecord
+from controller.core.records import PartRecord, SpecRecord
 from tests.core.builders import Driver, plan, tp
 from tests.core.test_requests import submission, submit
 
@@ -22,7 +22,7 @@ def accepted_in_a_turn(driver: Driver) -> int:
     for change in decision.changes:
         driver.commit(change)
     records = (r for change in decision.changes for r in change.records)
-    return sum(isinstance(r, GoalRecord) for r in records)
+    return sum(isinstance(r, SpecRecord) for r in records)
 
 
 def listed(driver: Driver, *names: str) -> None:

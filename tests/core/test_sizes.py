@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from controller.core.agendas import Due
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+)
 from controller.core.apply import apply, issued
 from controller.core.effects import MeasureSizes, SetTimer
 from controller.core.events import SizesRead
-from controller.core.leases import (
-    FOLLOWER_RATE,
-    LEADER_RATE,
-    Entity,
-    EntityConfig,
-    Lease,
-)
 from controller.core.model import BrokerId, Instant, RequestId, TopicPartition, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.pace.sizes import (
+from controller.core.phases import Syncing
+from controller.core.reassignments import Load
+from controller.core.records import SpecEndedRecord
+from controller.core.scheduling.partition_sizes import (
     GROWTH_AFTER_S,
     SOON_S,
     SlowThrottle,
     follow_sizes,
     slow_throttles,
 )
-from controller.core.phases import Syncing
-from controller.core.records import GoalEndedRecord
 from controller.core.view import ClusterView
-from controller.core.works import Load
+from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
 from tests.core.well_views import NOW, a_tenure, reassign
 
@@ -40,7 +40,7 @@ def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
     """Return what is asked for so long after the begin, and note that it was."""
     at = Instant(NOW + seconds)
     partitions: tuple[TopicPartition, ...] = ()
-    for effect in follow_sizes(view, Due(timer=True), at).effects:
+    for effect in follow_sizes(view, Worklist(timer=True), at).effects:
         issued(view, effect, at)
         if isinstance(effect, MeasureSizes):
             partitions += effect.partitions
@@ -89,7 +89,7 @@ def test_timer_is_set_for_what_is_asked_next() -> None:
     reassign(view, tp(0), 1, 2, 4)
     asked(view, 0)
     for seconds in (3, 10, 31, 59):
-        effects = follow_sizes(view, Due(timer=True), Instant(NOW + seconds)).effects
+        effects = follow_sizes(view, Worklist(timer=True), Instant(NOW + seconds)).effects
         timers = [e.at - NOW for e in effects if isinstance(e, SetTimer)]
         assert all(seconds < at <= 60 for at in timers)
 
@@ -160,7 +160,7 @@ def test_sizes_of_what_is_done_are_forgotten() -> None:
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     told(view, 0, p0=1000)
-    apply(view, GoalEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
+    apply(view, SpecEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
     told(view, 60, p0=7000)
     assert view.sizes == view.growth == {}
 
@@ -176,7 +176,7 @@ def copying(rate: str) -> ClusterView:
     for broker_id in (1, 4):
         entity = Entity(f"brokers/{broker_id}")
         values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-        view.leases[entity] = Lease(entity, values, {}, ZkVersion(0))
+        view.leases[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
         view.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
     return view
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.applied_throttles import FOLLOWER_REPLICAS, Entity
 from controller.core.events import TopicsRead
-from controller.core.leases import FOLLOWER_REPLICAS, Entity
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -20,19 +20,19 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.observe import observe
-from controller.core.stakes import Stakes, stake_of
+from controller.core.participants import Participants, participant_of
 from tests.core.builders import replicas, tp
 from tests.core.throttle_rigs import ThrottleRig
 
 ORDERS = tp(0, "orders")
-GOAL = Goal(replicas(4, 2, 5), replicas(1, 2, 3), RequestId("r1"), Route.REQUEST)
+GOAL = ReassignmentSpec(replicas(4, 2, 5), replicas(1, 2, 3), RequestId("r1"), Route.REQUEST)
 
 
 def test_stake_is_the_same_from_the_first_step_to_the_last() -> None:
     """Else each step would rewrite the lists."""
-    first = stake_of(GOAL, PartitionAssignment(replicas(1, 2, 3)))
-    during = stake_of(GOAL, PartitionAssignment(replicas(1, 2, 3, 4), replicas(4)))
-    between = stake_of(GOAL, PartitionAssignment(replicas(2, 3, 4)))
+    first = participant_of(GOAL, PartitionAssignment(replicas(1, 2, 3)))
+    during = participant_of(GOAL, PartitionAssignment(replicas(1, 2, 3, 4), replicas(4)))
+    between = participant_of(GOAL, PartitionAssignment(replicas(2, 3, 4)))
     assert first == during == between
     assert first.sources == replicas(1, 2, 3)
     assert first.receivers == replicas(4, 5)
@@ -41,7 +41,7 @@ def test_stake_is_the_same_from_the_first_step_to_the_last() -> None:
 def test_dropped_original_receives_on_the_way_back() -> None:
     """It is copied again; what is still in place is not."""
     back = replace(GOAL, target=replicas(1, 2, 3), abandoned=frozenset(replicas(4, 5)))
-    stake = stake_of(back, PartitionAssignment(replicas(2, 3, 4)))
+    stake = participant_of(back, PartitionAssignment(replicas(2, 3, 4)))
     assert stake.receivers == replicas(1)
     assert set(stake.sources) == set(replicas(1, 2, 3, 4, 5))
 
@@ -50,13 +50,13 @@ def test_original_that_is_just_being_dropped_receives_on_the_way_back() -> None:
     """Its exclusion may be under way: then it goes, and is copied again."""
     back = replace(GOAL, target=replicas(1, 2, 3), abandoned=frozenset(replicas(4, 5)))
     dropping = PartitionAssignment(replicas(2, 3, 4, 1), replicas(4), replicas(1))
-    assert stake_of(back, dropping).receivers == replicas(1)
+    assert participant_of(back, dropping).receivers == replicas(1)
 
 
 def test_unknown_originals_are_those_that_are_not_being_added() -> None:
     """Somebody else began it before we were told."""
     goal = replace(GOAL, original=None)
-    stake = stake_of(goal, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
+    stake = participant_of(goal, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
     assert stake.sources == replicas(1, 2)
     assert stake.receivers == replicas(4, 5)
 
@@ -72,9 +72,11 @@ MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | GOALS), max_size=30)
 
 
 @given(MOVES)
-def test_counts_equal_those_of_what_is_open(moves: list[tuple[int, Goal | None]]) -> None:
+def test_counts_equal_those_of_what_is_open(
+    moves: list[tuple[int, ReassignmentSpec | None]],
+) -> None:
     """However reassignments came, changed and went."""
-    stakes, open_goals = Stakes(), dict[int, Goal]()
+    stakes, open_goals = Participants(), dict[int, ReassignmentSpec]()
     for number, goal in moves:
         if goal is None:
             stakes.drop(tp(number))
@@ -82,7 +84,7 @@ def test_counts_equal_those_of_what_is_open(moves: list[tuple[int, Goal | None]]
         else:
             stakes.put(tp(number), goal, None)
             open_goals[number] = goal
-    fresh = Stakes()
+    fresh = Participants()
     for number, goal in open_goals.items():
         fresh.put(tp(number), goal, None)
     assert stakes.requests == fresh.requests
@@ -91,7 +93,7 @@ def test_counts_equal_those_of_what_is_open(moves: list[tuple[int, Goal | None]]
 
 def test_end_of_one_of_many_concerns_nobody() -> None:
     """Only the last of its request changes what has to stand."""
-    stakes = Stakes()
+    stakes = Participants()
     for number in range(3):
         stakes.put(tp(number), GOAL, None)
     stakes.unsettled.clear()
@@ -106,7 +108,7 @@ def test_end_of_one_of_many_concerns_nobody() -> None:
 
 def test_newer_note_is_not_settled_by_an_older_look() -> None:
     """What was decided on may be of yesterday."""
-    stakes = Stakes()
+    stakes = Participants()
     stakes.note(Entity("topics/t"))
     seen = stakes.unsettled[Entity("topics/t")]
     stakes.note(Entity("topics/t"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.controllership.tenure import LINGER_TIMER
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -37,8 +38,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options, TenurePolicy
-from controller.core.requests.topic_configs import CONFIG_TIMER
-from controller.core.role.tenures import LINGER_TIMER
+from controller.core.requests.config_questions import CONFIG_TIMER
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.test_requests import submission, submit
 

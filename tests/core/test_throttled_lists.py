@@ -5,9 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, Entity, EntityConfig, Lease
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+)
 from controller.core.model import ZkVersion
-from controller.core.throttling.throttled_lists import (
+from controller.core.throttling.throttle_settings import (
     EVERY_REPLICA,
     LIST_BYTES_MAX,
     Setting,
@@ -24,7 +30,7 @@ MANY = tuple(f"{n}:4" for n in range(LIST_BYTES_MAX // 7))
 
 def left(key: str, have: str | None, ours: str, before: str | None) -> str | None:
     """Return what a setting is after its lease ended."""
-    lease = Lease(Entity("topics/t"), {key: ours}, {key: before}, ZkVersion(0))
+    lease = AppliedThrottle(Entity("topics/t"), {key: ours}, {key: before}, ZkVersion(0))
     values = {} if have is None else {key: have}
     rest = restored(lease, EntityConfig(values, ZkVersion(1)))
     return have if rest is None else dict(rest).get(key)
@@ -118,6 +124,8 @@ def test_rate_of_somebody_else_is_never_replaced() -> None:
 
 def test_nothing_is_written_where_nothing_of_ours_stands() -> None:
     """The lease goes alone then."""
-    lease = Lease(Entity("topics/t"), {FOLLOWER_RATE: "5"}, {FOLLOWER_RATE: None}, ZkVersion(0))
+    lease = AppliedThrottle(
+        Entity("topics/t"), {FOLLOWER_RATE: "5"}, {FOLLOWER_RATE: None}, ZkVersion(0)
+    )
     assert restored(lease, EntityConfig({"x": "y"}, ZkVersion(1))) is None
     assert restored(lease, EntityConfig({}, None)) is None

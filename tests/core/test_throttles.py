@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
-from controller.core.effects import ReadEntityConfigs
-from controller.core.events import BrokersRead, ControlsRead, EntityConfigsRead, GuardsRead
-from controller.core.leases import (
+from controller.core.applied_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    AppliedThrottle,
     Entity,
     EntityConfig,
-    Lease,
 )
+from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
+from controller.core.effects import ReadEntityConfigs
+from controller.core.events import BrokersRead, ClaimGuardsRead, ControlsRead, EntityConfigsRead
 from controller.core.model import BlockedBy, BrokerId, RequestId, Route, TopicPartition, ZkVersion
 from controller.core.observe import observe
-from controller.core.records import GoalRecord, LeaseEndedRecord, LeaseRecord
+from controller.core.records import AppliedThrottleEndedRecord, AppliedThrottleRecord, SpecRecord
 from controller.core.throttling.throttles import CHANGES_MAX, follow_throttles
 from tests.core.builders import broker, replicas, tp
 from tests.core.throttle_rigs import REQUEST, ThrottleRig
 
 OTHER = RequestId("request_0000000002")
 ORDERS = "topics/orders"
-GUARDS = GuardsRead(
+GUARDS = ClaimGuardsRead(
     controller_broker=BrokerId(1),
     controller_is_ephemeral=True,
     kraft_controller_epoch=-1,
@@ -89,7 +89,10 @@ def test_write_that_is_forbidden_is_not_tried_again_at_once() -> None:
     made.forbidden.add(Entity(ORDERS))
     made.ask_for({orders(): (1, 2, 4)})
     made.refresh(1.0)
-    assert sum(isinstance(w, LeaseRecord) and w.lease.entity == ORDERS for w in made.writes) == 1
+    assert (
+        sum(isinstance(w, AppliedThrottleRecord) and w.lease.entity == ORDERS for w in made.writes)
+        == 1
+    )
 
 
 def test_settings_that_cannot_be_read_hold_the_step_with_their_reason() -> None:
@@ -179,7 +182,7 @@ def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
     made.view.controls = Controls(limits=limits)
     made.change_controls()
     assert made.values("brokers/4") == rates("9000")
-    written = [w.lease.entity for w in made.writes if isinstance(w, LeaseRecord)]
+    written = [w.lease.entity for w in made.writes if isinstance(w, AppliedThrottleRecord)]
     assert sorted(written) == [f"brokers/{n}" for n in range(1, 5)]
     made.end(orders(0))
     assert made.values("brokers/4") == {}
@@ -290,7 +293,9 @@ def left_by_a_crash() -> ThrottleRig:
     """Return a cluster where broker 5 has a leased rate beside a setting of the operator."""
     made = ThrottleRig()
     made.settings[Entity("brokers/5")] = EntityConfig({**rates("9"), "x": "y"}, ZkVersion(4))
-    lease = Lease(Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0))
+    lease = AppliedThrottle(
+        Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0)
+    )
     made.leases = {Entity("brokers/5"): lease}
     return made
 
@@ -343,7 +348,9 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     made.end(orders())
     assert Entity(ORDERS) not in made.settings
     assert Entity(ORDERS) not in made.view.leases
-    ended = [w for w in made.writes if isinstance(w, LeaseEndedRecord) and w.entity == ORDERS]
+    ended = [
+        w for w in made.writes if isinstance(w, AppliedThrottleEndedRecord) and w.entity == ORDERS
+    ]
     assert ended[-1].values is None
 
 
@@ -360,7 +367,7 @@ def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() ->
         cancelled_by=RequestId("cancel-1"),
         abandoned=frozenset(replicas(4, 5)),
     )
-    made.apply(GoalRecord(orders(), back))
+    made.apply(SpecRecord(orders(), back))
     assert made.gate(orders()) is not None
     made.settle()
     assert made.gate(orders()) is None
@@ -377,7 +384,7 @@ def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> N
     made.view.stakes.note(Entity(ORDERS))
     decision = follow_throttles(made.view, made.view.take_due(), made.now)
     goal = replace(made.view.reassignments[orders(0)].goal, target=replicas(1, 2, 6), version=None)
-    made.apply(GoalRecord(orders(1), goal))
+    made.apply(SpecRecord(orders(1), goal))
     for change in decision.changes:
         made.commit(change)
     assert made.gate(orders(1)) is not None
@@ -403,7 +410,7 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
     made.view.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
     goal = replace(made.view.reassignments[orders(0)].goal, route=Route.FOREIGN, version=None)
-    made.apply(GoalRecord(orders(1), goal))
+    made.apply(SpecRecord(orders(1), goal))
     made.settle()
     assert made.gate(orders(1)) is None
     assert "1:4" not in made.values(ORDERS)[FOLLOWER_REPLICAS]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agendas import Due
+from controller.core.controllership.housekeeping import PREFERRED_TIMER
 from controller.core.events import TimerFired
 from controller.core.model import Blocked, BlockedBy
-from controller.core.moves.delegated import ORDER_TIMER
-from controller.core.moves.resting import SEEN_TIMER
 from controller.core.options import Options
-from controller.core.pace.budgets import LEADER_MOVES_TIMER
-from controller.core.pace.sizes import SIZES_TIMER
-from controller.core.role.housekeeping import PREFERRED_TIMER
+from controller.core.partition.alter_backoff import SEEN_TIMER
+from controller.core.partition.delegated import ORDER_TIMER
+from controller.core.scheduling.budget import LEADER_MOVES_TIMER
+from controller.core.scheduling.partition_sizes import SIZES_TIMER
+from controller.core.worklist import Worklist
 from tests.core.builders import Driver, tp
 from tests.core.walks import Walked, watch_reassignments
 
@@ -26,9 +26,9 @@ def at_work() -> Driver:
     return driver
 
 
-def noted(due: Due) -> set[str]:
+def noted(due: Worklist) -> set[str]:
     """Return what has to be looked at, by the names of the notes."""
-    return {name for name in Due.__slots__ if getattr(due, name)}
+    return {name for name in Worklist.__slots__ if getattr(due, name)}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import RefusalRecord
-from controller.core.requests.topic_configs import CONFIG_TIMER, UNWELL_TIMER
+from controller.core.requests.config_questions import CONFIG_TIMER, UNWELL_TIMER
 from tests.core.builders import Driver, asked_now, broker, replicas, tp
 from tests.core.test_requests import submission, submit
 from tests.core.walks import watch_reassignments

@@ -12,9 +12,9 @@ from controller.core.model import BrokerId, Instant, LeaderEpoch
 from controller.core.phases import (
     LABELS,
     LEGAL,
+    AwaitingController,
     Ended,
     Expanding,
-    Ordered,
     Pending,
     Phase,
     Shrinking,
@@ -28,7 +28,7 @@ from tests.core.builders import Driver, replicas, tp
 
 PHASES: tuple[Phase, ...] = (
     Pending(),
-    Ordered(replicas(1, 2), Instant(0.0)),
+    AwaitingController(replicas(1, 2), Instant(0.0)),
     Expanding(),
     Starting(LeaderEpoch(1), None),
     Syncing(),

@@ -1,10 +1,12 @@
-"""Tests of ``controller.core.waits``: nothing waits without a reason."""
+"""Tests of ``controller.core.blocked_reasons``: nothing waits without a reason."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.core.apply import apply
+from controller.core.blocked_reasons import BlockedReasons, since_of
+from controller.core.cached_znodes import PlanNode
 from controller.core.events import TopicConfigsRead
 from controller.core.model import (
     Blocked,
@@ -14,15 +16,13 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.moves.gates import sync_gate
-from controller.core.moves.lacks import leader_missing, state_unknown
-from controller.core.nodes import PlanNode
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.partition.gates import sync_gate
+from controller.core.partition.prerequisites import leader_missing, state_unknown
 from controller.core.phases import Syncing
 from controller.core.records import BlockedRecord
 from controller.core.view import ClusterView
-from controller.core.waits import Waits, since_of
 from tests.core.builders import asked_now, replicas, tp
 from tests.telemetry.builders import a_view, partition_state
 
@@ -32,7 +32,7 @@ FULL = Options(max_partitions_in_flight=0)
 def waits_for(view: ClusterView) -> Blocked | None:
     """Return what the only reassignment waits for."""
     (reassignment,) = view.reassignments.values()
-    return Waits(view, Instant(1000.0)).of(reassignment)
+    return BlockedReasons(view, Instant(1000.0)).of(reassignment)
 
 
 def test_beyond_the_limit_the_limit_is_waited_for() -> None:
@@ -144,15 +144,15 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so no record and no phase tell of it."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
-    assert dict(Waits(view, Instant(1000.0)).undecided()) == {
+    assert dict(BlockedReasons(view, Instant(1000.0)).undecided()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
     answer(view, "error 29: not authorized", Instant(5.0))
-    found = Waits(view, Instant(1000.0)).of_entry(tp())
+    found = BlockedReasons(view, Instant(1000.0)).of_entry(tp())
     assert found is not None
     assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
     view.configs["t"] = TopicConfig(1, unclean_leader_election=False)
-    assert Waits(view, Instant(1000.0)).of_entry(tp()) is None
+    assert BlockedReasons(view, Instant(1000.0)).of_entry(tp()) is None
 
 
 def test_settings_that_cannot_be_read_are_told_to_what_waits_for_them() -> None:

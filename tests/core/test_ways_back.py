@@ -9,8 +9,8 @@ import pytest
 from controller.core.events import BrokersRead, TopicsRead
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -22,7 +22,9 @@ from tests.core.builders import Driver, broker, replicas, tp
 
 CANCEL = RequestId("cancel-0000000000000064")
 BACK = replace(
-    Goal(replicas(1, 2, 3), replicas(1, 2, 3), RequestId("request_0000000000"), Route.REQUEST),
+    ReassignmentSpec(
+        replicas(1, 2, 3), replicas(1, 2, 3), RequestId("request_0000000000"), Route.REQUEST
+    ),
     cancelled_by=CANCEL,
 )
 OTHERS_STEP = PartitionAssignment(replicas(4, 1, 5), replicas(1), replicas(5))

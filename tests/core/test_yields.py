@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from controller.core.controllership.tenure import CLAIM_TIMER, LINGER_TIMER, PROGRESS_PATIENCE_S
+from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S, DELETIONS_PATIENCE_S
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import ClaimController, ResignController
 from controller.core.events import (
@@ -14,8 +16,8 @@ from controller.core.events import (
     ControlsRead,
     DeletionsRead,
     Deposed,
-    GoalsRead,
     SizesRead,
+    SpecsRead,
     StatesRead,
     TimerFired,
     TopicsRead,
@@ -34,8 +36,6 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping, Syncing
 from controller.core.records import YieldedRecord
-from controller.core.role.tenures import CLAIM_TIMER, LINGER_TIMER, PROGRESS_PATIENCE_S
-from controller.core.role.yields import DELETION_PATIENCE_S, DELETIONS_PATIENCE_S
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.test_duties import live
@@ -82,7 +82,7 @@ def give_back(driver: Driver) -> None:
     """Let a broker take the role, and the records be read again."""
     goals = {p: r.goal for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("the role was given back"), GoalsRead(goals, {}), *others)
+    driver.observe(Deposed("the role was given back"), SpecsRead(goals, {}), *others)
     driver.sent.clear()
 
 

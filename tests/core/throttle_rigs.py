@@ -10,41 +10,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core.agendas import Due
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.apply import apply, issued
+from controller.core.cached_znodes import Topic
+from controller.core.controllership.invalidation import invalidate
 from controller.core.effects import Effect, ReadEntityConfigs
-from controller.core.events import EntityConfigsRead, LeasesRead
-from controller.core.leases import Entity, EntityConfig, Lease
+from controller.core.events import AppliedThrottlesRead, EntityConfigsRead
 from controller.core.model import (
     Blocked,
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import Topic
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.reassignments import Request
 from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
     Change,
-    GoalEndedRecord,
-    GoalRecord,
-    LeaseEndedRecord,
-    LeaseRecord,
     Record,
+    SpecEndedRecord,
+    SpecRecord,
 )
-from controller.core.role.doubts import invalidate
 from controller.core.submissions import RequestOptions
-from controller.core.throttling.lease_books import leases_refused, throttles_doubted
+from controller.core.throttling.throttle_records import leases_refused, throttles_doubted
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
 from controller.core.view import ClusterView, Tenure
-from controller.core.works import Request
+from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas
 
 REQUEST = RequestId("request_0000000001")
@@ -58,7 +58,7 @@ class ThrottleRig:
     topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 4})
     """Partitions per topic, all on brokers 1, 2, 3 of 1 to 7."""
     settings: dict[Entity, EntityConfig | str] = field(default_factory=dict)
-    leases: dict[Entity, Lease] = field(default_factory=dict)
+    leases: dict[Entity, AppliedThrottle] = field(default_factory=dict)
     forbidden: set[Entity] = field(default_factory=set)
     """Settings that may not be written."""
 
@@ -80,7 +80,7 @@ class ThrottleRig:
 
     def begin(self) -> None:
         """Read what is leased, and settle."""
-        observe(self.view, LeasesRead(dict(self.leases)), self.now)
+        observe(self.view, AppliedThrottlesRead(dict(self.leases)), self.now)
         self.settle()
 
     def ask_for(
@@ -95,15 +95,15 @@ class ThrottleRig:
             Route.REQUEST, self.now, options=RequestOptions(throttle=throttle)
         )
         for partition, target in partitions.items():
-            goal = Goal(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
-            self.apply(GoalRecord(partition, goal))
+            goal = ReassignmentSpec(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
+            self.apply(SpecRecord(partition, goal))
         self.settle()
 
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
             goal = self.view.reassignments[partition].goal
-            self.apply(GoalEndedRecord(partition, goal.version, goal.request, "cancelled"))
+            self.apply(SpecEndedRecord(partition, goal.version, goal.request, "cancelled"))
         self.settle()
 
     def operator_sets(self, entity: str, **values: str | None) -> None:
@@ -153,9 +153,9 @@ class ThrottleRig:
             self.turn(due)
         raise AssertionError("throttles do not come to rest")
 
-    def turn(self, due: Due | None = None) -> None:
+    def turn(self, due: Worklist | None = None) -> None:
         """Decide, commit and answer once."""
-        decision = follow_throttles(self.view, due or Due(throttles=True), self.now)
+        decision = follow_throttles(self.view, due or Worklist(throttles=True), self.now)
         effects: list[Effect] = list(decision.effects)
         for change in decision.changes:
             effects += self.commit(change)
@@ -170,10 +170,12 @@ class ThrottleRig:
     def commit(self, change: Change) -> list[Effect]:
         """Write a change if every version is the one that stands there."""
         for record in change.records:
-            if not isinstance(record, LeaseRecord | LeaseEndedRecord):
+            if not isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
                 continue
             self.writes.append(record)
-            entity = record.lease.entity if isinstance(record, LeaseRecord) else record.entity
+            entity = (
+                record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
+            )
             if entity in self.forbidden:
                 leases_refused(self.view, change, "no_auth", self.now)
                 return []
@@ -183,7 +185,9 @@ class ThrottleRig:
             self.apply(record)
         return []
 
-    def write(self, entity: Entity, record: LeaseRecord | LeaseEndedRecord) -> bool:
+    def write(
+        self, entity: Entity, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
+    ) -> bool:
         """Compare and set one entity's settings."""
         known = self.settings.get(entity)
         version = known.version if isinstance(known, EntityConfig) else None

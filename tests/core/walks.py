@@ -6,8 +6,8 @@ from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import TypeVar
 
 from controller.core.model import TopicPartition
+from controller.core.reassignments import Reassignment
 from controller.core.view import ClusterView
-from controller.core.works import Reassignment
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.core.apply import apply
+from controller.core.cached_znodes import Topic
 from controller.core.events import StatesRead, TopicConfigsRead
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicConfig,
@@ -22,10 +23,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import Topic
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.records import GoalRecord
+from controller.core.records import SpecRecord
 from controller.core.view import ClusterView, Tenure
 from tests.core.builders import asked_now, broker, replicas
 
@@ -77,5 +77,5 @@ def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None
     """Have a partition reassigned by us."""
     assignment = view.known_assignment(partition)
     original = None if assignment is None else assignment.replicas
-    goal = Goal(replicas(*target), original, RequestId("r"), Route.REQUEST)
-    apply(view, GoalRecord(partition, goal), NOW)
+    goal = ReassignmentSpec(replicas(*target), original, RequestId("r"), Route.REQUEST)
+    apply(view, SpecRecord(partition, goal), NOW)

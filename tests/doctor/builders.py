@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controller.core.events import GuardsRead, Orphan
+from controller.core.events import ClaimGuardsRead, Orphan
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -18,8 +18,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.doctor.examinations import Check
-from controller.doctor.snapshots import BrokerAnswers, Disks, Snapshot, Znodes
+from controller.doctor.checks import Check
+from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot, Znodes
 from tests.core.builders import broker, replicas
 from tests.telemetry.builders import partition_state
 
@@ -35,7 +35,7 @@ class SnapshotBuilder:
             brokers={BrokerId(b): broker(b) for b in brokers},
             topics={},
             states={},
-            guards=GuardsRead(
+            guards=ClaimGuardsRead(
                 BrokerId(1),
                 controller_is_ephemeral=True,
                 kraft_controller_epoch=-1,
@@ -74,7 +74,7 @@ class SnapshotBuilder:
 
     def goal(self, partition: TopicPartition, target: Sequence[int]) -> SnapshotBuilder:
         """Add a record of ours."""
-        goal = Goal(replicas(*target), None, RequestId("legacy-1"), Route.LEGACY)
+        goal = ReassignmentSpec(replicas(*target), None, RequestId("legacy-1"), Route.LEGACY)
         return self.with_znodes(goals={**self.znodes.goals, partition: goal})
 
     def orphan(

@@ -1,8 +1,12 @@
-"""Tests of ``controller.doctor.assignments``."""
+"""Tests of ``controller.doctor.assignment_checks``."""
 
 from __future__ import annotations
 
-from controller.doctor.assignments import dead_brokers, foreign_reassignments, unexplained_replicas
+from controller.doctor.assignment_checks import (
+    dead_brokers,
+    foreign_reassignments,
+    unexplained_replicas,
+)
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 

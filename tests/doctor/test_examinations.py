@@ -1,4 +1,4 @@
-"""Tests of ``controller.doctor.examinations``."""
+"""Tests of ``controller.doctor.checks``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from types import ModuleType
 
 import pytest
 
-from controller.core.leases import Entity, Lease
+from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.model import ZkVersion
 from controller.doctor import (
-    assignments,
-    health,
-    logs,
-    neighbours,
-    records,
-    surroundings,
-    throttles,
+    assignment_checks,
+    environment_checks,
+    health_checks,
+    log_checks,
+    other_tools,
+    throttle_checks,
+    znode_checks,
 )
-from controller.doctor.examinations import CHECKS, examine
-from controller.doctor.leases import orphan_leases
+from controller.doctor.checks import CHECKS, examine
+from controller.doctor.unneeded_throttles import orphan_leases
 from controller.znodes.paths import (
     BROKER_IDS,
     CONTROLLER,
@@ -32,7 +32,15 @@ from controller.znodes.paths import (
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
 
-ROOMS = (assignments, health, logs, neighbours, records, surroundings, throttles)
+ROOMS = (
+    assignment_checks,
+    health_checks,
+    log_checks,
+    other_tools,
+    znode_checks,
+    environment_checks,
+    throttle_checks,
+)
 
 
 def test_a_sound_cluster_has_no_findings() -> None:
@@ -75,7 +83,7 @@ def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
     """As if there were no broker, no topic, no record, no daemon."""
     built = SnapshotBuilder(1, 2).partition(tp(), (1, 2)).goal(tp(), (2, 1))
     built.disk(1, [tp()]).disk(2, [tp()])
-    lease = Lease(Entity("topics/t"), {"k": "1"}, {"k": None}, ZkVersion(0))
+    lease = AppliedThrottle(Entity("topics/t"), {"k": "1"}, {"k": None}, ZkVersion(0))
     built.with_znodes(leases={lease.entity: lease}, hidden=frozenset({path}))
     match path:
         case "/brokers/ids":

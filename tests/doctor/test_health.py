@@ -1,8 +1,8 @@
-"""Tests of ``controller.doctor.health``."""
+"""Tests of ``controller.doctor.health_checks``."""
 
 from __future__ import annotations
 
-from controller.doctor.health import (
+from controller.doctor.health_checks import (
     failed_disks,
     leaderless,
     offline_replicas,

@@ -1,11 +1,11 @@
-"""Tests of ``controller.doctor.logs``."""
+"""Tests of ``controller.doctor.log_checks``."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.core.model import Zxid
-from controller.doctor.logs import orphans, stray_logs
+from controller.doctor.log_checks import orphans, stray_logs
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 

@@ -1,9 +1,9 @@
-"""Tests of ``controller.doctor.records``."""
+"""Tests of ``controller.doctor.znode_checks``."""
 
 from __future__ import annotations
 
 from controller.core.model import LegacyPlan, ZkVersion, Zxid
-from controller.doctor.records import (
+from controller.doctor.znode_checks import (
     dead_targets,
     kill_switch,
     legacy_plan,

@@ -1,4 +1,4 @@
-"""Tests of ``controller.doctor.surroundings``."""
+"""Tests of ``controller.doctor.environment_checks``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import GuardsRead
+from controller.core.events import ClaimGuardsRead
 from controller.core.model import BrokerId
-from controller.doctor.findings import Severity
-from controller.doctor.surroundings import (
+from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,
     daemons,
@@ -20,6 +19,7 @@ from controller.doctor.surroundings import (
     permissions,
     unreachable_brokers,
 )
+from controller.doctor.findings import Severity
 from tests.core.builders import broker, replicas, tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 
@@ -45,7 +45,7 @@ def test_what_forbids_being_the_controller_is_found() -> None:
 
 def test_a_migration_forbids_either_engine() -> None:
     """Our work cannot go on."""
-    guards = GuardsRead(BrokerId(3000), False, 5, False, "a KRaft controller is in charge")  # noqa: FBT003
+    guards = ClaimGuardsRead(BrokerId(3000), False, 5, False, "a KRaft controller is in charge")  # noqa: FBT003
     findings = list(eligibility(SnapshotBuilder(1).with_znodes(guards=guards).build()))
     assert {f.severity for f in findings} == {Severity.CRITICAL}
 

@@ -1,14 +1,14 @@
-"""Tests of ``controller.doctor.throttles`` and ``controller.doctor.leases``."""
+"""Tests of ``controller.doctor.throttle_checks`` and ``controller.doctor.unneeded_throttles``."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.core.leases import Entity, Lease, broker_entity, topic_entity
+from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import BrokerId, ZkVersion
 from controller.doctor.findings import Severity
-from controller.doctor.leases import orphan_leases
-from controller.doctor.throttles import broker_throttles, orphan_throttles, topic_throttles
+from controller.doctor.throttle_checks import broker_throttles, orphan_throttles, topic_throttles
+from controller.doctor.unneeded_throttles import orphan_leases
 from controller.znodes.paths import goal_path
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
@@ -55,7 +55,7 @@ ON_TOPIC, ON_BROKER, ON_FOUR = topic_entity("t"), broker_entity(BrokerId(1)), En
 def leased(built: SnapshotBuilder, *entities: Entity) -> SnapshotBuilder:
     """Let a daemon have set throttles, list or rate, on topics and brokers."""
     keys = {e: LIST if e.startswith("topics/") else RATE for e in entities}
-    leases = {e: Lease(e, {k: "7"}, {k: None}, ZkVersion(2)) for e, k in keys.items()}
+    leases = {e: AppliedThrottle(e, {k: "7"}, {k: None}, ZkVersion(2)) for e, k in keys.items()}
     return built.with_znodes(leases=leases)
 
 

@@ -25,7 +25,7 @@ from cosmic_ray.mutating import mutate_code
 DECISIONS: Final = (
     "controller/core/moves",
     "controller/core/role",
-    "controller/core/requests/cancelling.py",
+    "controller/core/requests/cancellation.py",
     "controller/core/throttling",
     "controller/reactor/commits.py",
     "controller/zk/claims.py",

@@ -19,7 +19,7 @@ def spark() -> Iterator[Any]:
     """Return a session of two cores."""
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
-    from controller.pipeline.sessions import open_session  # noqa: PLC0415 - may not be installed
+    from controller.pipeline.spark_session import open_session  # noqa: PLC0415 - may not be installed
 
     session = open_session("local[2]", memory="1g", shuffles=2)
     # For a few hundred rows, compiling every query costs more than running it.

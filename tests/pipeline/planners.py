@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clusters import MadeCluster
-from controller.pipeline.ledgers import UNLIMITED, Brokers, Factors, Ledger
-from controller.pipeline.offers import Change, Offer
-from controller.pipeline.placings import Duty, Placer
-from controller.pipeline.residues import Residue
-from controller.pipeline.samples import Sample
-from controller.pipeline.selections import CLASSES_PER_DOUBLING, chances_by_size
-from controller.planning.shares import Band
+from controller.pipeline.bulk_moves import BulkMoves
+from controller.pipeline.candidate_selection import CLASSES_PER_DOUBLING, chances_by_size
+from controller.pipeline.candidates import Candidate, Change
+from controller.pipeline.fine_tuning import FineTuning
+from controller.pipeline.placement_ledger import UNLIMITED, Brokers, Factors, PlacementLedger
+from controller.pipeline.required_moves import RequiredMove, RequiredMoves
+from controller.planning.quotas import Band
 
 ROUNDS = 4
 
@@ -26,7 +26,7 @@ class Planning:
     """A made-up cluster and what was planned for it."""
 
     made: MadeCluster
-    ledger: Ledger
+    ledger: PlacementLedger
     sizes: Band
     counts: Band
     before: tuple[list[int], list[int], Any]
@@ -40,7 +40,7 @@ class Planning:
         return rows | {change.partition: change.after for change in self.changes}
 
 
-def ledger_of(made: MadeCluster, keeps: Any = None, room: Any = None) -> Ledger:
+def ledger_of(made: MadeCluster, keeps: Any = None, room: Any = None) -> PlacementLedger:
     """Return the books of a made-up cluster."""
     racks = sorted(set(made.racks))
     count = len(made.racks)
@@ -57,7 +57,7 @@ def ledger_of(made: MadeCluster, keeps: Any = None, room: Any = None) -> Ledger:
     size = np.zeros(count, dtype=np.int64)
     np.add.at(size, replicas, np.repeat(made.size[:, None], factor, axis=1))
     total = int(made.size.sum())
-    return Ledger(brokers, by_topic, size, [Factors(factor, len(made.size), total)])
+    return PlacementLedger(brokers, by_topic, size, [Factors(factor, len(made.size), total)])
 
 
 def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None) -> Planning:
@@ -75,11 +75,11 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
             changes.append(change)
             touched.add(change.partition)
 
-    placer = Placer(ledger, sizes, counts, Duty())
+    placer = RequiredMoves(ledger, sizes, counts, RequiredMove())
     for n, row in enumerate(replicas):
         take(placer.place(topics[n], n, weights[n], row))
     rng = np.random.default_rng(1)
-    sample = Sample(ledger, sizes, counts)
+    sample = BulkMoves(ledger, sizes, counts)
     chances = 1 - sample.levels()[None, :] * sample.fair[:, None] / np.maximum(ledger.by_topic, 1)
     for n in rng.permutation(len(replicas)).tolist():
         if n in touched:
@@ -87,28 +87,28 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
         drawn = rng.random(len(replicas[n]))
         offered = [p for p, b in enumerate(replicas[n]) if drawn[p] < chances[topics[n], b]]
         if offered:
-            take(sample.judge(Offer(topics[n], n, weights[n], replicas[n], offered[0])))
+            take(sample.judge(Candidate(topics[n], n, weights[n], replicas[n], offered[0])))
     for _ in range(ROUNDS):
         if not sizes.outside(ledger.size.tolist()) and not counts.outside(ledger.count.tolist()):
             break
         free = [
-            Offer(topics[n], n, weights[n], replicas[n], 0)
+            Candidate(topics[n], n, weights[n], replicas[n], 0)
             for n in range(len(replicas))
             if n not in touched
         ]
         surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
-        for change in _rest(Residue(ledger, sizes, counts, _pool(rng, free, surplus))):
+        for change in _rest(FineTuning(ledger, sizes, counts, _pool(rng, free, surplus))):
             take(change)
     return Planning(made, ledger, sizes, counts, before, changes, dict(placer.problems))
 
 
-def _rest(residue: Residue) -> Iterator[Change]:
+def _rest(residue: FineTuning) -> Iterator[Change]:
     yield from residue.shed_counts()
     yield from residue.even_sizes()
     yield from residue.even_counts()
 
 
-def _pool(rng: Any, free: list[Offer], surplus: Any) -> Iterator[Offer]:
+def _pool(rng: Any, free: list[Candidate], surplus: Any) -> Iterator[Candidate]:
     """Offer what ``offers_by_size`` would."""
     sizes = [int(np.floor(np.log2(offer.size + 1.0) * CLASSES_PER_DOUBLING)) for offer in free]
     counted = Counter(

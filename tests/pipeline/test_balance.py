@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.clusters import SHAPES, Shape, make_cluster
-from controller.pipeline.ledgers import UNLIMITED
+from controller.pipeline.placement_ledger import UNLIMITED
 from tests.pipeline.planners import Planning, ledger_of, plan
 
 SMALL = replace(SHAPES["S"], brokers=15, partitions=3_000, topics=60, empty=2)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.errors import PlanInvalidError
-from controller.pipeline import runs
+from controller.errors import InvalidInputError
+from controller.pipeline import commands
 from controller.pipeline.tables import read_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -44,7 +44,7 @@ def snapshot(
         written(directory / "sizes.csv", sizes),
         written(directory / "brokers.csv", brokers),
     )
-    runs.snapshot_of_files(spark, current, first, second, "now", out, rates=rates)
+    commands.snapshot_of_files(spark, current, first, second, "now", out, rates=rates)
     return out
 
 
@@ -79,7 +79,7 @@ def test_wrong_entries_are_named(
     spark: Any, tmp_path: Path, entries: list[dict[str, Any]] | str, words: str
 ) -> None:
     """File, field and the first of them."""
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         snapshot(spark, tmp_path, entries)
     assert str(raised.value).startswith(f"{tmp_path}/{words}")
 
@@ -99,14 +99,14 @@ def test_wrong_entries_are_named(
 )
 def test_wrong_sizes_are_named(spark: Any, tmp_path: Path, sizes: str, words: str) -> None:
     """File, column and the first rows."""
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         snapshot(spark, tmp_path, PLAN, sizes=sizes)
     assert str(raised.value) == f"{tmp_path}/sizes.csv: {words}"
 
 
 def test_a_partition_without_a_size_is_not_taken_for_empty(spark: Any, tmp_path: Path) -> None:
     """Both files are named, and the partition."""
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         snapshot(spark, tmp_path, PLAN, sizes=f"{SIZES}t,0,5\nelsewhere,0,5\n")
     assert str(raised.value) == (
         f"{tmp_path}/sizes.csv: column size_bytes is missing for 1 partitions of "
@@ -141,7 +141,7 @@ def test_a_partition_without_a_size_is_not_taken_for_empty(spark: Any, tmp_path:
 )
 def test_wrong_brokers_are_named(spark: Any, tmp_path: Path, brokers: str, words: str) -> None:
     """Replicas on brokers that do not exist, too, with the file that has them."""
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         snapshot(spark, tmp_path, PLAN, brokers=brokers)
     assert str(raised.value).startswith(f"{tmp_path}/{words.format(tmp_path)}")
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.pipeline.leaderships import leader_flows
-from controller.planning.shares import band
+from controller.pipeline.leadership_flows import leader_flows
+from controller.planning.quotas import band
 
 
 def test_leadership_goes_by_way_of_a_third_broker_where_two_share_nothing() -> None:

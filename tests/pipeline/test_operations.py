@@ -11,12 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from benchmarks.clusters import SHAPES, Shape, make_cluster
 from benchmarks.snapshots import write_cluster
-from controller.errors import PlanInvalidError
-from controller.pipeline.loads import load
-from controller.pipeline.plans import Planner
-from controller.pipeline.summaries import Loads, Summary, summarize
+from controller.errors import InvalidInputError
+from controller.pipeline.cluster_frame import load
+from controller.pipeline.plan_options import PlanOptions
+from controller.pipeline.plan_summary import Loads, Summary, summarize
+from controller.pipeline.planner import Planner
 from controller.pipeline.tables import RATES, Tables, check_tables, read_tables
-from controller.pipeline.wishes import PlanWishes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -47,7 +47,7 @@ def mixed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return cut
 
 
-def planned(spark: Any, tables: Tables, wishes: PlanWishes) -> tuple[Placed, Summary, Loads]:
+def planned(spark: Any, tables: Tables, wishes: PlanOptions) -> tuple[Placed, Summary, Loads]:
     """Plan, and return where everything was and is to be, by names and ids."""
     wishes.check()
     cluster = load(spark, tables, drained=wishes.drain | set(wishes.replace), fill=wishes.fill)
@@ -66,7 +66,7 @@ def planned(spark: Any, tables: Tables, wishes: PlanWishes) -> tuple[Placed, Sum
 
 def test_mixed_factors_are_balanced_and_kept(spark: Any, mixed: Tables) -> None:
     """All three loads are even; partitions have as many replicas as before, in as many racks."""
-    placed, summary, _ = planned(spark, mixed, PlanWishes(tolerance=0.1))
+    placed, summary, _ = planned(spark, mixed, PlanOptions(tolerance=0.1))
     assert summary.sizes.outside == summary.counts.outside == summary.leaders.outside == ()
     assert summary.racks_lost == summary.rack_violations_after == summary.concentration_rises == 0
     assert all(len(after) == len(before) for before, after in placed.values())
@@ -77,7 +77,7 @@ def test_mixed_factors_are_balanced_and_kept(spark: Any, mixed: Tables) -> None:
 
 def test_a_replacement_takes_over_exactly_what_the_other_had(spark: Any, mixed: Tables) -> None:
     """Each replica in its position; no other replica moves, no other leader changes."""
-    wishes = PlanWishes(replace={OLD: NEW}, only_needed=True)
+    wishes = PlanOptions(replace={OLD: NEW}, only_needed=True)
     placed, summary, _ = planned(spark, mixed, wishes)
     for before, after in placed.values():
         assert after == tuple(NEW if b == OLD else b for b in before)
@@ -87,7 +87,7 @@ def test_a_replacement_takes_over_exactly_what_the_other_had(spark: Any, mixed: 
 
 def test_leaders_alone_change_the_order_and_copy_nothing(spark: Any, mixed: Tables) -> None:
     """Every partition keeps its replicas; who leads comes nearer to even."""
-    wishes = PlanWishes(only_leaders=True, tolerance=0.1)
+    wishes = PlanOptions(only_leaders=True, tolerance=0.1)
     placed, summary, _ = planned(spark, mixed, wishes)
     assert all(sorted(before) == sorted(after) for before, after in placed.values())
     assert (summary.moves, summary.bytes_moved) == (0, 0)
@@ -101,7 +101,7 @@ def test_leaders_alone_change_the_order_and_copy_nothing(spark: Any, mixed: Tabl
 
 def test_draining_with_balance_leaves_the_others_even(spark: Any, mixed: Tables) -> None:
     """A drained broker holds nothing; the others are within the band."""
-    wishes = PlanWishes(drain=frozenset({2}), tolerance=0.1)
+    wishes = PlanOptions(drain=frozenset({2}), tolerance=0.1)
     placed, summary, _ = planned(spark, mixed, wishes)
     assert all(2 not in after for _, after in placed.values())
     assert summary.sizes.outside == summary.counts.outside == summary.leaders.outside == ()
@@ -110,7 +110,7 @@ def test_draining_with_balance_leaves_the_others_even(spark: Any, mixed: Tables)
 
 def test_only_what_is_chosen_moves(spark: Any, mixed: Tables) -> None:
     """Included, not excluded, not pinned: by the whole name of the topic."""
-    wishes = PlanWishes(
+    wishes = PlanOptions(
         include="topic-0000[0-5]",
         exclude=".*3",
         pinned=frozenset({"topic-00004"}),
@@ -125,7 +125,7 @@ def test_only_what_is_chosen_moves(spark: Any, mixed: Tables) -> None:
 
 def test_more_replicas_come_in_racks_that_have_none(spark: Any, mixed: Tables) -> None:
     """Every partition gets three; those it had stay, and each is in a rack of its own."""
-    wishes = PlanWishes(replication_factor=3, only_needed=True)
+    wishes = PlanOptions(replication_factor=3, only_needed=True)
     placed, summary, _ = planned(spark, mixed, wishes)
     for before, after in placed.values():
         assert after[: len(before)] == before
@@ -137,7 +137,7 @@ def test_rates_follow_the_replicas(spark: Any, mixed: Tables) -> None:
     """Each replica takes in what is written: the sum stays, and goes where the replicas go."""
     rows = [(r.topic, r.partition, 2.0) for r in mixed.replicas.where("position = 0").collect()]
     rated = replace(mixed, rates=spark.createDataFrame(rows, RATES))
-    wishes = PlanWishes(replace={OLD: NEW}, only_needed=True)
+    wishes = PlanOptions(replace={OLD: NEW}, only_needed=True)
     placed, summary, loads = planned(spark, rated, wishes)
     assert loads.rates is not None
     for n, rates in enumerate(loads.rates):
@@ -152,7 +152,7 @@ def test_rates_follow_the_replicas(spark: Any, mixed: Tables) -> None:
 def test_wrong_rates_are_named_by_table_column_and_content(spark: Any, mixed: Tables) -> None:
     """A rate cannot be negative; a topic has to exist."""
     rates = spark.createDataFrame([("topic-00000", 0, -1.0), ("x", 0, 1.0)], RATES)
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         check_tables(replace(mixed, rates=rates), "snapshot")
     assert str(raised.value).splitlines() == [
         "snapshot/rates: column topic is not in the table topics in 1 row:",

@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks.clusters import SHAPES, Shape, make_cluster
 from benchmarks.snapshots import write_cluster
-from controller.errors import PlanInvalidError
-from controller.pipeline import runs
-from controller.pipeline.loads import load
-from controller.pipeline.plans import Planner
+from controller.errors import InvalidInputError
+from controller.pipeline import commands
+from controller.pipeline.cluster_frame import load
+from controller.pipeline.plan_options import PlanOptions
+from controller.pipeline.planner import Planner
 from controller.pipeline.tables import BROKERS, Tables, check_tables, read_tables, write_tables
 from controller.pipeline.waves import WaveLimits
-from controller.pipeline.wishes import PlanWishes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -49,10 +49,10 @@ def test_a_plan_is_even_and_its_files_agree_with_each_other(
     spark: Any, snapshot: str, tmp_path: Path
 ) -> None:
     """All three loads are in the band; requests, plan and rollback name the same partitions."""
-    wishes = PlanWishes(tolerance=0.1)
+    wishes = PlanOptions(tolerance=0.1)
     limits = WaveLimits(partitions=50)
     out = tmp_path / "plan"
-    summary, waves, files = runs.make_plan(spark, snapshot, wishes, limits, str(out), quiet)
+    summary, waves, files = commands.make_plan(spark, snapshot, wishes, limits, str(out), quiet)
     assert summary.sizes.outside == summary.counts.outside == summary.leaders.outside == ()
     assert summary.rack_violations_after == summary.concentration_rises == summary.racks_lost == 0
     assert summary.bytes_moved >= summary.bytes_bound
@@ -89,12 +89,12 @@ def test_the_plan_does_not_depend_on_how_rows_are_partitioned(
         ),
         other,
     )
-    wishes, limits = PlanWishes(tolerance=0.05, seed=3), WaveLimits(partitions=50)
+    wishes, limits = PlanOptions(tolerance=0.05, seed=3), WaveLimits(partitions=50)
     texts = []
     for name, source, shuffles in (("first", snapshot, 2), ("second", other, 7)):
         spark.conf.set("spark.sql.shuffle.partitions", str(shuffles))
         out = tmp_path / name
-        runs.make_plan(spark, source, wishes, limits, str(out), quiet)
+        commands.make_plan(spark, source, wishes, limits, str(out), quiet)
         texts.append(
             [
                 path.read_bytes()
@@ -109,9 +109,9 @@ def test_a_drained_broker_is_left_with_nothing_and_nothing_else_moves(
     spark: Any, snapshot: str, tmp_path: Path
 ) -> None:
     """Only partitions with a replica on the broker change, but for those that mend their racks."""
-    wishes = PlanWishes(drain=frozenset({2}), only_needed=True)
+    wishes = PlanOptions(drain=frozenset({2}), only_needed=True)
     out = tmp_path / "plan"
-    summary, _, _ = runs.make_plan(spark, snapshot, wishes, WaveLimits(), str(out), quiet)
+    summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), str(out), quiet)
     planned, before = entries(out / "plan.json"), entries(out / "rollback.json")
     assert all(2 not in replicas for replicas in planned.values())
     for key, replicas in before.items():
@@ -128,7 +128,7 @@ def test_another_replication_factor_is_reached_by_every_partition(
     """One replica less each: nothing is copied for it, and racks stay in use."""
     tables = read_tables(spark, snapshot)
     cluster = load(spark, tables)
-    wishes = PlanWishes(replication_factor=2, only_needed=True)
+    wishes = PlanOptions(replication_factor=2, only_needed=True)
     rows = Planner(spark, cluster, wishes, quiet).plan().rows
     sizes = Counter(len(row.after) for row in rows.select("after").collect())
     assert sizes == {2: SMALL.partitions}
@@ -138,9 +138,9 @@ def test_another_replication_factor_is_reached_by_every_partition(
 
 def test_a_cap_ends_the_plan_and_is_told(spark: Any, snapshot: str, tmp_path: Path) -> None:
     """No more replicas move than are allowed; the plan says that it is not all."""
-    wishes = PlanWishes(moves_max=20)
+    wishes = PlanOptions(moves_max=20)
     out = str(tmp_path / "plan")
-    summary, _, _ = runs.make_plan(spark, snapshot, wishes, WaveLimits(), out, quiet)
+    summary, _, _ = commands.make_plan(spark, snapshot, wishes, WaveLimits(), out, quiet)
     assert summary.moves == 20
     assert any("cap of 20 moves" in note for note in summary.notes)
 
@@ -153,9 +153,9 @@ def test_disks_without_room_are_told(spark: Any, snapshot: str, tmp_path: Path) 
     rows = [(r.broker, r.rack, None, full.get(r.broker, 0), True) for r in tables.brokers.collect()]
     small = str(tmp_path / "small")
     write_tables(replace(tables, brokers=spark.createDataFrame(rows, BROKERS)), small)
-    wishes = PlanWishes(drain=frozenset({1}), only_needed=True)
+    wishes = PlanOptions(drain=frozenset({1}), only_needed=True)
     out = tmp_path / "plan"
-    summary, _, _ = runs.make_plan(spark, small, wishes, WaveLimits(), str(out), quiet)
+    summary, _, _ = commands.make_plan(spark, small, wishes, WaveLimits(), str(out), quiet)
     assert any("no broker has room" in note for note in summary.notes)
     peaks = spark.read.parquet(str(out / "waves")).collect()
     assert all(row.peak_bytes <= full[row.broker] for row in peaks if row.broker in full)
@@ -184,7 +184,7 @@ def test_bad_rows_are_named_by_table_column_and_content(
 ) -> None:
     """The message names the file, the column and the first rows."""
     tables = broken(read_tables(spark, snapshot), **{column: instead})
-    with pytest.raises(PlanInvalidError) as raised:
+    with pytest.raises(InvalidInputError) as raised:
         check_tables(tables, snapshot)
     lines = str(raised.value).splitlines()
     assert lines[0].startswith(f"{snapshot}/replicas: {words}")
@@ -196,13 +196,13 @@ def test_a_missing_column_is_named(spark: Any, snapshot: str, tmp_path: Path) ->
     tables = read_tables(spark, snapshot)
     other = str(tmp_path / "other")
     write_tables(replace(tables, replicas=tables.replicas.drop("size_bytes")), other)
-    with pytest.raises(PlanInvalidError, match=r"/replicas: column size_bytes is missing"):
+    with pytest.raises(InvalidInputError, match=r"/replicas: column size_bytes is missing"):
         read_tables(spark, other)
 
 
 def test_a_directory_that_is_no_snapshot_is_named(spark: Any, tmp_path: Path) -> None:
     """There is no manifest to read."""
-    with pytest.raises(PlanInvalidError, match=r"manifest: it cannot be read as a table"):
+    with pytest.raises(InvalidInputError, match=r"manifest: it cannot be read as a table"):
         read_tables(spark, str(tmp_path))
 
 
@@ -217,7 +217,7 @@ def test_a_stock_json_with_sizes_becomes_a_snapshot(spark: Any, tmp_path: Path) 
     sizes.write_text("topic,partition,size_bytes\nt,0,10\nt,1,30\n")
     brokers.write_text("broker,rack,capacity_bytes\n1,a,100\n2,b,\n3,a,100\n")
     out = tmp_path / "snapshot"
-    counted = runs.snapshot_of_files(spark, current, sizes, brokers, "2026-01-01", out)
+    counted = commands.snapshot_of_files(spark, current, sizes, brokers, "2026-01-01", out)
     assert (counted["brokers"], counted["partitions"], counted["bytes"]) == (3, 2, 80)
     tables = read_tables(spark, str(out))
     check_tables(tables, str(out))
@@ -231,5 +231,5 @@ def test_a_wrong_size_in_a_csv_is_named(spark: Any, tmp_path: Path) -> None:
     current, sizes = tmp_path / "current.json", tmp_path / "sizes.csv"
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
     sizes.write_text("topic,partition,size_bytes\nt,0,many\n")
-    with pytest.raises(PlanInvalidError, match=r"sizes.csv: column size_bytes .*\n  t,0,many"):
-        runs.snapshot_of_files(spark, current, sizes, None, "now", tmp_path / "snapshot")
+    with pytest.raises(InvalidInputError, match=r"sizes.csv: column size_bytes .*\n  t,0,many"):
+        commands.snapshot_of_files(spark, current, sizes, None, "now", tmp_path / "snapshot")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.planning.shares import RackRoom, band, flows, share
+from controller.planning.quotas import RackRoom, band, flows, share
 
 WIDE = 1e12
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.pipeline.ledgers import UNLIMITED
+from controller.pipeline.placement_ledger import UNLIMITED
 from controller.pipeline.waves import WaveLimits, Waves, wanting
 
 BROKERS = 4

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.planning.goals import PlanGoal
+from controller.planning.plan_goal import PlanGoal
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.planning.bounds import copies_of_partition, even_shares
-from controller.planning.goals import PlanGoal, replica_counts
-from controller.planning.placements import count_racks
-from controller.planning.proposals import copies_min
+from controller.planning.lower_bounds import copies_of_partition, even_shares
+from controller.planning.placement import count_racks
+from controller.planning.plan_goal import PlanGoal, replica_counts
+from controller.planning.proposer import copies_min
 
 BROKERS = tuple(map(BrokerId, range(4)))
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.errors import PlanInvalidError
-from controller.planning.goals import PlanGoal, leader_counts, replica_counts
-from controller.planning.placements import count_racks, placement_problems, wanted_racks
-from controller.planning.proposals import propose
+from controller.errors import InvalidInputError
+from controller.planning.placement import count_racks, placement_problems, wanted_racks
+from controller.planning.plan_goal import PlanGoal, leader_counts, replica_counts
+from controller.planning.proposer import propose
 from tests.planning.strategies import Problem, problems
 
 
@@ -192,5 +192,5 @@ def test_the_smallest_replicas_move_where_any_would_do() -> None:
 )
 def test_what_nobody_could_plan_is_refused(goal: PlanGoal, problem: str) -> None:
     """The reason says what to change."""
-    with pytest.raises(PlanInvalidError, match=problem):
+    with pytest.raises(InvalidInputError, match=problem):
         propose(plan(t0=brokers(1)), goal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controller.core.leases import Entity
+from controller.core.applied_throttles import Entity
 from controller.core.model import RequestId, TopicPartition, ZkVersion
 from controller.reactor.ports import (
     Check,

@@ -7,18 +7,18 @@ from itertools import islice
 
 import pytest
 
+from controller.core.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.apply import apply
-from controller.core.histories import EndedHistory, Part, Summary
-from controller.core.leases import Lease, broker_entity, topic_entity
+from controller.core.cached_znodes import PlanNode, Topic
 from controller.core.model import (
     AcceptedEntry,
     BrokerId,
     ControllerEpoch,
-    Ending,
-    Fate,
-    Goal,
     Instant,
+    OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     Replicas,
@@ -28,37 +28,37 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import PlanNode, Topic
 from controller.core.options import Options
+from controller.core.outcomes import EndedHistory, Part, Summary
 from controller.core.records import (
     AcceptedRecord,
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
     AssignmentRecord,
     CancellationEndedRecord,
     Change,
-    EndingRecord,
-    GoalEndedRecord,
-    GoalRecord,
-    LeaseEndedRecord,
-    LeaseRecord,
     LegacyEntryRecord,
-    OutcomeForgottenRecord,
-    OutcomeRecord,
+    PartitionOutcomeRecord,
     PartRecord,
     QueueEndedRecord,
     QueueEntryEndedRecord,
     Record,
     RefusalRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
     SubmissionEndedRecord,
 )
-from controller.core.requests.conclusions import conclude
+from controller.core.requests.completion import conclude
 from controller.core.view import ClusterView, Tenure
-from controller.reactor.batches import MAX_BYTES, Batch, Batcher, in_groups
+from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
+from controller.reactor.outcome_rows import SHARD_BYTES
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
-from controller.reactor.shards import SHARD_BYTES
 from controller.zk.multis import too_large
 from controller.znodes import paths
-from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.outcome_parts import decode_accepted, decode_ended
 
 MAX_OPERATIONS = Options().multi_operations
 R1, R2 = RequestId("request_0000000001"), RequestId("request_0000000002")
@@ -98,8 +98,8 @@ def only(view: ClusterView, *changes: Iterable[Record]) -> list[Operation]:
 def accepted(partition: TopicPartition, request: RequestId = R1) -> list[Record]:
     """Return what accepting an entry makes durable."""
     entry = AcceptedEntry(partition, replicas(1, 2), replicas(2, 3))
-    goal = Goal(entry.target, entry.original, request, Route.REQUEST)
-    return [GoalRecord(partition, goal), AcceptedRecord(request, entry)]
+    goal = ReassignmentSpec(entry.target, entry.original, request, Route.REQUEST)
+    return [SpecRecord(partition, goal), AcceptedRecord(request, entry)]
 
 
 def refused(number: int, request: RequestId = R1, detail: str = "why") -> RefusalRecord:
@@ -139,12 +139,12 @@ def test_accepted_entries_of_a_request_share_one_shard() -> None:
 
 def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
     """Refusals and endings stand together, apart from what was accepted."""
-    ending = Ending(R1, tp(9), Fate.CANCELLED, "told so")
+    ending = PartitionOutcome(R1, tp(9), OutcomeKind.CANCELLED, "told so")
     operations = only(
         a_view(),
         accepted(tp(0)),
         accepted(tp(1), R2),
-        [refused(1), EndingRecord(ending)],
+        [refused(1), PartitionOutcomeRecord(ending)],
         [refused(2)],
     )
     assert created(operations, f"{paths.OUTCOMES}/{R1}/accepted-7-0-1")
@@ -215,8 +215,8 @@ def with_topic(version: int = 3) -> ClusterView:
 @pytest.mark.parametrize("version", [None, ZkVersion(2)])
 def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | None) -> None:
     """A Kafka controller may have ended a move before we claimed, and its news be late."""
-    goal = Goal(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
-    operations = only(with_topic(), [GoalRecord(tp(0), goal)], [GoalRecord(tp(1), goal)])
+    goal = ReassignmentSpec(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
+    operations = only(with_topic(), [SpecRecord(tp(0), goal)], [SpecRecord(tp(1), goal)])
     checks = [op for op in operations if isinstance(op, Check)]
     known = [Check(paths.topic_path("t"), ZkVersion(3))]
     assert checks == ([] if version else known)
@@ -225,19 +225,19 @@ def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | N
 @pytest.mark.parametrize(
     "end",
     [
-        GoalEndedRecord(tp(0), None, R1, "done"),
-        GoalEndedRecord(tp(0), ZkVersion(2), R1, "done", stands=True),
+        SpecEndedRecord(tp(0), None, R1, "done"),
+        SpecEndedRecord(tp(0), ZkVersion(2), R1, "done", stands=True),
     ],
     ids=["found done", "ended where it stands"],
 )
-def test_what_ends_without_a_step_holds_only_while_the_topic_says_so(end: GoalEndedRecord) -> None:
+def test_what_ends_without_a_step_holds_only_while_the_topic_says_so(end: SpecEndedRecord) -> None:
     """Nothing else is written of it that could be refused."""
     assert Check(paths.topic_path("t"), ZkVersion(3)) in only(with_topic(), [end, refused(0)])
 
 
 def test_the_end_of_a_step_does_not_depend_on_what_else_the_topic_says() -> None:
     """A controller that moves many partitions of a topic would have every end refused."""
-    end = GoalEndedRecord(tp(0), ZkVersion(2), R1, "done")
+    end = SpecEndedRecord(tp(0), ZkVersion(2), R1, "done")
     assert not any(isinstance(op, Check) for op in only(with_topic(), [end, refused(0)]))
 
 
@@ -309,14 +309,14 @@ def test_a_request_is_kept_from_its_part_to_its_summary() -> None:
     """Each in a znode of its own."""
     part = Part("request_0000000001", 3, 1000)
     summary = Summary(request=R1, kind="request", total=3, done=3)
-    operations = only(a_view(), [PartRecord(R1, part)], [OutcomeRecord(summary)])
+    operations = only(a_view(), [PartRecord(R1, part)], [RequestOutcomeRecord(summary)])
     assert created(operations, f"{paths.OUTCOMES}/{R1}/part-request_0000000001")
     assert created(operations, f"{paths.OUTCOMES}/{R1}/summary")
 
 
 def test_a_forgotten_outcome_goes_with_everything_in_it() -> None:
     """Children before their parent."""
-    record = OutcomeForgottenRecord(R1, ("summary", "accepted-7-0-5"))
+    record = RequestOutcomeForgottenRecord(R1, ("summary", "accepted-7-0-5"))
     assert [(type(op), op.path) for op in only(a_view(), [record])] == [
         (Delete, f"{paths.OUTCOMES}/{R1}/summary"),
         (Delete, f"{paths.OUTCOMES}/{R1}/accepted-7-0-5"),
@@ -346,9 +346,9 @@ def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> 
 def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:
     """Brokers read settings only when they are told to."""
     entity = topic_entity("t")
-    lease = Lease(entity, {"a": "1"}, {"a": None})
+    lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
     values = (("a", "1"), ("b", "2"))
-    assert only(a_view(), [LeaseRecord(lease, values, ZkVersion(6))]) == [
+    assert only(a_view(), [AppliedThrottleRecord(lease, values, ZkVersion(6))]) == [
         Create(
             "/reassigner/throttles/topics:t", b'{"version":1,"ours":{"a":"1"},"before":{"a":null}}'
         ),
@@ -362,8 +362,8 @@ def test_a_throttle_is_recorded_set_and_announced_in_one_multi() -> None:
 def test_a_throttle_that_changes_replaces_its_record() -> None:
     """And makes the settings of an entity that had none."""
     entity = broker_entity(BrokerId(5))
-    lease = Lease(entity, {"a": "1"}, {"a": None}, ZkVersion(2))
-    kept, configured, _ = only(a_view(), [LeaseRecord(lease, (("a", "1"),), None)])
+    lease = AppliedThrottle(entity, {"a": "1"}, {"a": None}, ZkVersion(2))
+    kept, configured, _ = only(a_view(), [AppliedThrottleRecord(lease, (("a", "1"),), None)])
     assert isinstance(kept, SetData)
     assert (kept.path, kept.version) == ("/reassigner/throttles/brokers:5", 2)
     assert isinstance(configured, Create)
@@ -374,8 +374,12 @@ def test_a_lifted_throttle_restores_the_settings() -> None:
     """Unless nothing of ours stands there any more: then only the record goes."""
     entity = topic_entity("t")
     lifted = Delete("/reassigner/throttles/topics:t", ZkVersion(1))
-    assert only(a_view(), [LeaseEndedRecord(entity, ZkVersion(1), None, None)]) == [lifted]
-    operations = only(a_view(), [LeaseEndedRecord(entity, ZkVersion(1), (), ZkVersion(7))])
+    assert only(a_view(), [AppliedThrottleEndedRecord(entity, ZkVersion(1), None, None)]) == [
+        lifted
+    ]
+    operations = only(
+        a_view(), [AppliedThrottleEndedRecord(entity, ZkVersion(1), (), ZkVersion(7))]
+    )
     assert operations[:2] == [
         lifted,
         SetData("/config/topics/t", b'{"version":1,"config":{}}', ZkVersion(7)),
@@ -411,7 +415,7 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
             (
                 AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),
                 LegacyEntryRecord(tp(n), None),
-                GoalEndedRecord(tp(n), ZkVersion(0), R1, "done"),
+                SpecEndedRecord(tp(n), ZkVersion(0), R1, "done"),
             ),
             partition=tp(n),
         )

@@ -8,19 +8,19 @@ from typing import Final
 
 import pytest
 
-from controller.core.histories import Part, Summary
-from controller.core.leases import Entity, Lease
+from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     ZkVersion,
 )
+from controller.core.outcomes import Part, Summary
 from controller.core.phases import (
     Ended,
     Expanding,
@@ -32,23 +32,23 @@ from controller.core.phases import (
     Syncing,
 )
 from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
     AssignmentRecord,
     CancellationEndedRecord,
     Change,
-    GoalRecord,
-    LeaseEndedRecord,
-    LeaseRecord,
     LegacyEntryRecord,
-    OutcomeRecord,
     PartRecord,
     PhaseRecord,
     PreferredTriedRecord,
     Record,
+    RequestOutcomeRecord,
+    SpecRecord,
     StateRecord,
     SubmissionEndedRecord,
 )
-from controller.reactor.boundaries import Boundary
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
+from controller.reactor.failpoints import Failpoint
 from controller.reactor.ports import BrokerRequest
 from tests.core.builders import Driver, replicas, tp
 from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
@@ -58,7 +58,7 @@ STARTING = Starting(LeaderEpoch(1), None)
 STOPPED = Stopping(frozenset(), frozenset(), NOW)
 GIVEN_UP = Stopping(frozenset(), frozenset({BrokerId(2)}), NOW)
 
-Names = set[Boundary]
+Names = set[Failpoint]
 
 
 class Told:
@@ -70,7 +70,7 @@ class Told:
         self._view = driver.view
         self._view.reassignments[tp()].phase = phase
         self._names: list[Names] = []
-        self._boundaries = Boundaries(self._reached)
+        self._boundaries = Failpoints(self._reached)
 
     def commit(self, *records: Record) -> tuple[Names, Names]:
         """Return what is told before and after these records became durable."""
@@ -90,7 +90,7 @@ class Told:
         self._boundaries.sent(BrokerId(broker), request)
         return self._names.pop(-2), self._names.pop()
 
-    def _reached(self, boundaries: Collection[Boundary]) -> None:
+    def _reached(self, boundaries: Collection[Failpoint]) -> None:
         self._names.append(set(boundaries))
 
 
@@ -102,25 +102,25 @@ def entering(phase: Phase) -> PhaseRecord:
 @pytest.mark.parametrize(
     ("before", "after", "about_to", "done"),
     [
-        (Pending(), STARTING, Boundary.BEFORE_A1, Boundary.A1_WRITTEN),
-        (Expanding(), STARTING, None, Boundary.A1_REPEATED),
-        (Syncing(), STARTING, Boundary.SYNCED, Boundary.NEXT_STEP_WRITTEN),
-        (STOPPED, STARTING, Boundary.B5_ACKNOWLEDGED, Boundary.NEXT_STEP_WRITTEN),
-        (STOPPED, Syncing(), Boundary.B5_ACKNOWLEDGED, Boundary.DROPPED),
-        (GIVEN_UP, Syncing(), None, Boundary.DROPPED),
+        (Pending(), STARTING, Failpoint.BEFORE_A1, Failpoint.A1_WRITTEN),
+        (Expanding(), STARTING, None, Failpoint.A1_REPEATED),
+        (Syncing(), STARTING, Failpoint.SYNCED, Failpoint.NEXT_STEP_WRITTEN),
+        (STOPPED, STARTING, Failpoint.B5_ACKNOWLEDGED, Failpoint.NEXT_STEP_WRITTEN),
+        (STOPPED, Syncing(), Failpoint.B5_ACKNOWLEDGED, Failpoint.DROPPED),
+        (GIVEN_UP, Syncing(), None, Failpoint.DROPPED),
         (STARTING, Syncing(), None, None),
-        (Syncing(), Shrinking(LeaderEpoch(2)), Boundary.SYNCED, Boundary.B3_WRITTEN),
-        (Expanding(), Shrinking(LeaderEpoch(2)), None, Boundary.B3_WRITTEN),
-        (Shrinking(LeaderEpoch(2)), STOPPED, None, Boundary.EXCLUSION_ACKNOWLEDGED),
-        (STARTING, STOPPED, None, Boundary.EXCLUSION_ACKNOWLEDGED),
-        (Syncing(), Pending(), Boundary.SYNCED, Boundary.STEP_ENDED),
-        (Syncing(), Ended(), Boundary.SYNCED, Boundary.B6_WRITTEN),
-        (STOPPED, Ended(), Boundary.B5_ACKNOWLEDGED, Boundary.B6_WRITTEN),
-        (Pending(), Ended(), None, Boundary.B6_WRITTEN),
+        (Syncing(), Shrinking(LeaderEpoch(2)), Failpoint.SYNCED, Failpoint.B3_WRITTEN),
+        (Expanding(), Shrinking(LeaderEpoch(2)), None, Failpoint.B3_WRITTEN),
+        (Shrinking(LeaderEpoch(2)), STOPPED, None, Failpoint.EXCLUSION_ACKNOWLEDGED),
+        (STARTING, STOPPED, None, Failpoint.EXCLUSION_ACKNOWLEDGED),
+        (Syncing(), Pending(), Failpoint.SYNCED, Failpoint.STEP_ENDED),
+        (Syncing(), Ended(), Failpoint.SYNCED, Failpoint.B6_WRITTEN),
+        (STOPPED, Ended(), Failpoint.B5_ACKNOWLEDGED, Failpoint.B6_WRITTEN),
+        (Pending(), Ended(), None, Failpoint.B6_WRITTEN),
     ],
 )
 def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
-    before: Phase, after: Phase, about_to: Boundary | None, done: Boundary | None
+    before: Phase, after: Phase, about_to: Failpoint | None, done: Failpoint | None
 ) -> None:
     """Before it, by what was awaited; after it, by what is written."""
     named = Told(before).commit(entering(after))
@@ -133,26 +133,26 @@ def test_a_commit_is_named_by_the_phases_it_leaves_and_enters(
         (
             STARTING,
             [
-                Boundary.A2_LEADER_TOLD,
-                Boundary.A2_FOLLOWER_TOLD,
-                Boundary.B4_STOP_REPLICA_SENT,
-                Boundary.B5_DELETE_SENT,
+                Failpoint.A2_LEADER_TOLD,
+                Failpoint.A2_FOLLOWER_TOLD,
+                Failpoint.B4_STOP_REPLICA_SENT,
+                Failpoint.B5_DELETE_SENT,
             ],
         ),
         (
             Shrinking(LeaderEpoch(2)),
             [
-                Boundary.B3_LEADER_TOLD,
+                Failpoint.B3_LEADER_TOLD,
                 None,
-                Boundary.B4_STOP_REPLICA_SENT,
-                Boundary.B5_DELETE_SENT,
+                Failpoint.B4_STOP_REPLICA_SENT,
+                Failpoint.B5_DELETE_SENT,
             ],
         ),
-        (Ended(), [Boundary.B8_LEADER_TOLD, None, None, Boundary.ORPHAN_DELETE_SENT]),
+        (Ended(), [Failpoint.B8_LEADER_TOLD, None, None, Failpoint.ORPHAN_DELETE_SENT]),
     ],
 )
 def test_a_request_is_named_by_the_latest_commit_of_its_partition(
-    phase: Phase, names: list[Boundary | None]
+    phase: Phase, names: list[Failpoint | None]
 ) -> None:
     """The same LeaderAndIsr is A2, B3 or B8 by what was written before it."""
     told = Told(Syncing())
@@ -170,7 +170,7 @@ def test_a_request_is_named_by_the_latest_commit_of_its_partition(
 def test_the_first_request_of_a_claim_is_known_by_having_no_partitions() -> None:
     """Before it nobody knows of the claim."""
     named = Told(Pending()).send(1, update_metadata((1, 2)))
-    assert named == ({Boundary.CLAIMED}, {Boundary.LIVE_BROKERS_TOLD})
+    assert named == ({Failpoint.CLAIMED}, {Failpoint.LIVE_BROKERS_TOLD})
 
 
 def test_what_is_told_of_partitions_that_nobody_moves_has_no_name() -> None:
@@ -181,24 +181,29 @@ def test_what_is_told_of_partitions_that_nobody_moves_has_no_name() -> None:
 
 def test_a_goal_is_accepted_once() -> None:
     """A record that is replaced, or that is only in memory, is not an acceptance."""
-    goal = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
-    foreign = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.FOREIGN)
+    goal = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
+    foreign = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.FOREIGN)
     told = Told(Pending())
-    assert told.commit(GoalRecord(tp(), goal)) == ({Boundary.BEFORE_ACCEPTED}, {Boundary.ACCEPTED})
-    assert told.commit(GoalRecord(tp(), foreign)) == (set(), set())
+    assert told.commit(SpecRecord(tp(), goal)) == (
+        {Failpoint.BEFORE_ACCEPTED},
+        {Failpoint.ACCEPTED},
+    )
+    assert told.commit(SpecRecord(tp(), foreign)) == (set(), set())
 
 
 def test_another_target_and_the_way_back_are_named_apart() -> None:
     """A record that is replaced leads elsewhere, or back; the same target anew is no news."""
     told = Told(Syncing())
-    recorded = Goal(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0))
+    recorded = ReassignmentSpec(
+        replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0)
+    )
     other = replace(recorded, target=replicas(1, 4))
     back = recorded.led_back(replicas(1, 2), RequestId("c"))
-    assert told.commit(GoalRecord(tp(), recorded)) == (set(), set())
-    named = told.commit(GoalRecord(tp(), other))
-    assert named == ({Boundary.BEFORE_RETARGETED}, {Boundary.RETARGETED})
-    named = told.commit(GoalRecord(tp(), back))
-    assert named == ({Boundary.BEFORE_CANCELLED}, {Boundary.CANCELLED})
+    assert told.commit(SpecRecord(tp(), recorded)) == (set(), set())
+    named = told.commit(SpecRecord(tp(), other))
+    assert named == ({Failpoint.BEFORE_RETARGETED}, {Failpoint.RETARGETED})
+    named = told.commit(SpecRecord(tp(), back))
+    assert named == ({Failpoint.BEFORE_CANCELLED}, {Failpoint.CANCELLED})
 
 
 def test_a_step_that_turns_round_adds_nothing_new() -> None:
@@ -208,9 +213,9 @@ def test_a_step_that_turns_round_adds_nothing_new() -> None:
     turned = PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
     following = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
     _, named = told.commit(AssignmentRecord(tp(), turned), entering(STARTING))
-    assert named == {Boundary.STEP_TURNED}
+    assert named == {Failpoint.STEP_TURNED}
     _, named = told.commit(AssignmentRecord(tp(), following), entering(STARTING))
-    assert named == {Boundary.NEXT_STEP_WRITTEN}
+    assert named == {Failpoint.NEXT_STEP_WRITTEN}
 
 
 REQUEST: Final = RequestId("request_0000000001")
@@ -219,29 +224,29 @@ REQUEST: Final = RequestId("request_0000000001")
 @pytest.mark.parametrize(
     ("record", "about_to", "done"),
     [
-        (PartRecord(REQUEST, Part(REQUEST, 1, 0)), None, Boundary.REQUEST_OPENED),
-        (PartRecord(RequestId("cancel-1"), Part("0", 0, 0)), None, Boundary.CANCELLATION_CHOSEN),
-        (SubmissionEndedRecord(REQUEST, ZkVersion(0)), None, Boundary.REQUEST_DELETED),
+        (PartRecord(REQUEST, Part(REQUEST, 1, 0)), None, Failpoint.REQUEST_OPENED),
+        (PartRecord(RequestId("cancel-1"), Part("0", 0, 0)), None, Failpoint.CANCELLATION_CHOSEN),
+        (SubmissionEndedRecord(REQUEST, ZkVersion(0)), None, Failpoint.REQUEST_DELETED),
         (
-            LeaseRecord(Lease(Entity("topics/t"), {}, {}), (), None),
-            Boundary.BEFORE_THROTTLED,
-            Boundary.THROTTLED,
+            AppliedThrottleRecord(AppliedThrottle(Entity("topics/t"), {}, {}), (), None),
+            Failpoint.BEFORE_THROTTLED,
+            Failpoint.THROTTLED,
         ),
         (
-            LeaseEndedRecord(Entity("topics/t"), ZkVersion(0), None, None),
-            Boundary.BEFORE_UNTHROTTLED,
-            Boundary.UNTHROTTLED,
+            AppliedThrottleEndedRecord(Entity("topics/t"), ZkVersion(0), None, None),
+            Failpoint.BEFORE_UNTHROTTLED,
+            Failpoint.UNTHROTTLED,
         ),
         (
-            OutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1)),
+            RequestOutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1)),
             None,
-            Boundary.OUTCOME_WRITTEN,
+            Failpoint.OUTCOME_WRITTEN,
         ),
-        (CancellationEndedRecord(ZkVersion(0)), None, Boundary.CANCELLATION_ENDED),
+        (CancellationEndedRecord(ZkVersion(0)), None, Failpoint.CANCELLATION_ENDED),
     ],
 )
 def test_what_becomes_of_what_was_asked_for_has_names(
-    record: Record, about_to: Boundary | None, done: Boundary
+    record: Record, about_to: Failpoint | None, done: Failpoint
 ) -> None:
     """Requests, cancellations and throttles are written beside the steps."""
     assert Told(Pending()).commit(record) == ({about_to} - {None}, {done})
@@ -255,15 +260,15 @@ def test_a_preferred_election_is_known_by_the_note_that_it_was_held() -> None:
     )
     assert told.commit(write) == (set(), set())
     named = told.commit(write, PreferredTriedRecord((tp(),), NOW))
-    assert named == (set(), {Boundary.ELECTION_WRITTEN})
+    assert named == (set(), {Failpoint.ELECTION_WRITTEN})
     assigned = leader_and_isr(tp(), leader=1, replicas=(1, 2))
     assert told.send(2, assigned) == (set(), set())
-    assert told.send(1, assigned) == (set(), {Boundary.ELECTION_LEADER_TOLD})
+    assert told.send(1, assigned) == (set(), {Failpoint.ELECTION_LEADER_TOLD})
 
 
 def test_taking_entries_out_of_the_legacy_znode_has_a_name_of_its_own() -> None:
     """With an end beside it, it is the end that counts."""
     told = Told(Syncing())
-    assert told.commit(LegacyEntryRecord(tp(), None)) == (set(), {Boundary.UNLISTED})
+    assert told.commit(LegacyEntryRecord(tp(), None)) == (set(), {Failpoint.UNLISTED})
     named = told.commit(LegacyEntryRecord(tp(), None), entering(Ended()))
-    assert named == ({Boundary.SYNCED}, {Boundary.B6_WRITTEN})
+    assert named == ({Failpoint.SYNCED}, {Failpoint.B6_WRITTEN})

@@ -15,7 +15,6 @@ from controller.core.events import (
     TimerFired,
     TopicsListed,
 )
-from controller.core.histories import OpenHistory, Part
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -28,15 +27,16 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
+from controller.core.outcomes import OpenHistory, Part
 from controller.core.records import (
     AssignmentRecord,
     CancellationEndedRecord,
     Change,
-    GoalEndedRecord,
     LegacyEntryRecord,
     PartRecord,
+    SpecEndedRecord,
 )
-from controller.core.requests.cancelling import follow_cancellation
+from controller.core.requests.cancellation import follow_cancellation
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
@@ -269,7 +269,7 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
         (
             AssignmentRecord(tp(0), PartitionAssignment(replicas(0, 2))),
             LegacyEntryRecord(tp(0), None),
-            GoalEndedRecord(tp(0), goal.version, goal.request, "done"),
+            SpecEndedRecord(tp(0), goal.version, goal.request, "done"),
         ),
         partition=tp(0),
     )

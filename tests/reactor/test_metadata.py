@@ -17,23 +17,23 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.reactor import metadata
 from controller.reactor import outbox as outboxes
-from controller.reactor.metadata import (
-    MANY,
-    STATES_EACH,
-    UPDATE_METADATA_CHUNK,
-    News,
-    added,
-    seen_together,
-    update_metadata_state,
-)
+from controller.reactor import shared_metadata
 from controller.reactor.outbox import METADATA_EVERY_S, NEW_REPLICAS_CHUNK, Outbox
 from controller.reactor.ports import (
     BrokerRequest,
     LeaderAndIsr,
     UpdateMetadata,
     UpdateMetadataState,
+)
+from controller.reactor.shared_metadata import (
+    MANY,
+    STATES_EACH,
+    UPDATE_METADATA_CHUNK,
+    SharedMetadata,
+    added,
+    seen_together,
+    update_metadata_state,
 )
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.sim.brokers import DELETED_LEADER
@@ -110,10 +110,10 @@ def test_the_newest_state_of_a_partition_is_told_last() -> None:
     assert seen[-1] == replicas(2)
 
 
-def news_of(driver: Driver, partitions: Iterable[TopicPartition]) -> News:
+def news_of(driver: Driver, partitions: Iterable[TopicPartition]) -> SharedMetadata:
     """Return the news of partitions, as they are now."""
     states = [update_metadata_state(driver.view, p) for p in partitions]
-    return News({s.partition: s for s in states if s is not None})
+    return SharedMetadata({s.partition: s for s in states if s is not None})
 
 
 @pytest.mark.parametrize("each", [1, MANY])
@@ -121,7 +121,7 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
     """However often they change, and however many at once, while a broker does not answer."""
     driver, _ = opened(2 * MANY)
     everything = list(driver.assignments)
-    waiting: list[News] = []
+    waiting: list[SharedMetadata] = []
     for n in range(100):
         news = news_of(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
         waiting = added(waiting, news, len(everything))
@@ -254,8 +254,8 @@ def test_whatever_is_merged_and_parted_a_broker_never_hears_of_an_older_state_la
     """The limits are so small that everything happens."""
     dice = random.Random(seed)
     for module, name, most in (
-        (metadata, "MANY", 6),
-        (metadata, "UPDATE_METADATA_CHUNK", 4),
+        (shared_metadata, "MANY", 6),
+        (shared_metadata, "UPDATE_METADATA_CHUNK", 4),
         (outboxes, "LEADER_AND_ISR_CHUNK", 3),
         (outboxes, "NEW_REPLICAS_CHUNK", 2),
     ):

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.config_reads import forget_old_configs
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
 from controller.core.events import BrokersRead, StateChanged, StatesRead, TopicConfigsRead
 from controller.core.model import (
@@ -19,10 +18,11 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
+from controller.core.topic_config_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
-from controller.reactor.orders import Orders
-from controller.reactor.ports import Order
+from controller.reactor.alter_queue import AlterQueue
+from controller.reactor.ports import AlterEntry
 from tests.core.builders import broker, replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver
 from tests.core.test_cancelling import cancel
@@ -34,13 +34,13 @@ class Kept:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.calls: list[tuple[Order, ...]] = []
+        self.calls: list[tuple[AlterEntry, ...]] = []
         self.elected: list[TopicPartition] = []
         self.probes = 0
         self.forgotten = 0
         self.vouched = 0
 
-    def alter(self, orders: Sequence[Order]) -> None:
+    def alter(self, orders: Sequence[AlterEntry]) -> None:
         """Keep a call."""
         self.calls.append(tuple(orders))
 
@@ -75,7 +75,7 @@ VIEW = under_way().view
 def test_while_a_call_is_out_the_rest_merges() -> None:
     """The newest order of a partition is the one that counts."""
     kept = Kept()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     orders.send()
     orders.add(VIEW, AlterReassignment(tp(1), replicas(1, 3)))
@@ -86,8 +86,8 @@ def test_while_a_call_is_out_the_rest_merges() -> None:
     orders.answered()
     orders.send()
     assert kept.calls[1] == (
-        Order(tp(0), replicas(0, 1), cancels=True),
-        Order(tp(1), replicas(1, 4)),
+        AlterEntry(tp(0), replicas(0, 1), cancels=True),
+        AlterEntry(tp(1), replicas(1, 4)),
     )
 
 
@@ -131,7 +131,7 @@ FACTS: dict[str, Callable[[DelegatedDriver], None]] = {
 def test_an_order_is_withdrawn_when_what_it_stood_on_changed(fact: str) -> None:
     """The controller looks at no ISR: only what was decided on what is so now may be told."""
     kept, driver = Kept(), under_way()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.add(driver.view, AlterReassignment(tp(0), replicas(0, 1, 2)))
     FACTS[fact](driver)
     assert orders.withdraw(driver.view) == (tp(0),)
@@ -142,18 +142,18 @@ def test_an_order_is_withdrawn_when_what_it_stood_on_changed(fact: str) -> None:
 def test_an_order_whose_facts_stand_waits_for_its_turn() -> None:
     """What happens to other partitions, and to brokers that have nothing of it, is no matter."""
     kept, driver = Kept(), under_way()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.add(driver.view, AlterReassignment(tp(1), replicas(0, 1, 3)))
     _isr_shrinks(driver)
     _live(driver, six=broker(6, epoch=500))
     assert orders.withdraw(driver.view) == ()
     orders.send()
-    assert kept.calls == [(Order(tp(1), replicas(0, 1, 3)),)]
+    assert kept.calls == [(AlterEntry(tp(1), replicas(0, 1, 3)),)]
 
 
 def test_an_order_of_which_nothing_is_known_is_withdrawn() -> None:
     """Its topic was in doubt when it was queued, say."""
-    view, orders = ClusterView(Options()), Orders(Kept())
+    view, orders = ClusterView(Options()), AlterQueue(Kept())
     orders.add(view, AlterReassignment(tp(0), replicas(0, 1, 2)))
     assert orders.withdraw(view) == (tp(0),)
 
@@ -161,7 +161,7 @@ def test_an_order_of_which_nothing_is_known_is_withdrawn() -> None:
 def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
     """A process that was stopped does not; its adapter sends nothing more then."""
     kept = Kept()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.send()
     assert kept.vouched == 0
     orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
@@ -176,7 +176,7 @@ def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
 def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
     """Each is told once."""
     kept = Kept()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.add(VIEW, ElectPreferred((tp(0), tp(1))))
     orders.add(VIEW, ProbeReassignments())
     orders.send()
@@ -187,7 +187,7 @@ def test_elections_and_probes_do_not_wait_for_an_answer() -> None:
 def test_who_does_not_lead_any_more_tells_nothing() -> None:
     """Neither what waits nor what the adapter still holds."""
     kept = Kept()
-    orders = Orders(kept)
+    orders = AlterQueue(kept)
     orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     orders.clear()
     orders.send()
@@ -196,7 +196,7 @@ def test_who_does_not_lead_any_more_tells_nothing() -> None:
 
 def test_without_anybody_to_tell_an_order_is_a_bug() -> None:
     """It would be lost in silence."""
-    orders = Orders(None)
+    orders = AlterQueue(None)
     orders.send()
     orders.add(VIEW, AlterReassignment(tp(0), replicas(1, 2)))
     with pytest.raises(InvariantError):

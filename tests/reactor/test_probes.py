@@ -15,10 +15,10 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, StateRecord
-from controller.reactor.batches import Batch
 from controller.reactor.commits import Commits
+from controller.reactor.group_commit import Batch
 from controller.reactor.ports import Check, Delete, Operation, Rejected, SetData, WriteError
-from controller.reactor.probes import probes
+from controller.reactor.stale_checks import stale_checks
 from controller.znodes import paths
 from tests.core.builders import Driver, replicas
 from tests.reactor.stores import VersionedStore
@@ -134,7 +134,7 @@ def _batch(*operations: Operation) -> Batch:
 
 
 def _asked(batch: Batch, index: int, moved: Sequence[str] = ()) -> list[Check]:
-    return [p.check for p in probes(batch, Rejected(index, OVERTAKEN), moved)]
+    return [p.check for p in stale_checks(batch, Rejected(index, OVERTAKEN), moved)]
 
 
 def test_only_what_follows_the_culprit_is_asked_for() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import TopicPartition
 from controller.reactor.ports import Store
-from controller.reactor.reads import Reads
+from controller.reactor.read_batch import Reads
 from tests.core.builders import tp
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.leases import topic_entity
+from controller.core.applied_throttles import topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
 from controller.reactor.ports import Check, Znode
 from controller.reactor.rereads import LOST_MAX, RaceCounts, reread_concerned, reread_own_records

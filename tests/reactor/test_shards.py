@@ -5,10 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import AcceptedEntry, Ending, Fate, Refusal, RefusalReason, RequestId
-from controller.reactor.shards import Row, row_size
-from controller.znodes.documents import write_document
-from controller.znodes.histories import accepted_row, ending_row
+from controller.core.model import (
+    AcceptedEntry,
+    OutcomeKind,
+    PartitionOutcome,
+    Refusal,
+    RefusalReason,
+    RequestId,
+)
+from controller.reactor.outcome_rows import Row, row_size
+from controller.znodes.json_documents import write_document
+from controller.znodes.outcome_parts import accepted_row, ending_row
 from controller.znodes.outcomes import write_refusal
 from tests.znodes.strategies import PARTITIONS, REPLICAS, WORDS
 
@@ -16,7 +23,7 @@ R = RequestId("request_0000000001")
 TEXTS = WORDS | st.text(max_size=20).filter(str.isascii) | st.just('"\\' * 20)
 ROWS = st.one_of(
     st.builds(AcceptedEntry, PARTITIONS, st.none() | REPLICAS, REPLICAS),
-    st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), TEXTS),
+    st.builds(PartitionOutcome, st.just(R), PARTITIONS, st.sampled_from(OutcomeKind), TEXTS),
     st.builds(
         Refusal,
         st.just(R),
@@ -34,7 +41,7 @@ def written(row: Row) -> int:
     match row:
         case AcceptedEntry():
             document: object = accepted_row(row)
-        case Ending():
+        case PartitionOutcome():
             document = ending_row(row)
         case Refusal():
             document = write_refusal(row)

@@ -10,7 +10,7 @@ import pytest
 from controller.core.events import WallClockRead
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 from tests.sim.daemons import DaemonLoop, Ports, SimDaemon
@@ -25,7 +25,7 @@ WITHIN_S = 60.0
 class _Stopped:
     """A process that is stopped at a boundary and goes on a minute later, as if nothing was."""
 
-    def __init__(self, boundary: Boundary) -> None:
+    def __init__(self, boundary: Failpoint) -> None:
         self.daemon: SimDaemon
         self.sent: int | None = None
         """How many requests had been handed over when it was stopped; None before that."""
@@ -37,7 +37,7 @@ class _Stopped:
         self._clock = ports.clock
         return reactors(OPTIONS)(replace(ports, clock=self, reached=self.reached))
 
-    def reached(self, boundaries: Collection[Boundary]) -> None:
+    def reached(self, boundaries: Collection[Failpoint]) -> None:
         """Stand still if this is the place."""
         if self.sent is None and self._boundary in boundaries:
             self.sent = self.daemon.channels.sent
@@ -75,10 +75,10 @@ def _view(daemon: SimDaemon) -> ClusterView:
 
 @pytest.mark.parametrize(
     "boundary",
-    [Boundary.A1_WRITTEN, Boundary.A2_LEADER_TOLD, Boundary.EXCLUSION_ACKNOWLEDGED],
+    [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_nothing_more_is_sent_in_the_turn_in_which_the_daemon_stood_still(
-    boundary: Boundary,
+    boundary: Failpoint,
 ) -> None:
     """Neither after a write nor between two requests: brokers may not know the next epoch yet."""
     world = World(1)

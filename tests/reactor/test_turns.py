@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.events import (
+    AppliedThrottlesRead,
     BrokersRead,
     ControllerClaimed,
     Deposed,
     Event,
-    GoalsRead,
     HistoryRead,
-    LeasesRead,
     OrphansRead,
+    SpecsRead,
     SubmissionsListed,
     UpdateMetadataAnswered,
 )
@@ -138,10 +138,10 @@ def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> N
     turning = Turning(driver)
     turning.turn(Deposed("a new process"))
     noted = turning.turn(
-        GoalsRead(goals, {}),
+        SpecsRead(goals, {}),
         OrphansRead(frozenset()),
         HistoryRead({}, {}),
-        LeasesRead({}),
+        AppliedThrottlesRead({}),
         ControllerClaimed(ControllerEpoch(EPOCH + 1)),
     )
     assert noted[0] == "read t"

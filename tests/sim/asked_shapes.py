@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core.model import TopicPartition
 from controller.core.submissions import RequestOptions
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from tests.sim.shapes import OPTIONS, SHAPES, Change, Entries, Route, Shape, Targets
 from tests.sim.world import World
 
@@ -26,25 +26,25 @@ _MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5)}
 _ORIGINALS: Final[Targets] = dict.fromkeys(_MOVES, (1, 2, 3))
 _OTHERS: Final[Targets] = {0: (4, 2, 1), 1: (2, 5, 3)}
 _SENT: Final = (
-    Boundary.A2_LEADER_TOLD,
-    Boundary.A2_UPDATE_METADATA_SENT,
+    Failpoint.A2_LEADER_TOLD,
+    Failpoint.A2_UPDATE_METADATA_SENT,
 )
 _DELETION: Final = (
-    Boundary.EXCLUSION_ACKNOWLEDGED,
-    Boundary.B4_STOP_REPLICA_SENT,
-    Boundary.B5_DELETE_SENT,
-    Boundary.B5_ACKNOWLEDGED,
+    Failpoint.EXCLUSION_ACKNOWLEDGED,
+    Failpoint.B4_STOP_REPLICA_SENT,
+    Failpoint.B5_DELETE_SENT,
+    Failpoint.B5_ACKNOWLEDGED,
 )
-_END: Final = (Boundary.B6_WRITTEN, Boundary.B8_UPDATE_METADATA_SENT)
+_END: Final = (Failpoint.B6_WRITTEN, Failpoint.B8_UPDATE_METADATA_SENT)
 _CANCELLED: Final = (
-    Boundary.BEFORE_CANCELLED,
-    Boundary.CANCELLED,
-    Boundary.CANCELLATION_CHOSEN,
+    Failpoint.BEFORE_CANCELLED,
+    Failpoint.CANCELLED,
+    Failpoint.CANCELLATION_CHOSEN,
 )
 _COPIED: Final = (
-    Boundary.NEXT_STEP_WRITTEN,
-    Boundary.A2_FOLLOWER_TOLD,
-    Boundary.SYNCED,
+    Failpoint.NEXT_STEP_WRITTEN,
+    Failpoint.A2_FOLLOWER_TOLD,
+    Failpoint.SYNCED,
 )
 
 
@@ -99,12 +99,12 @@ CANCELLING: Final = Shape(
     meaning="a plan is cancelled while its first steps copy",
     boundaries=(
         *_CANCELLED,
-        Boundary.STEP_TURNED,
+        Failpoint.STEP_TURNED,
         *_SENT,
         *_DELETION,
         *_END,
-        Boundary.OUTCOME_WRITTEN,
-        Boundary.CANCELLATION_ENDED,
+        Failpoint.OUTCOME_WRITTEN,
+        Failpoint.CANCELLATION_ENDED,
     ),
     targets=_MOVES,
     change=Change(is_due=_copies, ask=_cancel, ends=_ORIGINALS),
@@ -118,7 +118,7 @@ RETURNING: Final = Shape(
         *_COPIED,
         *_SENT,
         *_END,
-        Boundary.CANCELLATION_ENDED,
+        Failpoint.CANCELLATION_ENDED,
     ),
     targets=_MOVES,
     route=Route.REQUEST,
@@ -129,11 +129,11 @@ TURNING: Final = Shape(
     name="turn",
     meaning="another request asks for other replicas while the first steps copy",
     boundaries=(
-        Boundary.REQUEST_OPENED,
-        Boundary.BEFORE_RETARGETED,
-        Boundary.RETARGETED,
-        Boundary.REQUEST_DELETED,
-        Boundary.STEP_TURNED,
+        Failpoint.REQUEST_OPENED,
+        Failpoint.BEFORE_RETARGETED,
+        Failpoint.RETARGETED,
+        Failpoint.REQUEST_DELETED,
+        Failpoint.STEP_TURNED,
         *_SENT,
         *_DELETION,
         *_COPIED,
@@ -148,15 +148,15 @@ REQUESTING: Final = Shape(
     name="request",
     meaning="a submitted request that is accepted in chunks",
     boundaries=(
-        Boundary.REQUEST_OPENED,
-        Boundary.BEFORE_ACCEPTED,
-        Boundary.ACCEPTED,
-        Boundary.REQUEST_DELETED,
-        Boundary.BEFORE_A1,
-        Boundary.A1_WRITTEN,
-        Boundary.SYNCED,
-        Boundary.B6_WRITTEN,
-        Boundary.OUTCOME_WRITTEN,
+        Failpoint.REQUEST_OPENED,
+        Failpoint.BEFORE_ACCEPTED,
+        Failpoint.ACCEPTED,
+        Failpoint.REQUEST_DELETED,
+        Failpoint.BEFORE_A1,
+        Failpoint.A1_WRITTEN,
+        Failpoint.SYNCED,
+        Failpoint.B6_WRITTEN,
+        Failpoint.OUTCOME_WRITTEN,
     ),
     targets=_MOVES,
     route=Route.REQUEST,
@@ -167,13 +167,13 @@ THROTTLING: Final = Shape(
     name="throttle",
     meaning="a request that copies under a throttle",
     boundaries=(
-        Boundary.BEFORE_THROTTLED,
-        Boundary.THROTTLED,
-        Boundary.BEFORE_A1,
-        Boundary.A1_WRITTEN,
-        Boundary.B6_WRITTEN,
-        Boundary.BEFORE_UNTHROTTLED,
-        Boundary.UNTHROTTLED,
+        Failpoint.BEFORE_THROTTLED,
+        Failpoint.THROTTLED,
+        Failpoint.BEFORE_A1,
+        Failpoint.A1_WRITTEN,
+        Failpoint.B6_WRITTEN,
+        Failpoint.BEFORE_UNTHROTTLED,
+        Failpoint.UNTHROTTLED,
     ),
     targets=_MOVES,
     route=Route.REQUEST,
@@ -182,7 +182,7 @@ THROTTLING: Final = Shape(
 ELECTING: Final = Shape(
     name="elect",
     meaning="the preferred replica is not the leader when the last step ends",
-    boundaries=(Boundary.ELECTION_WRITTEN, Boundary.ELECTION_LEADER_TOLD),
+    boundaries=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_TOLD),
     targets={0: (4, 1, 5)},
 )
 ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.core.model import PartitionAssignment, TopicPartition
-from controller.reactor.ports import Order
+from controller.reactor.ports import AlterEntry
 from tests.sim.decoded import read_topic
 from tests.sim.zookeeper import Transaction
 
@@ -71,7 +71,7 @@ class BoundRules:
             return None
         return max(len(goal.original or goal.target), len(goal.target)) + self._step_size
 
-    def judge(self, order: Order, known_since: float, sent_at: float) -> None:
+    def judge(self, order: AlterEntry, known_since: float, sent_at: float) -> None:
         """Judge an order by what was so when it was sent, or any time since ``known_since``."""
         known = list(self._between(order.partition, known_since, sent_at))
         self._world.invariants.judge.ensure(
@@ -85,7 +85,7 @@ class BoundRules:
         yield from (k for k in history if k.at > since)
 
 
-def _is_within(known: _Known, order: Order) -> bool:
+def _is_within(known: _Known, order: AlterEntry) -> bool:
     """Whether the partition stays within its limit, or was beyond it before."""
     stored, limit = known.assignment, known.limit
     origin = set(stored.origin_replicas)

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 from controller.core.model import (
     AcceptedEntry,
-    Goal,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.core.requests.undoing import UNDO_PART
+from controller.core.requests.undo import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope
 from controller.znodes import paths
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.histories import decode_accepted
-from controller.znodes.requests import decode_submission
+from controller.znodes.outcome_parts import decode_accepted
+from controller.znodes.submissions import decode_submission
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
-    from controller.core.model import Ending
+    from controller.core.model import PartitionOutcome
     from controller.core.submissions import Submission
     from tests.sim.ledgers import Asked, Standing
     from tests.sim.world import World
@@ -52,7 +52,9 @@ class CancelRules:
         named = partition in read.partitions or partition.topic in read.topics
         return read.unreadable is None and (named or read.is_everything or bool(read.requests))
 
-    def ended_before_it_began(self, ending: Ending, goal: Goal | None) -> None:
+    def ended_before_it_began(
+        self, ending: PartitionOutcome, goal: ReassignmentSpec | None
+    ) -> None:
         """What never begins has to be meant by the cancellation that its row names."""
         cancel = self._asked.get(RequestId(ending.detail.removeprefix("by ")))
         self._judge.ensure(
@@ -65,7 +67,9 @@ class CancelRules:
             Rule.ENDED_BEFORE_IT_BEGAN,
         )
 
-    def turned_round(self, partition: TopicPartition, before: Standing | None, goal: Goal) -> None:
+    def turned_round(
+        self, partition: TopicPartition, before: Standing | None, goal: ReassignmentSpec
+    ) -> None:
         """A goal is turned round by a cancellation that means it, and leads to its original."""
         self._judge.ensure(
             goal.target == goal.original,
@@ -177,7 +181,7 @@ def names(cancellation: Cancellation, partition: TopicPartition) -> bool:
     return partition in cancellation.partitions or partition.topic in cancellation.topics
 
 
-def selects(cancellation: Cancellation, partition: TopicPartition, goal: Goal) -> bool:
+def selects(cancellation: Cancellation, partition: TopicPartition, goal: ReassignmentSpec) -> bool:
     """Whether a cancellation means a goal, by whatever it says."""
     return cancellation.unreadable is None and (
         cancellation.is_everything

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    broker_entity,
+    topic_entity,
+)
 from controller.core.controls import Pauses
-from controller.core.histories import Part
-from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, broker_entity, topic_entity
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -21,17 +25,18 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.requests.undoing import UNDO_PART
+from controller.core.outcomes import Part
+from controller.core.requests.undo import UNDO_PART
 from controller.core.submissions import RequestOptions, StepSize
 from controller.znodes import paths
-from controller.znodes.controls import decode_limits, decode_pauses
-from controller.znodes.histories import decode_part
-from controller.znodes.requests import decode_submission
+from controller.znodes.operator_controls import decode_limits, decode_pauses
+from controller.znodes.outcome_parts import decode_part
+from controller.znodes.submissions import decode_submission
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction, Written
 
 if TYPE_CHECKING:
-    from controller.core.model import Goal
+    from controller.core.model import ReassignmentSpec
     from tests.sim.ledgers import Ledger
     from tests.sim.settings import Settings
     from tests.sim.world import World
@@ -101,7 +106,7 @@ class ControlRules:
             if limits.step_size is not None:
                 self._turned.setdefault(request, set()).add(limits.step_size)
 
-    def _step_size_of(self, goal: Goal) -> int | None:
+    def _step_size_of(self, goal: ReassignmentSpec) -> int | None:
         """Return the largest step size that may hold for a goal; None: all at once."""
         options = self._options.get(goal.request)
         own = None if options is None else options.step_size
@@ -148,7 +153,7 @@ class ControlRules:
         self,
         session: int,
         partition: TopicPartition,
-        goal: Goal,
+        goal: ReassignmentSpec,
         old: PartitionAssignment,
         new: PartitionAssignment,
     ) -> None:
@@ -193,7 +198,9 @@ class ControlRules:
             Rule.NO_STEP_GIVEN_UP,
         )
 
-    def _is_throttled(self, partition: TopicPartition, goal: Goal, broker: BrokerId) -> None:
+    def _is_throttled(
+        self, partition: TopicPartition, goal: ReassignmentSpec, broker: BrokerId
+    ) -> None:
         """What copies for a request with a throttle of its own is throttled before it begins."""
         options = self._options.get(goal.request)
         if options is None or options.throttle is None:

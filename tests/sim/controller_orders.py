@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
-from controller.core.model import BrokerId, OrderFate, TopicPartition
-from controller.reactor.ports import Inbox, Order
+from controller.core.model import AlterOutcome, BrokerId, TopicPartition
+from controller.reactor.ports import AlterEntry, Inbox
 from controller.znodes import paths
 from tests.sim.order_rules import Way
 
@@ -41,7 +41,7 @@ PASSED_S: Final = (0.05, 0.4)
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    orders: tuple[Order, ...]
+    orders: tuple[AlterEntry, ...]
     at: float
     """When the daemon handed it over."""
     number: int
@@ -69,7 +69,7 @@ class SimControllerOrders:
         self._calls = 0
         """Grows when everything is forgotten: what was asked before is not asked any more."""
 
-    def alter(self, orders: Sequence[Order]) -> None:
+    def alter(self, orders: Sequence[AlterEntry]) -> None:
         """Tell the controller, once."""
         for listener in self._world.fabric.on_sent:
             listener(-1, orders)
@@ -111,9 +111,11 @@ class SimControllerOrders:
             return
         duties = self._duties()
         if duties is None or self._is_lost():
-            self._fail(call, OrderFate.UNSENT)
+            self._fail(call, AlterOutcome.UNSENT)
             return
-        self._later((ANSWER_WITHIN_S, ANSWER_WITHIN_S), lambda: self._fail(call, OrderFate.UNKNOWN))
+        self._later(
+            (ANSWER_WITHIN_S, ANSWER_WITHIN_S), lambda: self._fail(call, AlterOutcome.UNKNOWN)
+        )
         if self._is_lost():
             return
         schedule, sent_at = self._world.schedule, self._world.now
@@ -131,7 +133,7 @@ class SimControllerOrders:
         if not self._is_lost():
             self._later(PASSED_S, lambda: self._answer(results, call))
 
-    def _fail(self, call: _Call, fate: OrderFate) -> None:
+    def _fail(self, call: _Call, fate: AlterOutcome) -> None:
         self._answer(
             tuple(
                 AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, "no answer", fate)
@@ -145,7 +147,7 @@ class SimControllerOrders:
             call.is_answered = True
             self._inbox.put(ReassignmentsAltered(results, None))
 
-    def _judged(self, duties: KafkaDuties, order: Order, way: Way) -> AlterResult:
+    def _judged(self, duties: KafkaDuties, order: AlterEntry, way: Way) -> AlterResult:
         """Make an order, or refuse it as Kafka does (KIP-455)."""
         partition, target, cancels = order
         error = self._error(duties, partition, target, cancels=cancels)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.core.events import Event, ShutdownRequested, WallClockRead
 from controller.core.model import BrokerId, Instant
-from controller.reactor.boundaries import Boundary, Reached
+from controller.reactor.failpoints import Failpoint, Reached
 from controller.reactor.ports import Channels, Clock, SessionLease, Store, TopicConfigs
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
@@ -91,14 +91,14 @@ class SimDaemon:
         self._turn_due: Scheduled | None = None
         self._timer: Scheduled | None = None
         self._boundaries_left: int | None = None
-        self._fatal: Boundary | None = None
+        self._fatal: Failpoint | None = None
         self._passes_left = 0
         self._is_to_die_in_commit = False
         self._resumed_at = 0.0
         self.is_alive = True
         self.boundaries = 0
         """Boundaries passed so far."""
-        self.died_at: Boundary | None = None
+        self.died_at: Failpoint | None = None
         """The boundary it was to die at, once it did."""
         self.turns = 0
         self.store = SimStore(
@@ -193,7 +193,7 @@ class SimDaemon:
         """Die at a later boundary between a write and a send: 0 is the next one."""
         self._boundaries_left = boundaries
 
-    def crash_at(self, boundary: Boundary, *, nth: int = 1) -> None:
+    def crash_at(self, boundary: Failpoint, *, nth: int = 1) -> None:
         """Die at a named boundary, when it is reached for the nth time from now."""
         self._fatal, self._passes_left = boundary, nth
 
@@ -234,7 +234,7 @@ class SimDaemon:
 
         self._fabric.schedule.call_in(seconds, go_on)
 
-    def _pass_boundary(self, reached: Collection[Boundary]) -> None:
+    def _pass_boundary(self, reached: Collection[Failpoint]) -> None:
         self.boundaries += 1
         if self._fatal is not None and self._fatal in reached:
             self._passes_left -= 1

@@ -22,7 +22,7 @@ from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
 from controller.core.records import Decision
 from controller.core.view import ClusterView
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
 from tests.sim.bound_rules import BoundRules
@@ -157,7 +157,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             clock=ports.clock,
             observer=observer,
             reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
-            boundaries=Boundaries(ports.reached),
+            boundaries=Failpoints(ports.reached),
             lease=ports.lease,
         )
 

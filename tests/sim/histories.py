@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.events import Event
-from controller.core.handovers import UNHEEDED_RETRY_S
 from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision
+from controller.core.tenure_reset import UNHEEDED_RETRY_S
 from controller.core.view import ClusterView
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
@@ -68,7 +68,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             configs=ports.configs,
             clock=ports.clock,
             observer=seen_by,
-            boundaries=Boundaries(ports.reached),
+            boundaries=Failpoints(ports.reached),
             lease=ports.lease,
         )
 

@@ -18,7 +18,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.moves.leaders import offline_leader, preferred_leader
+from controller.core.partition.leader_selection import offline_leader, preferred_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.elections import decode_preferred_election

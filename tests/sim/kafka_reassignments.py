@@ -21,7 +21,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.moves.leaders import reassigned_leader
+from controller.core.partition.leader_selection import reassigned_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan

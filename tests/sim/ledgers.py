@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from controller.core.histories import Summary
 from controller.core.model import (
     AcceptedEntry,
-    Ending,
-    Fate,
-    Goal,
+    OutcomeKind,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     Replicas,
     RequestId,
@@ -27,14 +26,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import entry_text
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.znodes import paths
-from controller.znodes.goals import decode_goal
-from controller.znodes.histories import decode_accepted, decode_ended
 from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.outcome_parts import decode_accepted, decode_ended
 from controller.znodes.outcomes import decode_outcome
-from controller.znodes.requests import decode_submission
+from controller.znodes.reassignments import decode_goal
+from controller.znodes.submissions import decode_submission
 from tests.sim.cancel_rules import CancelRules, cancellation_of
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written, Znode
@@ -60,14 +60,14 @@ class Asked:
     """When what a cancellation selects was changed last."""
     accepted: dict[TopicPartition, AcceptedEntry] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
-    endings: dict[TopicPartition, Ending] = field(default_factory=dict)
+    endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A goal as it stands."""
 
-    goal: Goal
+    goal: ReassignmentSpec
     czxid: Zxid
 
 
@@ -98,7 +98,7 @@ class Ledger:
         for topic in world.zookeeper.children(paths.TOPICS) or ():
             self._assigned(topic)
 
-    def goal(self, partition: TopicPartition) -> Goal | None:
+    def goal(self, partition: TopicPartition) -> ReassignmentSpec | None:
         """Return what is recorded of a partition now."""
         standing = self._goals.get(partition)
         return None if standing is None else standing.goal
@@ -201,7 +201,7 @@ class Ledger:
 
     def _rows(
         self, request: RequestId, child: str, znode: Znode
-    ) -> tuple[Sequence[Refusal], Sequence[Ending]]:
+    ) -> tuple[Sequence[Refusal], Sequence[PartitionOutcome]]:
         ended = decode_ended(request, znode.data)
         if isinstance(ended, str):
             self._judge.fail(f"{request}/{child} cannot be read: {ended}")
@@ -210,7 +210,7 @@ class Ledger:
     def _legacy_ended(self, request: RequestId, child: str, znode: Znode) -> None:
         """What the legacy route asked for and a cancellation ended before it began, is not owed."""
         for ending in self._rows(request, child, znode)[1]:
-            if ending.fate is Fate.CANCELLED:
+            if ending.fate is OutcomeKind.CANCELLED:
                 goal = self.goal(ending.partition)
                 self.cancels.ended_before_it_began(ending, goal)
                 if goal is not None:
@@ -247,7 +247,7 @@ class Ledger:
             self.owed.pop(partition, None)
 
     def _from_where_it_was(
-        self, partition: TopicPartition, before: Standing | None, goal: Goal
+        self, partition: TopicPartition, before: Standing | None, goal: ReassignmentSpec
     ) -> None:
         """
         The original is where the partition was, and stays so while it is on its way.
@@ -274,7 +274,7 @@ class Ledger:
             Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )
 
-    def _is_asked_for(self, partition: TopicPartition, goal: Goal) -> None:
+    def _is_asked_for(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
         asked = self.asked.get(goal.request)
         if asked is None:
             self._judge.fail(f"{partition}: nobody knows of request {goal.request}")
@@ -292,7 +292,7 @@ class Ledger:
             Rule.TARGET_ASKED_FOR,
         )
 
-    def _ended(self, partition: TopicPartition, goal: Goal) -> None:
+    def _ended(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
         """A goal ends where it led, or the rows of its request say where else."""
         asked = self.asked.get(goal.request)
         fate = None
@@ -304,8 +304,8 @@ class Ledger:
             self.owed.pop(partition, None)
             return
         assignment = self._world.assignment(partition)
-        wanted = goal.original if fate is Fate.CANCELLED else goal.target
-        if fate is Fate.CANCELLED and goal.original is not None:
+        wanted = goal.original if fate is OutcomeKind.CANCELLED else goal.target
+        if fate is OutcomeKind.CANCELLED and goal.original is not None:
             self.owed[partition] = goal.original
         self._judge.ensure(
             assignment.replicas == wanted and not assignment.is_reassigning,
@@ -313,7 +313,7 @@ class Ledger:
             Rule.ENDED_WHERE_IT_LED,
         )
         self._judge.ensure(
-            goal.rolls_back == (fate is Fate.ROLLED_BACK) or asked is None,
+            goal.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
             f"{partition}: {goal} ended, the outcome says {fate or 'done'}",
             Rule.ROLLBACK_TOLD,
         )
@@ -336,7 +336,7 @@ class Ledger:
         refused = sum(r.entries for r in summary.refused) + summary.refused_left_out
         if asked.selections and not refused:
             # What it stopped is what it was asked to do.
-            for fate in (Fate.CANCELLED, Fate.ROLLED_BACK):
+            for fate in (OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK):
                 fates.pop(fate, None)
         self._judge.ensure(
             summary.total == summary.done + refused + sum(fates.values()),
@@ -348,7 +348,7 @@ class Ledger:
         rows = [ending.fate for ending in asked.endings.values()]
         self._judge.ensure(
             summary.total == asked.total
-            and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in Fate),
+            and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in OutcomeKind),
             f"{request}: {asked.total} were asked for, ended as {rows}: {summary}",
             Rule.OUTCOME_BY_ROWS,
         )

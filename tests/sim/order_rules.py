@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.model import Replicas, TopicPartition
-from controller.reactor.ports import Order
+from controller.reactor.ports import AlterEntry
 from tests.sim.bound_rules import BoundRules
 from tests.sim.decoded import read_state
 from tests.sim.rules import Rule
@@ -62,7 +62,7 @@ class OrderRules:
                 case _:
                     pass
 
-    def judge(self, order: Order, way: Way) -> None:
+    def judge(self, order: AlterEntry, way: Way) -> None:
         """Judge an order that is about to be made."""
         if self._bound is not None:
             self._bound.judge(order, way.sent_at - NOTICE_S, way.sent_at)
@@ -78,7 +78,7 @@ class OrderRules:
             f"leaves {sorted(kept)}, none of which is in sync",
         )
 
-    def _keeps_min_isr(self, order: Order, way: Way) -> None:
+    def _keeps_min_isr(self, order: AlterEntry, way: Way) -> None:
         """Judge that an order that only drops leaves as many in sync as producers need."""
         invariants = self._world.invariants
         goal = invariants.records.goal_of(order.partition)

@@ -11,30 +11,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from controller.core.applied_throttles import Entity
 from controller.core.events import (
     BrokersRead,
     CancellationRead,
+    ClaimGuardsRead,
     DeletionsRead,
     Event,
-    GoalsRead,
-    GuardsRead,
     IsrNotificationsRead,
     LegacyPlanRead,
     LogDirEventsRead,
     Orphan,
     OrphansRead,
     PreferredElectionRead,
+    SpecsRead,
     StateChanged,
     StatesRead,
     TopicsListed,
     TopicsRead,
 )
-from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
-    Goal,
     LiveBroker,
     PartitionState,
+    ReassignmentSpec,
     RequestId,
     TopicAssignment,
     TopicPartition,
@@ -45,13 +45,13 @@ from controller.reactor.ports import Inbox, Znode
 from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
-from controller.znodes.controllers import decode_controller
+from controller.znodes.controller import decode_controller
 from controller.znodes.elections import decode_preferred_election
-from controller.znodes.features import decode_feature, decode_migration
-from controller.znodes.goals import decode_goal
+from controller.znodes.feature_flags import decode_feature, decode_migration
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
+from controller.znodes.reassignments import decode_goal
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
@@ -178,8 +178,8 @@ class SimReads:
         version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
         return LegacyPlanRead(decode_legacy_plan(znode.data, version, czxid))
 
-    def _goals(self) -> GoalsRead:
-        goals: dict[TopicPartition, Goal] = {}
+    def _goals(self) -> SpecsRead:
+        goals: dict[TopicPartition, ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
         for topic in sorted(self._zookeeper.children(paths.GOALS) or ()):
             directory = paths.goal_topic_path(topic)
@@ -189,11 +189,11 @@ class SimReads:
                 if znode is None:
                     continue
                 read = decode_goal(znode.data, ZkVersion(znode.version))
-                if isinstance(read, Goal) and name.isdigit():
+                if isinstance(read, ReassignmentSpec) and name.isdigit():
                     goals[TopicPartition(topic, int(name))] = read
                 else:
                     unreadable[path] = read if isinstance(read, str) else "not a partition"
-        return GoalsRead(goals, unreadable)
+        return SpecsRead(goals, unreadable)
 
     def _deletions(self) -> DeletionsRead:
         return DeletionsRead(frozenset(self._listed(paths.DELETIONS, Znode.DELETIONS)))
@@ -238,13 +238,13 @@ class SimReads:
                     orphans.add(read)
         return OrphansRead(frozenset(orphans))
 
-    def _guards(self) -> GuardsRead:
+    def _guards(self) -> ClaimGuardsRead:
         watch = self._watch(Znode.GUARDS)
         controller = self._zookeeper.exists(paths.CONTROLLER, watch)
         feature = self._zookeeper.exists(paths.FEATURE, watch)
         migration = self._zookeeper.exists(paths.MIGRATION, watch)
         read = None if controller is None else decode_controller(controller.data)
-        return GuardsRead(
+        return ClaimGuardsRead(
             controller_broker=None if read is None or isinstance(read, str) else read.broker_id,
             controller_is_ephemeral=controller is not None and controller.ephemeral_owner != NOBODY,
             kraft_controller_epoch=(

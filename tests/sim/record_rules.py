@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     Replicas,
     TopicPartition,
     ZkVersion,
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
-from controller.znodes.goals import decode_goal
+from controller.znodes.reassignments import decode_goal
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
@@ -37,12 +37,12 @@ class RecordRules:
         self._fabric = fabric
         self._judge = judge
         self._znodes = znodes
-        self._goals: dict[TopicPartition, Goal] = {}
+        self._goals: dict[TopicPartition, ReassignmentSpec] = {}
         self._not_ours: set[tuple[BrokerId, TopicPartition]] = set()
         """Logs that nobody with a record of ours has left behind."""
         self.step_size: int | None = None
         """What the daemons were told; None for the single jump, which has no bound."""
-        self.step_size_of: Callable[[Goal], int | None] = lambda _: self.step_size
+        self.step_size_of: Callable[[ReassignmentSpec], int | None] = lambda _: self.step_size
         """The largest that may hold for a goal, where operators may say more."""
         self.lowest_min_isr: Callable[[str], int] = lambda _: 1
         """The lowest ``min.insync.replicas`` of a topic that a daemon may decide by."""
@@ -52,7 +52,7 @@ class RecordRules:
     owes_logs: bool = True
     """Whether every log that is left has to be told: another controller tells of none."""
 
-    def goal_of(self, partition: TopicPartition) -> Goal | None:
+    def goal_of(self, partition: TopicPartition) -> ReassignmentSpec | None:
         """Return our record of a partition, as it stands."""
         return self._goals.get(partition)
 
@@ -79,9 +79,11 @@ class RecordRules:
         if written.after is not None:
             read = decode_goal(written.after.data, ZkVersion(written.after.version))
             self._judge.ensure(
-                isinstance(read, Goal), f"{written.path} cannot be read: {read}", Rule.GOAL_READABLE
+                isinstance(read, ReassignmentSpec),
+                f"{written.path} cannot be read: {read}",
+                Rule.GOAL_READABLE,
             )
-            if isinstance(read, Goal):
+            if isinstance(read, ReassignmentSpec):
                 self._goals[partition] = read
                 if written.before is None:
                     self._enough_replicas(partition, read)
@@ -94,7 +96,7 @@ class RecordRules:
             Rule.GOAL_ENDS_AT_REST,
         )
 
-    def _enough_replicas(self, partition: TopicPartition, goal: Goal) -> None:
+    def _enough_replicas(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
         """Judge that no target is accepted with fewer replicas than producers need."""
         assignment = self._znodes.assignment(partition)
         if assignment is None or goal.rolls_back:

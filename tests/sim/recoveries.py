@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from tests.sim.builders import ids
@@ -41,7 +41,7 @@ CLAIMS_WITHIN_S: Final = 20.0
 class Cell:
     """One history, from a healthy cluster to the death of a daemon at a boundary."""
 
-    def __init__(self, shape: Shape, boundary: Boundary, hand: Hand, *, nth: int = 1) -> None:
+    def __init__(self, shape: Shape, boundary: Failpoint, hand: Hand, *, nth: int = 1) -> None:
         """Play up to the death."""
         self.shape, self.boundary, self.hand = shape, boundary, hand
         self.build = reactors(shape.options)

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from controller.reactor.boundaries import MEANING, Boundary
+from controller.reactor.failpoints import MEANING, Failpoint
 from tests.sim.asked_shapes import EVERY
 from tests.sim.shapes import KafkasEnd, kafkas_end
 
 HEAD: Final = """\
 # Recovery
 
-Written from the boundaries in `controller/reactor/boundaries.py` and the shapes in
+Written from the boundaries in `controller/reactor/failpoints.py` and the shapes in
 `tests/sim/shapes.py` and `tests/sim/asked_shapes.py` (`make recovery`); a test keeps this page
 equal to them.
 
@@ -63,54 +63,54 @@ _TURNS: Final = "finds the step in the topic znode and the record of another tar
 _DEALT_WITH: Final = "has nothing to do for it any more"
 _FINAL: Final = "tells the final state as a claim does with every state, and goes on with the rest"
 
-NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
-    Boundary.CLAIMED: _BEGINS,
-    Boundary.LIVE_BROKERS_TOLD: _BEGINS,
-    Boundary.REQUEST_OPENED: "reads the request and accepts it",
-    Boundary.BEFORE_ACCEPTED: _BEGINS,
-    Boundary.ACCEPTED: _RECORDED + ", accepts what was not accepted yet",
-    Boundary.REQUEST_DELETED: _RECORDED,
-    Boundary.BEFORE_THROTTLED: "sets the throttles, then begins the first steps",
-    Boundary.THROTTLED: "finds the leases and begins the first steps under their throttles",
-    Boundary.BEFORE_A1: _RECORDED,
-    Boundary.A1_WRITTEN: _REPEATS,
-    Boundary.A1_REPEATED: _REPEATS,
-    Boundary.UNLISTED: _REPEATS,
-    Boundary.A2_LEADER_TOLD: _REPEATS,
-    Boundary.A2_FOLLOWER_TOLD: _REPEATS,
-    Boundary.A2_UPDATE_METADATA_SENT: _REPEATS,
-    Boundary.SYNCED: "finds the target in sync and goes on with what follows",
-    Boundary.NEXT_STEP_WRITTEN: _REPEATS,
-    Boundary.B3_WRITTEN: _EXCLUDES,
-    Boundary.B3_LEADER_TOLD: _EXCLUDES,
-    Boundary.B3_UPDATE_METADATA_SENT: _EXCLUDES,
-    Boundary.EXCLUSION_ACKNOWLEDGED: _EXCLUDES,
-    Boundary.B4_STOP_REPLICA_SENT: _EXCLUDES,
-    Boundary.B5_DELETE_SENT: _EXCLUDES,
-    Boundary.B5_ACKNOWLEDGED: _EXCLUDES,
-    Boundary.DROPPED: "tells the added replicas anew and waits for their copies",
-    Boundary.STEP_ENDED: "begins the next step when nothing forbids it any more",
-    Boundary.BEFORE_RETARGETED: "finds the step in the topic znode, judges the request and turns "
+NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
+    Failpoint.CLAIMED: _BEGINS,
+    Failpoint.LIVE_BROKERS_TOLD: _BEGINS,
+    Failpoint.REQUEST_OPENED: "reads the request and accepts it",
+    Failpoint.BEFORE_ACCEPTED: _BEGINS,
+    Failpoint.ACCEPTED: _RECORDED + ", accepts what was not accepted yet",
+    Failpoint.REQUEST_DELETED: _RECORDED,
+    Failpoint.BEFORE_THROTTLED: "sets the throttles, then begins the first steps",
+    Failpoint.THROTTLED: "finds the leases and begins the first steps under their throttles",
+    Failpoint.BEFORE_A1: _RECORDED,
+    Failpoint.A1_WRITTEN: _REPEATS,
+    Failpoint.A1_REPEATED: _REPEATS,
+    Failpoint.UNLISTED: _REPEATS,
+    Failpoint.A2_LEADER_TOLD: _REPEATS,
+    Failpoint.A2_FOLLOWER_TOLD: _REPEATS,
+    Failpoint.A2_UPDATE_METADATA_SENT: _REPEATS,
+    Failpoint.SYNCED: "finds the target in sync and goes on with what follows",
+    Failpoint.NEXT_STEP_WRITTEN: _REPEATS,
+    Failpoint.B3_WRITTEN: _EXCLUDES,
+    Failpoint.B3_LEADER_TOLD: _EXCLUDES,
+    Failpoint.B3_UPDATE_METADATA_SENT: _EXCLUDES,
+    Failpoint.EXCLUSION_ACKNOWLEDGED: _EXCLUDES,
+    Failpoint.B4_STOP_REPLICA_SENT: _EXCLUDES,
+    Failpoint.B5_DELETE_SENT: _EXCLUDES,
+    Failpoint.B5_ACKNOWLEDGED: _EXCLUDES,
+    Failpoint.DROPPED: "tells the added replicas anew and waits for their copies",
+    Failpoint.STEP_ENDED: "begins the next step when nothing forbids it any more",
+    Failpoint.BEFORE_RETARGETED: "finds the step in the topic znode, judges the request and turns "
     "the step round",
-    Boundary.RETARGETED: _TURNS,
-    Boundary.BEFORE_CANCELLED: "finds the step in the topic znode, records the way back and turns "
+    Failpoint.RETARGETED: _TURNS,
+    Failpoint.BEFORE_CANCELLED: "finds the step in the topic znode, records the way back and turns "
     "the step round",
-    Boundary.CANCELLED: _TURNS,
-    Boundary.CANCELLATION_CHOSEN: _TURNS,
-    Boundary.STEP_TURNED: _EXCLUDES,
-    Boundary.B6_WRITTEN: _FINAL,
-    Boundary.ORPHAN_RECORDED: "goes on with the plan; deletes the orphan when its broker is back",
-    Boundary.B8_LEADER_TOLD: _FINAL,
-    Boundary.B8_UPDATE_METADATA_SENT: _FINAL,
-    Boundary.ELECTION_WRITTEN: _FINAL,
-    Boundary.ELECTION_LEADER_TOLD: _FINAL,
-    Boundary.BEFORE_UNTHROTTLED: "finds leases that nothing needs: lifts their throttles",
-    Boundary.UNTHROTTLED: "lifts the other throttles",
-    Boundary.OUTCOME_WRITTEN: _DEALT_WITH,
-    Boundary.CANCELLATION_ENDED: _DEALT_WITH,
-    Boundary.PLAN_ENDED: "has nothing to do; a broker takes the role",
-    Boundary.ORPHAN_DELETE_SENT: "has the orphan deleted again and ends its record",
-    Boundary.ORPHAN_ENDED: "sees to the other orphans",
+    Failpoint.CANCELLED: _TURNS,
+    Failpoint.CANCELLATION_CHOSEN: _TURNS,
+    Failpoint.STEP_TURNED: _EXCLUDES,
+    Failpoint.B6_WRITTEN: _FINAL,
+    Failpoint.ORPHAN_RECORDED: "goes on with the plan; deletes the orphan when its broker is back",
+    Failpoint.B8_LEADER_TOLD: _FINAL,
+    Failpoint.B8_UPDATE_METADATA_SENT: _FINAL,
+    Failpoint.ELECTION_WRITTEN: _FINAL,
+    Failpoint.ELECTION_LEADER_TOLD: _FINAL,
+    Failpoint.BEFORE_UNTHROTTLED: "finds leases that nothing needs: lifts their throttles",
+    Failpoint.UNTHROTTLED: "lifts the other throttles",
+    Failpoint.OUTCOME_WRITTEN: _DEALT_WITH,
+    Failpoint.CANCELLATION_ENDED: _DEALT_WITH,
+    Failpoint.PLAN_ENDED: "has nothing to do; a broker takes the role",
+    Failpoint.ORPHAN_DELETE_SENT: "has the orphan deleted again and ends its record",
+    Failpoint.ORPHAN_ENDED: "sees to the other orphans",
 }
 """What a daemon does that takes over directly, restarted or standing by."""
 
@@ -141,7 +141,7 @@ def _table() -> Iterator[str]:
         "Kafka's controller alone | a daemon after Kafka's controller |"
     )
     yield "|---|---|---|---|---|---|"
-    for boundary in Boundary:
+    for boundary in Failpoint:
         shapes = [shape for shape in EVERY if boundary in shape.boundaries]
         tried = ", ".join(shape.name for shape in shapes)
         ends = list(dict.fromkeys(kafkas_end(shape, boundary) for shape in shapes))

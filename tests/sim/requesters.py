@@ -14,15 +14,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from controller.core.controls import (
-    BrokerLimits,
-    Limits,
-    Order,
-    Pause,
-    Pauses,
-    RequestLimits,
-)
-from controller.core.leases import (
+from controller.core.applied_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -31,6 +23,7 @@ from controller.core.leases import (
     broker_entity,
     topic_entity,
 )
+from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.reactor.ports import Delete
@@ -287,7 +280,7 @@ class Requesters:
             max_outgoing_per_broker=chance.choice((None, 1, 3)),
             max_leader_moves_per_broker_per_second=chance.choice((None, 1)),
             step_size=self._step_size(),
-            order=chance.choice((None, *Order)),
+            order=chance.choice((None, *QueueOrder)),
             window=self._window() if chance.random() < 0.1 else None,
             brokers=own if chance.random() < 0.3 else {},
             requests=requests if chance.random() < 0.5 else {},

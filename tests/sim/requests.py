@@ -10,39 +10,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.controls import Controls, Limits, Pauses
 from controller.core.events import (
     AcceptedRead,
+    AppliedThrottlesRead,
     CancellationRead,
     ControlsRead,
     EntityConfigsRead,
     HistoryRead,
     KillSwitchRead,
-    LeasesRead,
     QueueRead,
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.histories import UNKNOWN_MS, EndedHistory, OpenHistory, Part
-from controller.core.leases import Entity, EntityConfig, Lease
 from controller.core.model import (
     AcceptedEntry,
-    Ending,
+    PartitionOutcome,
     Refusal,
     RequestId,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
+from controller.znodes.applied_throttles import decode_lease
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
-from controller.znodes.leases import decode_lease
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.requests import decode_submission
+from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
+from controller.znodes.submissions import decode_submission
 from tests.sim.zookeeper import SimZooKeeper, Watch
 
 Value = TypeVar("Value")
@@ -133,7 +133,7 @@ class SimRequests:
     def _open(self, request: RequestId, children: tuple[str, ...]) -> OpenHistory:
         parts: dict[str, Part] = {}
         refused: list[Refusal] = []
-        endings: list[Ending] = []
+        endings: list[PartitionOutcome] = []
         accepted = 0
         for name in children:
             shard = paths.parse_shard(name)
@@ -189,16 +189,16 @@ class SimRequests:
         read = "gone" if znode is None else decode_accepted(znode.data)
         yield from () if isinstance(read, str) else read
 
-    def leases(self) -> LeasesRead:
+    def leases(self) -> AppliedThrottlesRead:
         """Read every throttle that was set and not lifted."""
-        leases: dict[Entity, Lease] = {}
+        leases: dict[Entity, AppliedThrottle] = {}
         for name in sorted(self._zookeeper.children(paths.LEASES) or ()):
             znode = self._zookeeper.get(f"{paths.LEASES}/{name}")
             if znode is not None:
                 read = decode_lease(name, znode.data, ZkVersion(znode.version))
-                if isinstance(read, Lease):
+                if isinstance(read, AppliedThrottle):
                     leases[read.entity] = read
-        return LeasesRead(leases)
+        return AppliedThrottlesRead(leases)
 
     def entity_configs(self, entities: tuple[Entity, ...]) -> EntityConfigsRead:
         """Read dynamic settings."""

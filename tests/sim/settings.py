@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.core.leases import Entity, EntityConfig
+from controller.core.applied_throttles import Entity, EntityConfig
 from controller.core.model import ZkVersion
 from controller.znodes import paths
 from controller.znodes.entity_configs import (

@@ -18,7 +18,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
@@ -73,7 +73,7 @@ class Shape:
 
     name: str
     meaning: str
-    boundaries: tuple[Boundary, ...]
+    boundaries: tuple[Failpoint, ...]
     replicas: tuple[int, ...] = (1, 2, 3)
     targets: Targets
     foreign: frozenset[int] = frozenset()
@@ -83,7 +83,7 @@ class Shape:
     """What happens before the plan."""
     during: Callable[[World, SimDaemon], None] = lambda _world, _daemon: None
     """What happens once the plan is submitted."""
-    prelude: Boundary | None = None
+    prelude: Failpoint | None = None
     """Where an earlier daemon died, whose work the one of the cell took up."""
     route: Route = Route.LEGACY
     ask: Callable[[World, Entries], None] = submit_plan
@@ -97,63 +97,63 @@ class Shape:
 
 
 _UNTIL_SENT: Final = (
-    Boundary.CLAIMED,
-    Boundary.LIVE_BROKERS_TOLD,
-    Boundary.BEFORE_ACCEPTED,
-    Boundary.ACCEPTED,
-    Boundary.BEFORE_A1,
+    Failpoint.CLAIMED,
+    Failpoint.LIVE_BROKERS_TOLD,
+    Failpoint.BEFORE_ACCEPTED,
+    Failpoint.ACCEPTED,
+    Failpoint.BEFORE_A1,
 )
 _FIRST_PHASE: Final = (
-    Boundary.A2_LEADER_TOLD,
-    Boundary.A2_FOLLOWER_TOLD,
-    Boundary.A2_UPDATE_METADATA_SENT,
-    Boundary.SYNCED,
+    Failpoint.A2_LEADER_TOLD,
+    Failpoint.A2_FOLLOWER_TOLD,
+    Failpoint.A2_UPDATE_METADATA_SENT,
+    Failpoint.SYNCED,
 )
 _SECOND_PHASE: Final = (
-    Boundary.B3_WRITTEN,
-    Boundary.B3_LEADER_TOLD,
-    Boundary.B3_UPDATE_METADATA_SENT,
-    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Failpoint.B3_WRITTEN,
+    Failpoint.B3_LEADER_TOLD,
+    Failpoint.B3_UPDATE_METADATA_SENT,
+    Failpoint.EXCLUSION_ACKNOWLEDGED,
 )
 _DELETION: Final = (
-    Boundary.B4_STOP_REPLICA_SENT,
-    Boundary.B5_DELETE_SENT,
-    Boundary.B5_ACKNOWLEDGED,
+    Failpoint.B4_STOP_REPLICA_SENT,
+    Failpoint.B5_DELETE_SENT,
+    Failpoint.B5_ACKNOWLEDGED,
 )
-_END: Final = (Boundary.B6_WRITTEN, Boundary.B8_UPDATE_METADATA_SENT)
+_END: Final = (Failpoint.B6_WRITTEN, Failpoint.B8_UPDATE_METADATA_SENT)
 
 STEPWISE_BOUNDARIES: Final = (
     *_UNTIL_SENT,
-    Boundary.A1_WRITTEN,
-    Boundary.UNLISTED,
+    Failpoint.A1_WRITTEN,
+    Failpoint.UNLISTED,
     *_FIRST_PHASE,
-    Boundary.NEXT_STEP_WRITTEN,
-    Boundary.EXCLUSION_ACKNOWLEDGED,
+    Failpoint.NEXT_STEP_WRITTEN,
+    Failpoint.EXCLUSION_ACKNOWLEDGED,
     *_DELETION,
-    Boundary.DROPPED,
+    Failpoint.DROPPED,
     *_END,
-    Boundary.PLAN_ENDED,
+    Failpoint.PLAN_ENDED,
 )
 """What a plan passes through with steps of one."""
 _AT_ONCE: Final = (
     *_UNTIL_SENT,
-    Boundary.A1_WRITTEN,
-    Boundary.UNLISTED,
+    Failpoint.A1_WRITTEN,
+    Failpoint.UNLISTED,
     *_FIRST_PHASE,
     *_SECOND_PHASE,
     *_DELETION,
     *_END,
-    Boundary.PLAN_ENDED,
+    Failpoint.PLAN_ENDED,
 )
 _WAITING: Final = (
-    Boundary.A1_WRITTEN,
+    Failpoint.A1_WRITTEN,
     *_FIRST_PHASE,
     *_SECOND_PHASE,
-    Boundary.ORPHAN_RECORDED,
-    Boundary.NEXT_STEP_WRITTEN,
+    Failpoint.ORPHAN_RECORDED,
+    Failpoint.NEXT_STEP_WRITTEN,
     *_END,
-    Boundary.ORPHAN_DELETE_SENT,
-    Boundary.ORPHAN_ENDED,
+    Failpoint.ORPHAN_DELETE_SENT,
+    Failpoint.ORPHAN_ENDED,
 )
 _MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)}
 
@@ -230,11 +230,11 @@ GROWING: Final = Shape(
     name="grow",
     meaning="a last step that drops nothing",
     boundaries=(
-        Boundary.A1_WRITTEN,
-        Boundary.SYNCED,
-        Boundary.B6_WRITTEN,
-        Boundary.B8_LEADER_TOLD,
-        Boundary.B8_UPDATE_METADATA_SENT,
+        Failpoint.A1_WRITTEN,
+        Failpoint.SYNCED,
+        Failpoint.B6_WRITTEN,
+        Failpoint.B8_LEADER_TOLD,
+        Failpoint.B8_UPDATE_METADATA_SENT,
     ),
     replicas=(1, 2),
     targets={0: (1, 2, 3)},
@@ -242,7 +242,7 @@ GROWING: Final = Shape(
 YIELDING: Final = Shape(
     name="yield",
     meaning="a topic deletion is pending: no further step may begin",
-    boundaries=(Boundary.STEP_ENDED,),
+    boundaries=(Failpoint.STEP_ENDED,),
     targets={0: (5, 4, 3)},
     during=_delete_doomed,
 )
@@ -250,30 +250,30 @@ RESUMING: Final = Shape(
     name="again",
     meaning="a daemon died at `A1-written`, and the one that took its work up dies as well",
     boundaries=(
-        Boundary.A1_REPEATED,
-        Boundary.A2_LEADER_TOLD,
-        Boundary.A2_FOLLOWER_TOLD,
-        Boundary.A2_UPDATE_METADATA_SENT,
-        Boundary.EXCLUSION_ACKNOWLEDGED,
+        Failpoint.A1_REPEATED,
+        Failpoint.A2_LEADER_TOLD,
+        Failpoint.A2_FOLLOWER_TOLD,
+        Failpoint.A2_UPDATE_METADATA_SENT,
+        Failpoint.EXCLUSION_ACKNOWLEDGED,
     ),
     targets=_MOVES,
-    prelude=Boundary.A1_WRITTEN,
+    prelude=Failpoint.A1_WRITTEN,
 )
 FOREIGN: Final = Shape(
     name="foreign",
     meaning="a step that somebody else began, through Kafka's API: driven to its own target",
     boundaries=(
-        Boundary.A1_REPEATED,
-        Boundary.A2_LEADER_TOLD,
-        Boundary.A2_FOLLOWER_TOLD,
-        Boundary.A2_UPDATE_METADATA_SENT,
-        Boundary.B3_WRITTEN,
-        Boundary.B3_LEADER_TOLD,
-        Boundary.B3_UPDATE_METADATA_SENT,
-        Boundary.EXCLUSION_ACKNOWLEDGED,
-        Boundary.B4_STOP_REPLICA_SENT,
-        Boundary.B5_DELETE_SENT,
-        Boundary.B5_ACKNOWLEDGED,
+        Failpoint.A1_REPEATED,
+        Failpoint.A2_LEADER_TOLD,
+        Failpoint.A2_FOLLOWER_TOLD,
+        Failpoint.A2_UPDATE_METADATA_SENT,
+        Failpoint.B3_WRITTEN,
+        Failpoint.B3_LEADER_TOLD,
+        Failpoint.B3_UPDATE_METADATA_SENT,
+        Failpoint.EXCLUSION_ACKNOWLEDGED,
+        Failpoint.B4_STOP_REPLICA_SENT,
+        Failpoint.B5_DELETE_SENT,
+        Failpoint.B5_ACKNOWLEDGED,
     ),
     targets={0: (5, 4, 3), 1: (1, 3, 2)},
     foreign=frozenset({0}),
@@ -293,33 +293,33 @@ class KafkasEnd(StrEnum):
 
 _NOTHING_YET: Final = frozenset(
     {
-        Boundary.CLAIMED,
-        Boundary.LIVE_BROKERS_TOLD,
-        Boundary.REQUEST_OPENED,
-        Boundary.BEFORE_ACCEPTED,
-        Boundary.ACCEPTED,
-        Boundary.REQUEST_DELETED,
-        Boundary.BEFORE_THROTTLED,
-        Boundary.THROTTLED,
-        Boundary.BEFORE_A1,
+        Failpoint.CLAIMED,
+        Failpoint.LIVE_BROKERS_TOLD,
+        Failpoint.REQUEST_OPENED,
+        Failpoint.BEFORE_ACCEPTED,
+        Failpoint.ACCEPTED,
+        Failpoint.REQUEST_DELETED,
+        Failpoint.BEFORE_THROTTLED,
+        Failpoint.THROTTLED,
+        Failpoint.BEFORE_A1,
     }
 )
 _ALL_DONE: Final = frozenset(
     {
-        Boundary.ELECTION_WRITTEN,
-        Boundary.ELECTION_LEADER_TOLD,
-        Boundary.BEFORE_UNTHROTTLED,
-        Boundary.UNTHROTTLED,
-        Boundary.OUTCOME_WRITTEN,
-        Boundary.CANCELLATION_ENDED,
-        Boundary.PLAN_ENDED,
-        Boundary.ORPHAN_DELETE_SENT,
-        Boundary.ORPHAN_ENDED,
+        Failpoint.ELECTION_WRITTEN,
+        Failpoint.ELECTION_LEADER_TOLD,
+        Failpoint.BEFORE_UNTHROTTLED,
+        Failpoint.UNTHROTTLED,
+        Failpoint.OUTCOME_WRITTEN,
+        Failpoint.CANCELLATION_ENDED,
+        Failpoint.PLAN_ENDED,
+        Failpoint.ORPHAN_DELETE_SENT,
+        Failpoint.ORPHAN_ENDED,
     }
 )
 
 
-def kafkas_end(shape: Shape, boundary: Boundary) -> KafkasEnd:
+def kafkas_end(shape: Shape, boundary: Failpoint) -> KafkasEnd:
     """Return what Kafka's controller does with what a daemon leaves that dies there."""
     if boundary in _NOTHING_YET and shape.change is None:
         return KafkasEnd.PLAN if shape.route is Route.LEGACY else KafkasEnd.UNSEEN

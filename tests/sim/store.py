@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from controller.core.applied_throttles import Entity
 from controller.core.events import (
     ClaimFailed,
     ControllerClaimed,
@@ -20,7 +21,6 @@ from controller.core.events import (
     LeadershipGained,
     LeadershipLost,
 )
-from controller.core.leases import Entity
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -30,7 +30,6 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
-from controller.reactor.operations import is_paperwork
 from controller.reactor.ports import (
     Check,
     Committed,
@@ -44,10 +43,11 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.reactor.rereads import OWN_RECORDS
+from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S
 from controller.zk.multis import too_large
 from controller.znodes import paths
-from controller.znodes.controllers import (
+from controller.znodes.controller import (
     decode_controller,
     decode_controller_epoch,
     encode_controller,

@@ -8,15 +8,15 @@ import pytest
 
 from controller.core.model import (
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
 )
-from controller.reactor.ports import Order
+from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
+from controller.znodes.reassignments import encode_goal
 from tests.sim.bound_rules import BoundRules
 from tests.sim.builders import ids
 from tests.sim.judges import InvariantViolationError
@@ -30,7 +30,7 @@ def _world() -> World:
     world = World(1)
     world.create_topic("t", {0: [1, 2]})
     world.settle()
-    goal = Goal(ids([3, 4]), ids([1, 2]), RequestId("request"), Route.REQUEST)
+    goal = ReassignmentSpec(ids([3, 4]), ids([1, 2]), RequestId("request"), Route.REQUEST)
     world.zookeeper.ensure(paths.goal_path(PARTITION), encode_goal(goal))
     return world
 
@@ -40,7 +40,7 @@ def _stands(world: World, replicas: list[int], adding: list[int]) -> None:
 
 
 def _judge(rules: BoundRules, world: World, target: list[int], *, cancels: bool = False) -> None:
-    order = Order(PARTITION, tuple(BrokerId(r) for r in target), cancels=cancels)
+    order = AlterEntry(PARTITION, tuple(BrokerId(r) for r in target), cancels=cancels)
     rules.judge(order, world.now - 1.0, world.now)
 
 
@@ -74,7 +74,7 @@ def test_what_was_made_after_an_order_was_sent_is_not_held_against_it() -> None:
     sent_at = world.now
     world.run_for(5.0)
     _stands(world, [1, 2, 5], [])
-    order = Order(PARTITION, ids([1, 2, 3]), cancels=False)
+    order = AlterEntry(PARTITION, ids([1, 2, 3]), cancels=False)
     rules.judge(order, sent_at - 1.0, sent_at)
     with pytest.raises(InvariantViolationError):
         _judge(BoundRules(world, 1), world, [1, 2, 3, 5])

@@ -15,13 +15,13 @@ from controller.core.events import (
     ReassignmentsAltered,
     ReassignmentsProbed,
 )
-from controller.core.model import BrokerId, OrderFate, TopicPartition
-from controller.core.phases import Ordered
+from controller.core.model import AlterOutcome, BrokerId, TopicPartition
+from controller.core.phases import AwaitingController
 from controller.core.records import Change, PhaseRecord
 from controller.core.view import ClusterView
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
-from controller.reactor.ports import Order
+from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
 from tests.sim.controller_orders import (
     ANSWER_WITHIN_S,
@@ -200,13 +200,13 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
     world.daemons[0].crash()
     world.run_until(lambda: isr_of(world) == {3}, within_s=30.0)
     world.run_for(known_s)
-    order = Order(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
+    order = AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)
     told = pytest.raises(InvariantViolationError, match="none of which is in sync")
     with told if is_judged else nullcontext():
         rules.judge(order, Way(world.now - way_s, world.now))
 
 
-class DeposedInBetween(Boundaries):
+class DeposedInBetween(Failpoints):
     """Has the loop hear that it is deposed between a decision about an order and its sending."""
 
     loop: Reactor
@@ -215,7 +215,9 @@ class DeposedInBetween(Boundaries):
     def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
         """Put the news where the loop finds it."""
         records = [r for change in changes for r in change.records]
-        if any(isinstance(r, PhaseRecord) and isinstance(r.phase, Ordered) for r in records):
+        if any(
+            isinstance(r, PhaseRecord) and isinstance(r.phase, AwaitingController) for r in records
+        ):
             self.count += 1
             self.loop.put(Deposed("another daemon leads"))
         super().committed(view, changes)
@@ -227,7 +229,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
     between = DeposedInBetween(lambda _: None)
 
     class Told(SimControllerOrders):
-        def alter(self, orders: Sequence[Order]) -> None:
+        def alter(self, orders: Sequence[AlterEntry]) -> None:
             told.put(orders)
 
     def build(ports: Ports) -> Reactor:
@@ -268,7 +270,7 @@ def answered(world: World, inbox: Kept) -> list[AlterResult]:
     return [r for e in inbox.events if isinstance(e, ReassignmentsAltered) for r in e.results]
 
 
-def fates(inbox: Kept) -> list[OrderFate]:
+def fates(inbox: Kept) -> list[AlterOutcome]:
     """Return what became of every order so far."""
     altered = [e for e in inbox.events if isinstance(e, ReassignmentsAltered)]
     return [r.fate for e in altered for r in e.results]
@@ -277,13 +279,13 @@ def fates(inbox: Kept) -> list[OrderFate]:
 @pytest.mark.parametrize(
     ("order", "error"),
     [
-        (Order(PARTITION, (BrokerId(2), BrokerId(3))), NONE),
-        (Order(PARTITION, (BrokerId(2), BrokerId(9))), INVALID_REPLICA_ASSIGNMENT),
-        (Order(PARTITION, (BrokerId(1), BrokerId(2)), True), NO_REASSIGNMENT_IN_PROGRESS),  # noqa: FBT003
-        (Order(TopicPartition("u", 0), (BrokerId(1),)), UNKNOWN_TOPIC_OR_PARTITION),
+        (AlterEntry(PARTITION, (BrokerId(2), BrokerId(3))), NONE),
+        (AlterEntry(PARTITION, (BrokerId(2), BrokerId(9))), INVALID_REPLICA_ASSIGNMENT),
+        (AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), True), NO_REASSIGNMENT_IN_PROGRESS),  # noqa: FBT003
+        (AlterEntry(TopicPartition("u", 0), (BrokerId(1),)), UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_the_simulated_controller_answers_as_kafkas(order: Order, error: int) -> None:
+def test_the_simulated_controller_answers_as_kafkas(order: AlterEntry, error: int) -> None:
     """KIP-455: what is valid is made, the rest is refused with Kafka's codes."""
     world, inbox, orders = a_world()
     orders.alter([order])
@@ -297,7 +299,7 @@ def test_without_a_controller_an_order_is_answered_in_the_end() -> None:
     """With a time-out, as by the real adapter."""
     world, inbox, _ = a_world()
     silent = SimControllerOrders(world, inbox, OrderRules(world), loss=1.0)
-    silent.alter([Order(PARTITION, (BrokerId(2),))])
+    silent.alter([AlterEntry(PARTITION, (BrokerId(2),))])
     (result,) = answered(world, inbox)
     assert result.error == REQUEST_TIMED_OUT
 
@@ -309,13 +311,13 @@ def test_a_busy_controller_makes_orders_later_and_in_their_order() -> None:
     assert active is not None
     assert active.duties is not None
     active.duties.busy_until = world.now + ANSWER_WITHIN_S + 2.0
-    orders.alter([Order(PARTITION, (BrokerId(1), BrokerId(2), BrokerId(3)))])
+    orders.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2), BrokerId(3)))])
     world.run_for(ANSWER_WITHIN_S + 1.0)
-    assert fates(inbox) == [OrderFate.UNKNOWN]
+    assert fates(inbox) == [AlterOutcome.UNKNOWN]
     assert world.assignment(PARTITION).replicas == (1, 2)
-    orders.alter([Order(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)])
+    orders.alter([AlterEntry(PARTITION, (BrokerId(1), BrokerId(2)), cancels=True)])
     world.run_for(30.0)
-    assert fates(inbox) == [OrderFate.UNKNOWN, OrderFate.ANSWERED]
+    assert fates(inbox) == [AlterOutcome.UNKNOWN, AlterOutcome.ANSWERED]
     assert world.assignment(PARTITION).replicas == (1, 2)
 
 
@@ -326,18 +328,18 @@ def test_a_controller_that_died_makes_nothing_later() -> None:
     assert active is not None
     assert active.duties is not None
     active.duties.busy_until = world.now + 3.0
-    orders.alter([Order(PARTITION, (BrokerId(2), BrokerId(3)))])
+    orders.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
     world.run_for(1.0)
     world.seize_role()
     world.run_for(30.0)
-    assert fates(inbox) == [OrderFate.UNKNOWN]
+    assert fates(inbox) == [AlterOutcome.UNKNOWN]
     assert world.assignment(PARTITION).replicas == (1, 2)
 
 
 def test_what_is_forgotten_is_not_told() -> None:
     """Nor is anything answered."""
     world, inbox, orders = a_world()
-    orders.alter([Order(PARTITION, (BrokerId(2), BrokerId(3)))])
+    orders.alter([AlterEntry(PARTITION, (BrokerId(2), BrokerId(3)))])
     orders.forget()
     assert answered(world, inbox) == []
     assert world.assignment(PARTITION).replicas == (1, 2)

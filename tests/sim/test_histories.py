@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from controller.core.model import TopicPartition
-from controller.core.moves.turns import Turn
 from controller.core.options import LegacyMode, TenurePolicy
+from controller.core.partition.context import PartitionContext
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from tests.sim.faults import Weights
@@ -152,8 +152,8 @@ def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No record is lost by it while nothing else fails: redundancy has a rule of its own."""
-    monkeypatch.setattr(Turn, "unsynced", lambda _turn, _target: None)
-    monkeypatch.setattr(Turn, "uncopied", lambda _turn, _dropping: None)
+    monkeypatch.setattr(PartitionContext, "unsynced", lambda _turn, _target: None)
+    monkeypatch.setattr(PartitionContext, "uncopied", lambda _turn, _dropping: None)
     with pytest.raises(InvariantViolationError, match="good copies"):
         play(7, plot_of(7))
 

@@ -14,9 +14,9 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     PartitionAssignment,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicAssignment,
@@ -26,13 +26,13 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.reassignments import Reassignment
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView, Tenure
-from controller.core.works import Reassignment
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
+from controller.znodes.reassignments import encode_goal
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
@@ -119,7 +119,7 @@ class _Bench:
         write = Put(paths.topic_path("t"), encode_topic(topic))
         self.world.zookeeper.transact(self.store.session.id, [write])
 
-    def write_goal(self, goal: Goal | None, *, fenced: bool = True) -> None:
+    def write_goal(self, goal: ReassignmentSpec | None, *, fenced: bool = True) -> None:
         """Write, or with None delete, our record of the partition."""
         zookeeper, path = self.world.zookeeper, paths.goal_path(P)
         zookeeper.ensure(paths.goal_topic_path("t"))
@@ -254,7 +254,7 @@ def test_a_target_below_min_isr_is_noticed(
     world.invariants.trust_settings_for(5.0)
     world.fabric.change_config("t", TopicConfig(2, unclean_leader_election=False))
     world.run_for(raised_before_s)
-    goal = Goal(ids([1]), ids([1, 2, 3]), RequestId("r"), Route.REQUEST)
+    goal = ReassignmentSpec(ids([1]), ids([1, 2, 3]), RequestId("r"), Route.REQUEST)
     with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
         bench.write_goal(goal)
 
@@ -440,8 +440,8 @@ def test_losing_an_acknowledged_record_is_noticed(bench: _Bench) -> None:
 # --- records and what is left behind --------------------------------------------------------------
 
 
-def _goal(target: Sequence[int], original: Sequence[int] = (1, 2, 3)) -> Goal:
-    return Goal(ids(target), ids(original), RequestId("r"), Route.LEGACY)
+def _goal(target: Sequence[int], original: Sequence[int] = (1, 2, 3)) -> ReassignmentSpec:
+    return ReassignmentSpec(ids(target), ids(original), RequestId("r"), Route.LEGACY)
 
 
 def test_a_record_written_without_the_claim_is_noticed(bench: _Bench) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.model import BrokerId, PartitionAssignment, TopicPartition
 from controller.znodes import paths
-from controller.znodes.controllers import decode_controller
+from controller.znodes.controller import decode_controller
 from tests.sim.builders import ids
 from tests.sim.world import World
 from tests.sim.zookeeper import NOBODY, Put

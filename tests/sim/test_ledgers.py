@@ -8,16 +8,20 @@ from typing import Final
 
 import pytest
 
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    broker_entity,
+    topic_entity,
+)
 from controller.core.controls import Limits, Pause, Pauses
 from controller.core.events import ControllerClaimed
-from controller.core.histories import Part, Summary
-from controller.core.leases import FOLLOWER_RATE, FOLLOWER_REPLICAS, broker_entity, topic_entity
 from controller.core.model import (
     BrokerId,
-    Ending,
-    Fate,
-    Goal,
+    OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     Route,
@@ -26,13 +30,14 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.outcomes import Part, Summary
 from controller.core.submissions import RequestOptions
 from controller.reactor.ports import Check, Delete
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
-from controller.znodes.goals import encode_goal
-from controller.znodes.histories import encode_ended, encode_part
+from controller.znodes.outcome_parts import encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
+from controller.znodes.reassignments import encode_goal
 from controller.znodes.topics import encode_topic
 from tests.sim.builders import Recorder, ids
 from tests.sim.control_rules import ControlRules
@@ -82,7 +87,7 @@ class _Desk:
         fence = Check(paths.CONTROLLER_EPOCH, claim.version)
         self.world.zookeeper.transact(self.store.session.id, [fence, *operations])
 
-    def goal(self, goal: Goal | None, partition: TopicPartition = P) -> AnyOperation:
+    def goal(self, goal: ReassignmentSpec | None, partition: TopicPartition = P) -> AnyOperation:
         path = paths.goal_path(partition)
         self.world.zookeeper.ensure(paths.goal_topic_path("t"))
         if goal is None:
@@ -99,10 +104,12 @@ class _Desk:
         self.world.zookeeper.ensure(paths.history_path(request))
         return Make(f"{paths.history_path(request)}/{child}", data)
 
-    def accept(self, options: RequestOptions | None = None, target: Replicas = TARGET) -> Goal:
+    def accept(
+        self, options: RequestOptions | None = None, target: Replicas = TARGET
+    ) -> ReassignmentSpec:
         """Submit a request for a partition and accept it."""
         request = self.world.submit_request({P: target}, options)
-        goal = Goal(target, CURRENT, request, Route.REQUEST)
+        goal = ReassignmentSpec(target, CURRENT, request, Route.REQUEST)
         self.write(self.goal(goal), Delete(f"{paths.REQUESTS}/{request}", None))
         return goal
 
@@ -125,13 +132,17 @@ def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: 
     """Neither another target, nor another way back."""
     request = desk.world.submit_request({P: TARGET})
     with BROKEN:
-        desk.write(desk.goal(Goal(ids(target), ids(original), request, Route.REQUEST)))
+        desk.write(desk.goal(ReassignmentSpec(ids(target), ids(original), request, Route.REQUEST)))
 
 
 def test_a_goal_of_nobodys_request_is_noticed(desk: _Desk) -> None:
     """Somebody has to have asked for it."""
     with BROKEN:
-        desk.write(desk.goal(Goal(TARGET, CURRENT, RequestId("request_0000000009"), Route.REQUEST)))
+        desk.write(
+            desk.goal(
+                ReassignmentSpec(TARGET, CURRENT, RequestId("request_0000000009"), Route.REQUEST)
+            )
+        )
 
 
 def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
@@ -141,13 +152,13 @@ def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
         desk.write(desk.goal(replace(goal, original=TARGET)))
 
 
-@pytest.mark.parametrize("fate", [None, Fate.CANCELLED, Fate.ROLLED_BACK])
-def test_a_goal_ends_where_it_led(desk: _Desk, fate: Fate | None) -> None:
+@pytest.mark.parametrize("fate", [None, OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK])
+def test_a_goal_ends_where_it_led(desk: _Desk, fate: OutcomeKind | None) -> None:
     """Done at its target; never begun, at its original; else it is lost."""
     goal = desk.accept()
-    rows = [] if fate is None else [Ending(goal.request, P, fate)]
+    rows = [] if fate is None else [PartitionOutcome(goal.request, P, fate)]
     kept = desk.kept(goal.request, "ended-1-0-1", encode_ended([], rows))
-    with nullcontext() if fate is Fate.CANCELLED else BROKEN:
+    with nullcontext() if fate is OutcomeKind.CANCELLED else BROKEN:
         desk.write(desk.goal(None), kept)
 
 
@@ -165,9 +176,9 @@ def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: b
 def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool) -> None:
     """Of the legacy route, too, whose entry is not in its znode any more."""
     request = RequestId("legacy-0000000000000001")
-    desk.write(desk.goal(Goal(TARGET, CURRENT, request, Route.LEGACY)))
+    desk.write(desk.goal(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     desk.world.cancel(partitions=[OTHER if other else P])
-    rows = [Ending(request, P, Fate.CANCELLED, f"by {desk.cancellation()}")]
+    rows = [PartitionOutcome(request, P, OutcomeKind.CANCELLED, f"by {desk.cancellation()}")]
     kept = desk.kept(request, "ended-1-0-1", encode_ended([], rows))
     with BROKEN if other else nullcontext():
         desk.write(desk.goal(None), kept)
@@ -189,10 +200,10 @@ def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Rep
     wishes = Wishes(desk.ledger)
     wishes.ask({P: target})
     request = RequestId("legacy-0000000000000001")
-    desk.write(desk.goal(Goal(TARGET, CURRENT, request, Route.LEGACY)))
+    desk.write(desk.goal(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     assert wishes.unmet(desk.world) == {P: target}
     desk.world.cancel(partitions=[P])
-    rows = [Ending(request, P, Fate.CANCELLED, f"by {desk.cancellation()}")]
+    rows = [PartitionOutcome(request, P, OutcomeKind.CANCELLED, f"by {desk.cancellation()}")]
     desk.write(desk.goal(None), desk.kept(request, "ended-1-0-1", encode_ended([], rows)))
     assert wishes.unmet(desk.world) == ({} if target == TARGET else {P: target})
 
@@ -211,7 +222,9 @@ def test_a_cancellation_leaves_nothing_alone_that_it_means(desk: _Desk, *, skipp
     desk.accept()
     desk.world.cancel()
     name = desk.cancellation()
-    rows = [Ending(name, P, Fate.SKIPPED, "it would go offline")] if skipped else []
+    rows = (
+        [PartitionOutcome(name, P, OutcomeKind.SKIPPED, "it would go offline")] if skipped else []
+    )
     desk.write(desk.kept(name, "ended-1-0-1", encode_ended([], rows)))
     with nullcontext() if skipped else BROKEN:
         desk.write(desk.kept(name, "part-0", encode_part(Part("0", 0, 0))))

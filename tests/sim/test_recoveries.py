@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.boundaries import MEANING, Boundary
+from controller.reactor.failpoints import MEANING, Failpoint
 from controller.znodes import paths
 from tests.sim import recovery_table
 from tests.sim.asked_shapes import EVERY, REQUESTING
@@ -35,17 +35,17 @@ CELLS: Final = [
     for boundary in shape.boundaries
 ]
 LATER: Final = {
-    Boundary.A2_LEADER_TOLD: (2, 3, 5),
-    Boundary.A2_FOLLOWER_TOLD: (2, 3, 5),
-    Boundary.A2_UPDATE_METADATA_SENT: (2, 3, 5),
-    Boundary.SYNCED: (2, 3, 4),
-    Boundary.NEXT_STEP_WRITTEN: (2, 3),
-    Boundary.EXCLUSION_ACKNOWLEDGED: (2, 3, 5),
-    Boundary.B4_STOP_REPLICA_SENT: (2, 3, 5),
-    Boundary.B5_DELETE_SENT: (2, 3, 5),
-    Boundary.B5_ACKNOWLEDGED: (2, 3, 5),
-    Boundary.DROPPED: (2,),
-    Boundary.B6_WRITTEN: (2, 3),
+    Failpoint.A2_LEADER_TOLD: (2, 3, 5),
+    Failpoint.A2_FOLLOWER_TOLD: (2, 3, 5),
+    Failpoint.A2_UPDATE_METADATA_SENT: (2, 3, 5),
+    Failpoint.SYNCED: (2, 3, 4),
+    Failpoint.NEXT_STEP_WRITTEN: (2, 3),
+    Failpoint.EXCLUSION_ACKNOWLEDGED: (2, 3, 5),
+    Failpoint.B4_STOP_REPLICA_SENT: (2, 3, 5),
+    Failpoint.B5_DELETE_SENT: (2, 3, 5),
+    Failpoint.B5_ACKNOWLEDGED: (2, 3, 5),
+    Failpoint.DROPPED: (2,),
+    Failpoint.B6_WRITTEN: (2, 3),
 }
 """The boundaries that a plan passes several times, and the later times that are tried."""
 
@@ -53,7 +53,7 @@ LATER: Final = {
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
 @pytest.mark.parametrize(("shape", "boundary"), CELLS)
 def test_the_plan_is_carried_out_whoever_takes_over(
-    shape: Shape, boundary: Boundary, hand: Hand
+    shape: Shape, boundary: Failpoint, hand: Hand
 ) -> None:
     """With a daemon in the end: every target, every disk and every znode is as it should be."""
     judge_a_daemons_end(Cell(shape, boundary, hand))
@@ -61,7 +61,7 @@ def test_the_plan_is_carried_out_whoever_takes_over(
 
 @pytest.mark.parametrize(("shape", "boundary"), CELLS)
 def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
-    shape: Shape, boundary: Boundary
+    shape: Shape, boundary: Failpoint
 ) -> None:
     """Without a daemon: exactly what the znodes said at the death, healthy, and nothing stray."""
     cell = Cell(shape, boundary, Hand.KAFKA)
@@ -74,7 +74,7 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
         case KafkasEnd.IN_FLIGHT if shape.route is Route.LEGACY and shape.change is None:
             left = {2} if len(shape.targets) > 2 else set()
             # The last sends of one move may wait for a broker's answer while the next begins.
-            may_have_begun = left if boundary is Boundary.B8_UPDATE_METADATA_SENT else set()
+            may_have_begun = left if boundary is Failpoint.B8_UPDATE_METADATA_SENT else set()
             assert left - may_have_begun <= cell.waiting() <= left
         case KafkasEnd.NOTHING:
             assert cell.left == cell.targets()
@@ -84,29 +84,29 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.KAFKA])
 @pytest.mark.parametrize(("boundary", "nth"), [(b, n) for b, times in LATER.items() for n in times])
-def test_the_end_is_the_same_in_later_steps(boundary: Boundary, nth: int, hand: Hand) -> None:
+def test_the_end_is_the_same_in_later_steps(boundary: Failpoint, nth: int, hand: Hand) -> None:
     """Other steps of other partitions are then on their way beside it."""
     cell = Cell(STEPWISE, boundary, hand, nth=nth)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
 
 @pytest.mark.parametrize("hand", Hand)
-@pytest.mark.parametrize("boundary", [Boundary.BEFORE_ACCEPTED, Boundary.ACCEPTED])
+@pytest.mark.parametrize("boundary", [Failpoint.BEFORE_ACCEPTED, Failpoint.ACCEPTED])
 def test_the_rest_of_a_request_is_accepted_whoever_takes_over(
-    boundary: Boundary, hand: Hand
+    boundary: Failpoint, hand: Hand
 ) -> None:
     """A first chunk is accepted and refused, and moves; the next is about to be, or has just."""
     cell = Cell(REQUESTING, boundary, hand, nth=2)
     first, second = map(str, cell.partitions)
-    assert cell.goals == ({first, second} if boundary is Boundary.ACCEPTED else {first})
+    assert cell.goals == ({first, second} if boundary is Failpoint.ACCEPTED else {first})
     assert any(name.startswith("request_") for name in cell.asked)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
 
 def test_every_boundary_is_on_a_way_that_is_tried() -> None:
     """A boundary without a cell would prove nothing."""
-    assert {b for shape in EVERY for b in shape.boundaries} == set(Boundary)
-    assert set(MEANING) == set(Boundary)
+    assert {b for shape in EVERY for b in shape.boundaries} == set(Failpoint)
+    assert set(MEANING) == set(Failpoint)
 
 
 def test_the_documentation_is_the_table() -> None:

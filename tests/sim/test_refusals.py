@@ -7,16 +7,16 @@ from typing import Final
 
 import pytest
 
-from controller.core.histories import Summary
 from controller.core.model import BrokerId, RefusalReason, RequestId, TopicPartition
 from controller.core.options import Options
+from controller.core.outcomes import Summary
 from controller.core.records import Change
 from controller.core.submissions import CancelScope, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
 from controller.znodes.outcomes import decode_outcome
-from controller.znodes.requests import encode_submission
+from controller.znodes.submissions import encode_submission
 from tests.sim.histories import SilentObserver, is_finished, reactors
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World

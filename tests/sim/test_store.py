@@ -6,9 +6,9 @@ import pytest
 
 from controller.core.events import (
     BrokersRead,
+    ClaimGuardsRead,
     ControllerClaimed,
     Deposed,
-    GuardsRead,
     LeadershipGained,
     LeadershipLost,
     LegacyPlanRead,
@@ -299,7 +299,7 @@ def test_everything_watched_is_read_again_with_a_new_session(bench: _Bench) -> N
     bench.world.run_for(0.1)
     bench.store.session.expire()
     bench.world.run_for(2.0)
-    guards = bench.inbox.of(GuardsRead)
+    guards = bench.inbox.of(ClaimGuardsRead)
     assert guards[0].controller_broker == ID
     assert guards[-1].controller_broker in bench.world.brokers
     assert guards[-1].controller_is_ephemeral

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.controllership.tenure import PROGRESS_PATIENCE_S
+from controller.core.controllership.topic_deletions import DELETION_PATIENCE_S
 from controller.core.controls import Pause, Pauses
-from controller.core.handovers import UNHEEDED_RETRY_S
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options
-from controller.core.role.tenures import PROGRESS_PATIENCE_S
-from controller.core.role.yields import DELETION_PATIENCE_S
+from controller.core.tenure_reset import UNHEEDED_RETRY_S
 from controller.znodes import paths
 from tests.sim.histories import is_finished, reactors
 from tests.sim.tenure_rules import TenureRules

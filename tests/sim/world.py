@@ -28,9 +28,9 @@ from controller.core.model import (
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions
 from controller.znodes import paths
 from controller.znodes.cancellations import encode_cancellation
-from controller.znodes.controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.legacy_plans import encode_legacy_plan
-from controller.znodes.requests import encode_submission
+from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
+from controller.znodes.submissions import encode_submission
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.daemons import Build, SimDaemon

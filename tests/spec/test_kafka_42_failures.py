@@ -15,8 +15,8 @@ from controller.core.events import BrokersRead, TopicsRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
-    Goal,
     PartitionAssignment,
+    ReassignmentSpec,
     Replicas,
     RequestId,
     Route,
@@ -25,7 +25,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.sim.recoveries import Cell
@@ -47,7 +47,7 @@ def found(isr: Replicas, leader: int, *, live: tuple[int, ...] = (1, 2, 3, 4)) -
     driver.sent.clear()
     begun = PartitionAssignment(replicas(3, 4, 1, 2), TARGET, replicas(1, 2))
     driver.fold(TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(5), Zxid(9))}))
-    goal = Goal(TARGET, replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
+    goal = ReassignmentSpec(TARGET, replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
     driver.adopt({tp(): goal})
     return driver
 
@@ -64,16 +64,16 @@ def is_ended(driver: Driver) -> bool:
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_1_what_was_only_accepted_begins_from_scratch(shape: Shape) -> None:
     """The controller fails over between steps 1 and 2."""
-    cell = Cell(shape, Boundary.ACCEPTED, Hand.RESTARTED)
+    cell = Cell(shape, Failpoint.ACCEPTED, Hand.RESTARTED)
     assert set(cell.left.values()) == {replicas(*shape.replicas)}
     cell.take_over()
     assert cell.replicas() == cell.targets()
 
 
-@pytest.mark.parametrize("boundary", [Boundary.A2_FOLLOWER_TOLD, Boundary.SYNCED])
+@pytest.mark.parametrize("boundary", [Failpoint.A2_FOLLOWER_TOLD, Failpoint.SYNCED])
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_2a_started_replicas_are_resumed_in_sync_or_not(
-    shape: Shape, boundary: Boundary
+    shape: Shape, boundary: Failpoint
 ) -> None:
     """The controller fails over between steps 2 and 3, or when they are in sync just then."""
     cell = Cell(shape, boundary, Hand.RESTARTED)
@@ -127,7 +127,7 @@ def test_failure_case_4a_half_stopped_replicas_are_stopped_again() -> None:
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_4a_no_directory_is_left_where_only_some_were_deleted(shape: Shape) -> None:
     """The same on whole brokers: one of the dropped replicas was told, the other not."""
-    cell = Cell(shape, Boundary.B5_DELETE_SENT, Hand.RESTARTED)
+    cell = Cell(shape, Failpoint.B5_DELETE_SENT, Hand.RESTARTED)
     cell.take_over()
     assert {p.partition: cell.world.holders(p) for p in cell.partitions} == {
         n: set(target) for n, target in cell.targets().items()
@@ -163,7 +163,7 @@ def test_failure_case_5_a_partition_that_is_where_it_should_be_only_leaves_the_l
 
 def test_failure_case_5_the_list_goes_with_its_last_partition() -> None:
     """The same on a whole cluster, where the predecessor died before it deleted the znode."""
-    cell = Cell(STEPWISE, Boundary.B6_WRITTEN, Hand.RESTARTED, nth=3)
+    cell = Cell(STEPWISE, Failpoint.B6_WRITTEN, Hand.RESTARTED, nth=3)
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is not None
     assert cell.left == cell.targets()
     cell.take_over()

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import TopicPartition
-from controller.reactor.boundaries import Boundary
+from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
 from tests.sim.asked_shapes import REQUESTING
 from tests.sim.builders import ids
 from tests.sim.recoveries import Cell
 from tests.sim.shapes import AT_ONCE, DOOMED, STEPWISE, Hand, Shape, asked
 
-ROUTES_GONE = (Boundary.A1_WRITTEN, Boundary.NEXT_STEP_WRITTEN, Boundary.DROPPED)
+ROUTES_GONE = (Failpoint.A1_WRITTEN, Failpoint.NEXT_STEP_WRITTEN, Failpoint.DROPPED)
 
 
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shape: Shape) -> None:
     """The daemon of this history claims a role that nobody holds; before it, nothing is done."""
-    cell = Cell(shape, Boundary.CLAIMED, Hand.RESTARTED)
+    cell = Cell(shape, Failpoint.CLAIMED, Hand.RESTARTED)
     assert cell.left == dict.fromkeys(shape.targets, cell.original())
     assert cell.goals == set()
     cell.take_over()
@@ -29,7 +29,7 @@ def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shap
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
 def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Hand) -> None:
     """Asked between the death and the take-over: another target of what moves, and a new move."""
-    cell = Cell(REQUESTING, Boundary.A1_WRITTEN, hand)
+    cell = Cell(REQUESTING, Failpoint.A1_WRITTEN, hand)
     world = cell.world
     moving, other = cell.partitions[0], TopicPartition(DOOMED, 0)
     assert world.assignment(moving).is_reassigning
@@ -45,7 +45,7 @@ def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Ha
 
 @pytest.mark.parametrize("boundary", ROUTES_GONE)
 def test_failover_case_3_what_was_in_flight_is_restarted_from_its_own_records(
-    boundary: Boundary,
+    boundary: Failpoint,
 ) -> None:
     """``/admin/reassignments`` alone says it: the legacy znode is gone with the old controller."""
     cell = Cell(STEPWISE, boundary, Hand.RESTARTED)

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from controller.core.cached_znodes import Topic
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
-    Goal,
     Instant,
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
+    ReassignmentSpec,
     RequestId,
     Route,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.core.nodes import Topic
 from controller.core.options import Options
 from controller.core.phases import Pending, Phase
+from controller.core.reassignments import Reassignment, Request
 from controller.core.view import ClusterView, Tenure
-from controller.core.works import Reassignment, Request
 from tests.core.builders import broker, replicas
 
 NOW = Instant(1000.0)
@@ -91,9 +91,9 @@ def partition_state(
     )
 
 
-def a_goal(target: Sequence[int], original: Sequence[int] | None = (1, 2, 3)) -> Goal:
+def a_goal(target: Sequence[int], original: Sequence[int] | None = (1, 2, 3)) -> ReassignmentSpec:
     """Return what is to become of a partition."""
-    return Goal(
+    return ReassignmentSpec(
         target=replicas(*target),
         original=None if original is None else replicas(*original),
         request=REQUEST,

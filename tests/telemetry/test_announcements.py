@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.model import Instant
 from controller.telemetry.announcements import EVERY_S, Announcement, Announcements, Occasion
-from controller.telemetry.notes import Note, info, warning
+from controller.telemetry.log_events import LogEvent, info, warning
 from tests.telemetry.builders import START
 
 BEGUN = info(
@@ -39,7 +39,7 @@ CANCELLED = info(
 )
 
 
-def refused(number: int, request: str = "r") -> Note:
+def refused(number: int, request: str = "r") -> LogEvent:
     """Return the refusal of an entry."""
     entry = f"t-{number} -> [9]"
     return warning(
@@ -47,13 +47,13 @@ def refused(number: int, request: str = "r") -> Note:
     )
 
 
-def stalled(number: int, by: str = "broker_dead") -> Note:
+def stalled(number: int, by: str = "broker_dead") -> LogEvent:
     """Return a stalled partition."""
     return warning("stalled", topic="t", partition=number, by=by)
 
 
 def told(
-    announcements: Announcements, *notes: Note, after_s: float = 0.0, leading: bool = True
+    announcements: Announcements, *notes: LogEvent, after_s: float = 0.0, leading: bool = True
 ) -> list[Announcement]:
     """Take notes and return what is due."""
     for note in notes:
@@ -87,7 +87,7 @@ def told(
         ),
     ],
 )
-def test_each_occasion_is_one_sentence(note: Note, occasion: Occasion, text: str) -> None:
+def test_each_occasion_is_one_sentence(note: LogEvent, occasion: Occasion, text: str) -> None:
     """With the fields beside it, for programs."""
     (found,) = told(Announcements(), note)
     assert (found.occasion, found.text) == (occasion, text)

@@ -1,9 +1,9 @@
-"""Tests of ``controller.telemetry.arrivals``."""
+"""Tests of ``controller.telemetry.event_arrivals``."""
 
 from __future__ import annotations
 
 from controller.core.events import Event, LeadershipGained, TimerFired
-from controller.telemetry.arrivals import TimedInbox
+from controller.telemetry.event_arrivals import TimedInbox
 from tests.telemetry.builders import FixedClock
 
 

@@ -1,21 +1,21 @@
-"""Tests of ``controller.telemetry.blockages``."""
+"""Tests of ``controller.telemetry.blocked_events``."""
 
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, Instant
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.blockages import EVERY_S, BlockageNotes
-from controller.telemetry.counts import work_counts
-from controller.telemetry.notes import MANY, Note
-from controller.telemetry.slices import whole
+from controller.telemetry.blocked_events import EVERY_S, BlockedEvents
+from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.incremental import whole
+from controller.telemetry.log_events import MANY, LogEvent
 from tests.core.builders import tp
 from tests.telemetry.builders import START, a_view
 
 NOW = 1000.0
 
 
-def told(notes: BlockageNotes, view: ClusterView, at: float) -> list[Note]:
+def told(notes: BlockedEvents, view: ClusterView, at: float) -> list[LogEvent]:
     """Return what is told of a view at a time."""
     now = Instant(at)
     return list(notes.of(whole(work_counts(view, now, 300.0)), now, START))
@@ -34,7 +34,7 @@ def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> Clus
 
 def test_a_thousand_partitions_with_one_reason_are_one_line() -> None:
     """With their number, and the first few by name, detail and time."""
-    (note,) = told(BlockageNotes(), blocked_view(1000), NOW)
+    (note,) = told(BlockedEvents(), blocked_view(1000), NOW)
     assert (note.kind, note.fields["by"], note.fields["partitions"]) == (
         "blocked",
         "broker_dead",
@@ -46,7 +46,7 @@ def test_a_thousand_partitions_with_one_reason_are_one_line() -> None:
 
 def test_a_reason_is_told_again_only_when_it_changed_and_not_at_once() -> None:
     """A number that changes all the time is a line from time to time."""
-    notes, view = BlockageNotes(), blocked_view(2)
+    notes, view = BlockedEvents(), blocked_view(2)
     assert len(told(notes, view, NOW)) == 1
     assert told(notes, view, NOW + 2 * EVERY_S) == []
     (again,) = told(notes, blocked_view(3), NOW + 2 * EVERY_S)
@@ -58,7 +58,7 @@ def test_a_reason_is_told_again_only_when_it_changed_and_not_at_once() -> None:
 
 def test_going_on_is_told() -> None:
     """The line names the reason that is gone."""
-    notes = BlockageNotes()
+    notes = BlockedEvents()
     told(notes, blocked_view(2), NOW)
     (note,) = told(notes, blocked_view(0), NOW + EVERY_S)
     assert (note.kind, note.fields) == ("unblocked", {"by": "broker_dead", "partitions": 2})
@@ -67,7 +67,7 @@ def test_going_on_is_told() -> None:
 
 def test_each_reason_has_a_line_of_its_own() -> None:
     """What is told of one does not keep another from being told."""
-    notes = BlockageNotes()
+    notes = BlockedEvents()
     told(notes, blocked_view(1), NOW)
     later = told(notes, blocked_view(1, BlockedBy.NO_LEADER), NOW + 1)
     assert [(n.kind, n.fields["by"]) for n in later] == [("blocked", "no_leader")]
@@ -75,7 +75,7 @@ def test_each_reason_has_a_line_of_its_own() -> None:
 
 def test_stalling_and_going_on_are_told_by_name_up_to_a_number() -> None:
     """Thousands that stall together are a few lines and a count by reason."""
-    notes, view = BlockageNotes(), blocked_view(MANY + 7)
+    notes, view = BlockedEvents(), blocked_view(MANY + 7)
     told(notes, view, NOW)
     stalled = told(notes, view, NOW + 400)
     assert [n.kind for n in stalled] == ["stalled"] * MANY + ["stalled_more"]

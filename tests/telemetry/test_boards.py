@@ -1,13 +1,19 @@
-"""Tests of ``controller.telemetry.boards``."""
+"""Tests of ``controller.telemetry.status_publisher``."""
 
 from __future__ import annotations
 
 from controller.core.model import BrokerId, Instant
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.boards import QUESTIONS_MAX, SHARE, SLICE_S, Snapshot, StatusBoard
-from controller.telemetry.listings import Filter
-from controller.telemetry.slices import SLICE
+from controller.telemetry.incremental import SLICE
+from controller.telemetry.partition_filter import Filter
+from controller.telemetry.status_publisher import (
+    QUESTIONS_MAX,
+    SHARE,
+    SLICE_S,
+    Snapshot,
+    StatusPublisher,
+)
 from tests.core.builders import tp
 from tests.telemetry.builders import (
     REQUEST,
@@ -18,9 +24,9 @@ from tests.telemetry.builders import (
 )
 
 
-def a_board(clock: FixedClock) -> StatusBoard:
+def a_board(clock: FixedClock) -> StatusPublisher:
     """Return a board that publishes at most every second."""
-    return StatusBoard(
+    return StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0, interval_s=1.0
     )
 
@@ -59,7 +65,7 @@ def many_in_flight() -> ViewBuilder:
     return built
 
 
-def made_in_slices(board: StatusBoard, view: ClusterView, clock: SlowClock) -> Snapshot:
+def made_in_slices(board: StatusPublisher, view: ClusterView, clock: SlowClock) -> Snapshot:
     """Return the next snapshot; it takes many turns, and each says when the next is due."""
     for _ in range(100):
         snapshot = board.tend(view)

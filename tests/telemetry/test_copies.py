@@ -7,7 +7,7 @@ from dataclasses import replace
 from controller.core.events import SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.phases import LABELS, Expanding, Pending, Starting, Stopping, Syncing
-from controller.core.records import Change, GoalEndedRecord
+from controller.core.records import Change, SpecEndedRecord
 from controller.core.view import ClusterView
 from controller.telemetry.copies import Copies, Copy, CopyEvent, IsrShrunk, Received
 from tests.core.builders import replicas, tp
@@ -116,7 +116,7 @@ def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
     copies = begun(built.view)
     told(copies, 300)
     built.view.reassignments.clear()
-    end = Change((GoalEndedRecord(tp(), None, REQUEST, "done"),))
+    end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
     assert copies.held(tp()) == {}
 

@@ -1,11 +1,11 @@
-"""Tests of ``controller.telemetry.counts``."""
+"""Tests of ``controller.telemetry.cluster_counts``."""
 
 from __future__ import annotations
 
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
-from controller.core.phases import Ordered, Syncing
-from controller.telemetry.counts import ClusterCounts, cluster_counts, role_of, work_counts
-from controller.telemetry.slices import whole
+from controller.core.phases import AwaitingController, Syncing
+from controller.telemetry.cluster_counts import ClusterCounts, cluster_counts, role_of, work_counts
+from controller.telemetry.incremental import whole
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
 
@@ -48,7 +48,7 @@ def test_an_order_is_unanswered_until_the_cluster_s_controller_says_something() 
     """Whatever it says; what it carries out is in another phase then."""
     built = a_view(1)
     for number, error in enumerate((None, 0, 39, None)):
-        phase = Ordered((BrokerId(4),), Instant(0.0), error)
+        phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
         built.with_reassignment(tp(number), (4,), phase, step=1)
     built.view.in_flight = 4
     assert role_of(built.view, Instant(1.0)).orders_unanswered == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from controller.core.cached_znodes import PlanNode
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition, ZkVersion, Zxid
-from controller.core.nodes import PlanNode
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.explanations import explanation_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from controller.core.model import BrokerId
-from controller.telemetry.boards import StatusBoard
 from controller.telemetry.copies import Received
 from controller.telemetry.metrics import Metrics
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, FixedClock, a_view
 from tests.telemetry.test_volumes import two_to_copy
@@ -14,7 +14,7 @@ from tests.telemetry.test_volumes import two_to_copy
 def test_request_shows_by_its_slot_and_vanishes() -> None:
     """An id would be a label without bounds."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"reassigner_{name}", labels)
@@ -49,7 +49,7 @@ def test_request_shows_by_its_slot_and_vanishes() -> None:
 def test_estimate_is_exported_with_both_bounds() -> None:
     """As soon as there is one."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
     built = two_to_copy()
     for n in range(1, 13):
         built.view.requests[REQUEST].moved_bytes = n * 100
@@ -72,7 +72,7 @@ def test_estimate_is_exported_with_both_bounds() -> None:
 def test_oldest_wait_for_an_isr_is_exported() -> None:
     """Of what is being copied; nothing that only waits its turn."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
     built = two_to_copy()
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
     built.view.in_flight = 1

@@ -17,10 +17,9 @@ import pytest
 
 from controller.core.model import RequestId
 from controller.core.view import ClusterView
-from controller.errors import PlanInvalidError, ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_values import HttpAddress
 from controller.telemetry import http
-from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
 from controller.telemetry.http import (
     ANY_NAME,
@@ -32,8 +31,9 @@ from controller.telemetry.http import (
     is_addressed,
 )
 from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.pages import Answer, Pages
-from controller.telemetry.steering import BODY_MAX, CLIENTS_MAX, FORM, Desk
+from controller.telemetry.page_actions import BODY_MAX, CLIENTS_MAX, FORM, Actions
+from controller.telemetry.routes import Answer, Routes
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import tp
 from tests.telemetry.builders import FixedClock, a_view
 
@@ -71,15 +71,15 @@ class Served:
         """Listen on a free port; with a token things can be changed."""
         self.clock = FixedClock()
         self.health = Health(clock=self.clock)
-        self.board = StatusBoard(
+        self.board = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.steered: list[tuple[str, str | None]] = []
         self.told: list[tuple[str, str, str, str]] = []
         desk = None
         if token is not None:
-            desk = Desk(token, Steered(self.steered), self.clock, lambda *t: self.told.append(t))
-        self.pages = Pages(
+            desk = Actions(token, Steered(self.steered), self.clock, lambda *t: self.told.append(t))
+        self.pages = Routes(
             metrics=Metrics(),
             board=self.board,
             health=self.health,
@@ -262,13 +262,15 @@ def test_nonsense_is_answered_without_insides(served: Served) -> None:
 
 def test_a_port_in_use_is_one_clear_sentence(served: Served) -> None:
     """The setting is named, and the reason."""
-    with pytest.raises(PlanInvalidError, match=r"http: cannot listen on 127\.0\.0\.1:\d+: Address"):
+    with pytest.raises(
+        InvalidInputError, match=r"http: cannot listen on 127\.0\.0\.1:\d+: Address"
+    ):
         HttpServer(served.server.address, served.pages)
 
 
 def test_a_host_that_is_not_ours_is_refused(served: Served) -> None:
     """TEST-NET-1 is nobody's address."""
-    with pytest.raises(PlanInvalidError, match="cannot listen"):
+    with pytest.raises(InvalidInputError, match="cannot listen"):
         HttpServer(HttpAddress("192.0.2.1", 8095), served.pages)
 
 
@@ -302,7 +304,7 @@ class Stuck:
 @contextmanager
 def serving(pages: Stuck) -> Iterator[HttpServer]:
     """Serve these pages."""
-    server = HttpServer(ANYWHERE, cast("Pages", pages))
+    server = HttpServer(ANYWHERE, cast("Routes", pages))
     server.start()
     try:
         yield server
@@ -563,7 +565,7 @@ def test_a_client_is_locked_out_after_too_many_wrong_tokens(steerable: Served) -
 
 def test_wrong_tokens_of_so_many_clients_are_remembered() -> None:
     """Memory is bounded; the client that was wrong last is not forgotten."""
-    desk = Desk(TOKEN, Steered([]), FixedClock(), lambda *_: None)
+    desk = Actions(TOKEN, Steered([]), FixedClock(), lambda *_: None)
     body = urlencode({"action": "pause", "token": "wrong"}).encode()
     headers = {"content-type": FORM}
     for number in range(CLIENTS_MAX * 2):

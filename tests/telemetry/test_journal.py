@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from controller.core.model import BrokerId, ControllerEpoch, LeaderEpoch, ZkVersion
-from controller.core.records import GoalEndedRecord, LegacyPlanEndedRecord, StateRecord
-from controller.errors import PlanInvalidError
+from controller.core.records import LegacyPlanEndedRecord, SpecEndedRecord, StateRecord
+from controller.errors import InvalidInputError
 from controller.telemetry.journal import Journal, kind_of, line_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START
@@ -50,7 +50,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_kinds_are_named_after_the_records() -> None:
     """The kind is the record's name as people write it."""
     assert kind_of(LegacyPlanEndedRecord(ZkVersion(1))) == "legacy_plan_ended"
-    assert kind_of(GoalEndedRecord(tp(), None, REQUEST, "done")) == "goal_ended"
+    assert kind_of(SpecEndedRecord(tp(), None, REQUEST, "done")) == "goal_ended"
 
 
 def test_a_line_carries_version_time_and_kind() -> None:
@@ -126,14 +126,14 @@ def test_a_full_queue_drops_counts_and_tells(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     """A wrong journal_dir is told at the start."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(PlanInvalidError, match="journal directory"):
+    with pytest.raises(InvalidInputError, match="journal directory"):
         Journal(tmp_path / "file" / "journal")
 
 
 def test_two_daemons_cannot_share_a_directory(tmp_path: Path) -> None:
     """Their lines and rotations would mix."""
     journal = Journal(tmp_path)
-    with pytest.raises(PlanInvalidError, match="another reassigner"):
+    with pytest.raises(InvalidInputError, match="another reassigner"):
         Journal(tmp_path)
     journal.close()
     Journal(tmp_path).close()

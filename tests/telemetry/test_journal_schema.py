@@ -23,14 +23,14 @@ from controller.core.model import TopicPartition
 from controller.core.records import Record
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
-from controller.reactor.boundary_names import Boundaries
+from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
-from controller.telemetry.boards import StatusBoard
-from controller.telemetry.journal import Journal, kind_of, line_of
+from controller.telemetry.journal import KINDS_OF_RECORDS, Journal, kind_named, kind_of, line_of
 from controller.telemetry.journal_events import EVENTS, RECORDS
 from controller.telemetry.journal_kinds import LIFE, VERSION, is_of
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.sim.daemons import Ports
 from tests.sim.faults import Faults
 from tests.sim.histories import is_finished
@@ -73,9 +73,8 @@ def test_every_record_is_in_the_schema(record_type: type[Record], data: st.DataO
 
 def test_schema_names_no_record_that_is_not_there() -> None:
     """What was removed from the code goes from the documentation."""
-    made = {record.__name__ for record in JOURNALED}
-    kinds = {"".join(w.title() for w in kind.split("_")) + "Record" for kind in RECORDS}
-    assert kinds == made
+    assert set(RECORDS) == {kind_named(record.__name__) for record in JOURNALED}
+    assert set(KINDS_OF_RECORDS) <= {record.__name__ for record in JOURNALED}
 
 
 class ToldSizes:
@@ -121,7 +120,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
 
         journal = Journal(directory / str(len(journals)))
         journals.append(journal)
-        board = StatusBoard(clock=ports.clock, wall=wall, engine="native", stalled_after_s=2.0)
+        board = StatusPublisher(clock=ports.clock, wall=wall, engine="native", stalled_after_s=2.0)
         observer = TelemetryObserver(
             log=RecordedLog(),
             metrics=Metrics(),
@@ -139,7 +138,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             sizes=sizes,
             clock=ports.clock,
             observer=observer,
-            boundaries=Boundaries(ports.reached),
+            boundaries=Failpoints(ports.reached),
             lease=ports.lease,
         )
         return sizes.reactor

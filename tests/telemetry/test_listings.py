@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.listings import IN_FLIGHT, ROWS, Filter, listing_of
+from controller.telemetry.partition_filter import IN_FLIGHT, ROWS, Filter, listing_of
 from controller.telemetry.status import Clocks
 from tests.core.builders import tp
 from tests.telemetry.builders import NOW, REQUEST, START, a_view, partition_state

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from controller.telemetry.log_events import MANY, Level, LogEvent, info, warning
 from controller.telemetry.log_lines import WINDOW_S, LogLines
-from controller.telemetry.notes import MANY, Level, Note, info, warning
 from tests.telemetry.builders import FixedClock, RecordedLog
 
 
@@ -68,7 +68,7 @@ def test_the_count_has_the_level_of_its_kind() -> None:
     written = Written()
     for n in range(MANY + 1):
         written.lines.write(warning("refused", partition=n))
-        written.lines.write(Note("waits", Level.DEBUG, {"partition": n}))
+        written.lines.write(LogEvent("waits", Level.DEBUG, {"partition": n}))
     written.lines.flush()
     assert written.log.lines[2 * MANY :] == [
         ("warning", "refused_more", {"count": 1, "each": "in the journal"}),

@@ -29,12 +29,12 @@ from controller.core.model import (
     Refusal,
     RefusalReason,
 )
-from controller.core.records import Change, GoalEndedRecord, GoalRecord, RefusalRecord
+from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.kafka_errors import error_name
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.phases import PhaseChange
+from controller.telemetry.phase_changes import PhaseChange
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_goal, a_view
 
@@ -202,9 +202,9 @@ def test_acceptances_ends_and_refusals_are_counted() -> None:
     seen.measurements.committed(
         Change(
             (
-                GoalRecord(tp(0), replace(goal, version=None)),
-                GoalRecord(tp(1), goal),
-                GoalEndedRecord(tp(2), None, REQUEST, "done"),
+                SpecRecord(tp(0), replace(goal, version=None)),
+                SpecRecord(tp(1), goal),
+                SpecEndedRecord(tp(2), None, REQUEST, "done"),
                 RefusalRecord((refusal, refusal)),
             )
         )

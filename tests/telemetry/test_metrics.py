@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import REGISTRY
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.telemetry.boards import Snapshot
-from controller.telemetry.counts import ClusterCounts, WorkCounts
+from controller.telemetry.cluster_counts import ClusterCounts, WorkCounts
+from controller.telemetry.cluster_health import ClusterHealth
 from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.strains import Strain
+from controller.telemetry.status_publisher import Snapshot
 from tests.core.builders import tp
 
 
@@ -135,7 +135,7 @@ def test_copies_are_counted_apart_from_what_is_blocked() -> None:
 def test_strain_is_shown_and_falls_back_to_zero() -> None:
     """A gauge that stayed would be an alert about nothing."""
     metrics = Metrics()
-    strain = Strain(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))
+    strain = ClusterHealth(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))
     metrics.show(Snapshot({}, work_of(), None, strain))
     assert value(metrics, "reassigner_under_min_isr_partitions") == 3
     assert value(metrics, "reassigner_throttles_below_produce_rate") == 1

@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.notes``."""
+"""Tests of ``controller.telemetry.log_events``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from controller.core.events import (
     ControllerClaimed,
     Deposed,
     Event,
-    GoalsRead,
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
     LeadershipLost,
@@ -18,13 +17,13 @@ from controller.core.events import (
     LogDirEventsRead,
     Orphan,
     ShutdownRequested,
+    SpecsRead,
     StatesRead,
     TimerFired,
     TopicConfigsRead,
     TopicsRead,
     UpdateMetadataAnswered,
 )
-from controller.core.histories import Summary
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -40,50 +39,51 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.outcomes import Summary
 from controller.core.phases import Syncing
 from controller.core.records import (
     BlockedRecord,
     Change,
-    GoalEndedRecord,
-    GoalRecord,
     IdleRecord,
     LegacyPlanEndedRecord,
     NotificationsDeletedRecord,
     OrphanEndedRecord,
     OrphanRecord,
-    OutcomeRecord,
     PhaseRecord,
     PreferredElectionEndedRecord,
     Record,
     RefusalRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
     StateCreatedRecord,
     StateRecord,
     YieldedRecord,
 )
 from controller.core.view import ClusterView
-from controller.telemetry.notes import MANY, EventNotes, Level, Note, notes_of_change
+from controller.telemetry.log_events import MANY, Level, LogEvent, LogEvents, notes_of_change
 from tests.core.builders import broker, plan, replicas, tp
 from tests.telemetry.builders import REQUEST, a_goal, a_view
 
 
-def told(events: EventNotes, event: Event, view: ClusterView) -> list[tuple[str, Level]]:
+def told(events: LogEvents, event: Event, view: ClusterView) -> list[tuple[str, Level]]:
     """Return kind and level of what an event is worth."""
     return [(n.kind, n.level) for n in events.of(event, view)]
 
 
-def kinds(notes: Iterable[Note]) -> list[str]:
+def kinds(notes: Iterable[LogEvent]) -> list[str]:
     """Return the kinds of notes."""
     return [n.kind for n in notes]
 
 
-def of(*records: Record) -> list[Note]:
+def of(*records: Record) -> list[LogEvent]:
     """Return the notes of a change."""
     return list(notes_of_change(Change(records)))
 
 
 def test_roles_coming_and_going_are_told() -> None:
     """Claims, failures and losses each have their line."""
-    events, view = EventNotes(), a_view(1).view
+    events, view = LogEvents(), a_view(1).view
     assert told(events, ControllerClaimed(ControllerEpoch(4)), view) == [("claimed", Level.INFO)]
     assert told(events, ClaimFailed("race"), view) == [("claim_failed", Level.WARNING)]
     assert told(events, Deposed("moved"), view) == [("controller_role_ended", Level.INFO)]
@@ -94,7 +94,7 @@ def test_roles_coming_and_going_are_told() -> None:
 
 def test_brokers_are_told_as_they_join_bounce_and_die() -> None:
     """The first read tells nothing: it changed nothing."""
-    events, built = EventNotes(), a_view(1, 2)
+    events, built = LogEvents(), a_view(1, 2)
     assert told(events, TimerFired("claim"), a_view().view) == []
     assert told(events, BrokersRead(built.view.brokers), built.view) == []
     built.view.brokers = {BrokerId(2): broker(2, epoch=500), BrokerId(3): broker(3)}
@@ -108,7 +108,7 @@ def test_brokers_are_told_as_they_join_bounce_and_die() -> None:
 
 def test_a_plan_is_told_once() -> None:
     """Our own writes of the node bring it back again and again."""
-    events, view = EventNotes(), a_view(1).view
+    events, view = LogEvents(), a_view(1).view
     first = LegacyPlanRead(plan({tp(): (1,)}, czxid=50))
     assert told(events, first, view) == [("plan_seen", Level.INFO)]
     assert told(events, first, view) == []
@@ -118,14 +118,14 @@ def test_a_plan_is_told_once() -> None:
 
 def test_what_cannot_be_understood_is_told_once_for_each_reason() -> None:
     """A znode that stays broken does not fill the log."""
-    events, view = EventNotes(), a_view(1).view
+    events, view = LogEvents(), a_view(1).view
     broken = TopicsRead({"t": "it is not JSON"})
     assert told(events, broken, view) == [("topic_unreadable", Level.WARNING)]
     assert told(events, broken, view) == []
     assert told(events, TopicsRead({"t": None}), view) == []
     assert told(events, broken, view) == [("topic_unreadable", Level.WARNING)]
     assert told(events, StatesRead({tp(): "empty"}), view) == [("state_unreadable", Level.WARNING)]
-    assert told(events, GoalsRead({}, {"t-0": "empty"}), view) == [
+    assert told(events, SpecsRead({}, {"t-0": "empty"}), view) == [
         ("goal_unreadable", Level.WARNING)
     ]
     assert told(events, TopicConfigsRead({"t": "timed out"}), view) == [
@@ -137,8 +137,8 @@ def test_what_cannot_be_understood_is_told_once_for_each_reason() -> None:
 
 def test_thousands_of_broken_znodes_are_summed_up() -> None:
     """A bounded number of lines, and how many there would have been."""
-    broken = GoalsRead({}, {f"t-{n}": "empty" for n in range(MANY + 7)})
-    notes = list(EventNotes().of(broken, a_view(1).view))
+    broken = SpecsRead({}, {f"t-{n}": "empty" for n in range(MANY + 7)})
+    notes = list(LogEvents().of(broken, a_view(1).view))
     assert len(notes) == MANY + 1
     assert (notes[-1].kind, notes[-1].fields) == ("goal_unreadable_more", {"count": 7})
 
@@ -147,11 +147,11 @@ def test_refused_requests_and_partitions_are_told_by_error() -> None:
     """One line per error and broker, with a few partitions as a sample."""
     view = a_view(1).view
     stale = UpdateMetadataAnswered(BrokerId(1), BrokerEpoch(101), 11)
-    (note,) = EventNotes().of(stale, view)
+    (note,) = LogEvents().of(stale, view)
     assert (note.kind, note.fields["error"]) == ("request_refused", "stale_controller_epoch")
     results = tuple(LeaderAndIsrResult(tp(n), LeaderEpoch(1), 56) for n in range(9))
     answer = LeaderAndIsrAnswered(BrokerId(1), BrokerEpoch(101), 0, results, resent=False)
-    (note,) = EventNotes().of(answer, view)
+    (note,) = LogEvents().of(answer, view)
     assert note.kind == "partitions_refused"
     assert note.fields["count"] == 9
     assert note.fields["sample"] == ["t-0", "t-1", "t-2", "t-3", "t-4"]
@@ -161,12 +161,12 @@ def test_a_broker_that_knows_the_epoch_already_is_no_news() -> None:
     """At the begin of a tenure every broker is told what most of them know."""
     results = (LeaderAndIsrResult(tp(), LeaderEpoch(1), 11),)
     answer = LeaderAndIsrAnswered(BrokerId(1), BrokerEpoch(101), 0, results, resent=False)
-    assert list(EventNotes().of(answer, a_view(1).view)) == []
+    assert list(LogEvents().of(answer, a_view(1).view)) == []
 
 
 def test_a_failed_log_directory_is_a_warning() -> None:
     """An empty read of the directory is nothing."""
-    events, view = EventNotes(), a_view(1).view
+    events, view = LogEvents(), a_view(1).view
     failed = LogDirEventsRead(("log_dir_event_1",), frozenset({BrokerId(1)}))
     assert told(events, failed, view) == [("log_directory_failed", Level.WARNING)]
     assert told(events, LogDirEventsRead((), frozenset()), view) == []
@@ -174,7 +174,7 @@ def test_a_failed_log_directory_is_a_warning() -> None:
 
 def test_eligibility_is_told_when_it_changes() -> None:
     """Why native is refused is told once, and when it no longer is."""
-    events = EventNotes()
+    events = LogEvents()
     good, bad = a_view(1).view, a_view(1, options=Options(controller_id=1)).view
     assert kinds(events.eligibility(good)) == []
     assert kinds(events.eligibility(bad)) == ["native_refused"]
@@ -187,9 +187,9 @@ def test_every_durable_end_has_its_line() -> None:
     orphan = Orphan(BrokerId(3), tp(), Zxid(30), "broker 3 is dead")
     assert kinds(
         of(
-            GoalRecord(tp(), a_goal((4, 5))),
-            GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done"),
-            OutcomeRecord(Summary(request=REQUEST, kind="legacy", total=1, done=1)),
+            SpecRecord(tp(), a_goal((4, 5))),
+            SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done"),
+            RequestOutcomeRecord(Summary(request=REQUEST, kind="legacy", total=1, done=1)),
             LegacyPlanEndedRecord(ZkVersion(1)),
             OrphanRecord(orphan),
             OrphanEndedRecord(orphan),
@@ -214,7 +214,7 @@ def test_every_durable_end_has_its_line() -> None:
 
 def test_an_acceptance_tells_original_and_target() -> None:
     """The line alone is enough to go back by hand."""
-    (note,) = of(GoalRecord(tp(), a_goal((4, 5))))
+    (note,) = of(SpecRecord(tp(), a_goal((4, 5))))
     assert note.fields == {
         "topic": "t",
         "partition": 0,
@@ -249,7 +249,7 @@ def test_refusals_are_told_one_by_one_up_to_a_number() -> None:
 def test_one_partitions_wait_is_for_developers() -> None:
     """Thousands wait for their turn; operators read a line for each reason."""
     (note,) = of(BlockedRecord(tp(), Blocked(BlockedBy.LIMIT, "full"), Instant(1.0)))
-    assert note == Note(
+    assert note == LogEvent(
         "waits",
         Level.DEBUG,
         {"topic": "t", "partition": 0, "by": "limit", "detail": "full"},

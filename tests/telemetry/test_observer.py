@@ -18,7 +18,6 @@ from controller.core.events import (
     StatesRead,
     TimerFired,
 )
-from controller.core.histories import Summary
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -27,24 +26,25 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
+from controller.core.outcomes import Summary
 from controller.core.phases import Ended, Starting, Syncing
+from controller.core.reassignments import Request
 from controller.core.records import (
     Change,
     Decision,
-    GoalEndedRecord,
     IdleRecord,
-    OutcomeRecord,
     PhaseRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
     StateRecord,
 )
-from controller.core.works import Request
 from controller.reactor.ports import Observer, StopReplica, WriteError
 from controller.telemetry.announcements import Announcement
-from controller.telemetry.arrivals import TimedInbox
-from controller.telemetry.boards import StatusBoard
+from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.journal import Journal
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import TelemetryObserver
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import (
     REQUEST,
@@ -72,7 +72,7 @@ class Observed:
         self.log = RecordedLog()
         self.metrics = Metrics()
         self.journal = Journal(directory)
-        self.board = StatusBoard(
+        self.board = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.inbox = TimedInbox(Discarded(), self.clock)
@@ -176,7 +176,7 @@ def test_every_durable_record_is_journaled(seen: Observed) -> None:
         tp(), BrokerId(1), LeaderEpoch(7), replicas(1, 2), ControllerEpoch(9), ZkVersion(7)
     )
     end = PhaseRecord(tp(), Ended(), Instant(1000.0), "in sync")
-    goal = GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
+    goal = SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
     seen.observer.on_committed(Change((write, end, goal, IdleRecord(None))), view)
     assert [line["kind"] for line in seen.journaled()] == ["phase", "state", "goal_ended"]
 
@@ -188,7 +188,7 @@ def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Obser
     seen.observer.tend(built.view)
     now = seen.clock.now()
     built.view.requests[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
-    outcome = OutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
+    outcome = RequestOutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
     seen.observer.on_committed(Change((outcome,)), built.view)
     built.view.stopping = True
     seen.observer.on_turn(Decision(), built.view, {})
@@ -198,7 +198,7 @@ def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Obser
 
 def test_a_rejected_write_is_told_and_counted(seen: Observed) -> None:
     """The error's name and the partition are there."""
-    record = GoalEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
+    record = SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
     change = Change((record,), partition=tp())
     seen.observer.on_rejected(change, WriteError.BAD_VERSION, a_view(1).view)
     (fields,) = seen.log.named("write_rejected")

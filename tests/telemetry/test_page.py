@@ -10,15 +10,15 @@ from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Refusal, RefusalReason
 from controller.core.phases import Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.counts import work_counts
-from controller.telemetry.listings import Filter, listing_of
+from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.copy_volumes import volumes_of
+from controller.telemetry.incremental import whole
 from controller.telemetry.page import Overview, render_form, render_history, render_page
-from controller.telemetry.pictures import duration, quantity
+from controller.telemetry.partition_filter import Filter, listing_of
 from controller.telemetry.progress import ProgressBook
-from controller.telemetry.slices import whole
 from controller.telemetry.status import Clocks, status_of
+from controller.telemetry.svg import duration, quantity
 from controller.telemetry.timelines import Timeline, Timelines
-from controller.telemetry.volumes import volumes_of
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
 from tests.telemetry.test_measurements import CHANGE

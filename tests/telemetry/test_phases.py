@@ -1,11 +1,11 @@
-"""Tests of ``controller.telemetry.phases``."""
+"""Tests of ``controller.telemetry.phase_changes``."""
 
 from __future__ import annotations
 
 from controller.core.model import Instant, LeaderEpoch
 from controller.core.phases import Ended, Phase, Starting, Syncing
-from controller.core.records import Change, GoalEndedRecord, GoalRecord, PhaseRecord
-from controller.telemetry.phases import PhaseMemory
+from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.telemetry.phase_changes import PhaseMemory
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
 
@@ -38,7 +38,7 @@ def test_waiting_is_measured_from_the_acceptance() -> None:
     """How long partitions wait for their turn is a phase like any other."""
     view = a_view(1).with_reassignment(tp(), (2, 3, 4), since=990.0).view
     memory = PhaseMemory()
-    memory.changes(Change((GoalRecord(tp(), view.reassignments[tp()].goal),)), view)
+    memory.changes(Change((SpecRecord(tp(), view.reassignments[tp()].goal),)), view)
     (first,) = memory.changes(into(BEGUN, 1000.0), view)
     assert (first.before, first.seconds) == ("pending", 10.0)
 
@@ -60,7 +60,7 @@ def test_an_end_keeps_its_request_and_is_forgotten() -> None:
     ended = Change(
         (
             PhaseRecord(tp(), Ended(), Instant(3.0), "in sync"),
-            GoalEndedRecord(tp(), None, REQUEST, "done"),
+            SpecEndedRecord(tp(), None, REQUEST, "done"),
         )
     )
     (end,) = memory.changes(ended, view)

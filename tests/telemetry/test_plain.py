@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.plain``."""
+"""Tests of ``controller.telemetry.json_values``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.core.model import (
 )
 from controller.core.phases import Starting
 from controller.core.records import AssignmentRecord, PhaseRecord, RefusalRecord
-from controller.telemetry.plain import flat, iso, plain
+from controller.telemetry.json_values import flat, iso, plain
 from tests.core.builders import replicas, tp
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import BrokerId, Instant, RequestId, Route
-from controller.core.works import Request
+from controller.core.reassignments import Request
 from controller.telemetry.copies import Received
+from controller.telemetry.copy_volumes import Volume, Volumes
 from controller.telemetry.progress import SLOTS, ProgressBook
 from controller.telemetry.rates import Range
-from controller.telemetry.volumes import Volume, Volumes
 from tests.telemetry.builders import a_view
 
 NAME = RequestId("request_0000000001")

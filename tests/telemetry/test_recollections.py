@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.recollections``."""
+"""Tests of ``controller.telemetry.journal_replay``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from controller.telemetry.journal import FILE_NAME, line_of
-from controller.telemetry.notes import phase_note
-from controller.telemetry.recollections import recall
+from controller.telemetry.journal_replay import replay
+from controller.telemetry.log_events import phase_note
 from controller.telemetry.timelines import Timelines
 from tests.core.builders import tp
 from tests.telemetry.builders import START
@@ -48,7 +48,7 @@ def write(path: Path, *lines: str) -> None:
 def recalled(directory: Path, **options: int) -> Timelines:
     """Return what is recalled of a journal."""
     timelines = Timelines()
-    recall(directory, timelines, **options)
+    replay(directory, timelines, **options)
     return timelines
 
 

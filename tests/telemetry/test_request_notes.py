@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.events import SizesRead
 from controller.core.model import Instant
-from controller.telemetry.notes import Note
-from controller.telemetry.request_notes import BUSY_EVERY_S, IDLE_EVERY_S, RequestNotes
+from controller.telemetry.log_events import LogEvent
+from controller.telemetry.request_events import BUSY_EVERY_S, IDLE_EVERY_S, RequestEvents
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view
 
@@ -46,15 +46,15 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
 
 
 def told(
-    notes: RequestNotes, at: float, *requests: dict[str, Any], role: str = "leader"
+    notes: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[str]:
     """Return the kinds of what is told of a status."""
     return [n.kind for n in of(notes, at, *requests, role=role)]
 
 
 def of(
-    notes: RequestNotes, at: float, *requests: dict[str, Any], role: str = "leader"
-) -> list[Note]:
+    notes: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
+) -> list[LogEvent]:
     """Return what is told of a status."""
     status = {"role": role, "requests": list(requests), "at": "2026-01-02T03:04:05.125Z"}
     return list(notes.of(status, Instant(at)))
@@ -62,7 +62,7 @@ def of(
 
 def test_request_is_told_from_its_begin_to_its_end() -> None:
     """Its progress comes with both, and in between as it comes on."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     assert told(notes, 0, a_request()) == ["request_begun", "progress"]
     assert told(notes, BUSY_EVERY_S - 1, a_request(done=1)) == []
     assert told(notes, BUSY_EVERY_S, a_request(done=1)) == ["progress"]
@@ -75,7 +75,7 @@ def test_request_is_told_from_its_begin_to_its_end() -> None:
 
 def test_request_that_stands_still_is_told_of_less_often() -> None:
     """A held request of a week must not fill the journal."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     told(notes, 0, a_request("held"))
     assert told(notes, BUSY_EVERY_S, a_request("held")) == []
     assert told(notes, IDLE_EVERY_S, a_request("held")) == ["progress"]
@@ -83,12 +83,12 @@ def test_request_that_stands_still_is_told_of_less_often() -> None:
 
 def test_request_that_had_ended_before_is_not_told() -> None:
     """Whoever was there when it ended told it."""
-    assert told(RequestNotes(), 0, a_request("done")) == []
+    assert told(RequestEvents(), 0, a_request("done")) == []
 
 
 def test_request_that_no_status_saw_open_is_told_whole_when_its_outcome_is_ours() -> None:
     """Short ones begin and end between two statuses; seconds are since it was first known."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     assert told(notes, 0) == []
     notes.concluded("r")
     assert notes.owes_an_end()
@@ -106,7 +106,7 @@ def test_request_that_no_status_saw_open_is_told_whole_when_its_outcome_is_ours(
 @pytest.mark.parametrize("outcome_first", [True, False])
 def test_end_is_told_once_whether_outcome_or_status_comes_first(*, outcome_first: bool) -> None:
     """The outcome is written when nothing is open any more: before or after a status says so."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     told(notes, 0, a_request())
     if outcome_first:
         notes.concluded("r")
@@ -119,7 +119,7 @@ def test_end_is_told_once_whether_outcome_or_status_comes_first(*, outcome_first
 
 def test_what_had_no_work_of_its_own_is_not_told_as_begun() -> None:
     """Refusals and cancellations have lines of their own."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     refused = a_request("refused")
     refused["partitions"]["refused"] = 10
     for short in (refused, a_request("done", kind="cancel")):
@@ -129,14 +129,14 @@ def test_what_had_no_work_of_its_own_is_not_told_as_begun() -> None:
 
 def test_standby_tells_nothing() -> None:
     """The leader does; a standby that takes over begins to."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     assert told(notes, 0, a_request(), role="standby") == []
     assert told(notes, 1, a_request()) == ["request_begun", "progress"]
 
 
 def test_notes_say_what_the_journal_promises() -> None:
     """The numbers are those of the status; times since this process saw it."""
-    notes = RequestNotes()
+    notes = RequestEvents()
     begun, progress = of(notes, 0, a_request(eta_s=None, bytes=None))
     assert begun.fields["asked_for"] == "new disks"
     assert progress.fields["bytes_moved"] is progress.fields["eta_low_s"] is None
@@ -147,7 +147,7 @@ def test_notes_say_what_the_journal_promises() -> None:
 
 def test_each_size_is_told_once() -> None:
     """With how many copies of it are needed; what is not reassigned is nobody's business."""
-    notes, built = RequestNotes(), a_view(1, 2, 3, 4)
+    notes, built = RequestEvents(), a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2, 3)).with_reassignment(tp(), (1, 4, 5))
     event = SizesRead({tp(): 70, tp(9): 5})
     assert [n.fields for n in notes.sizes(event, built.view)] == [

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.telemetry.boards import StatusBoard
 from controller.telemetry.health import Health
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.pages import Pages
-from controller.telemetry.shelves import LISTED_MAX, Shelf, ShelvedReport
+from controller.telemetry.report_index import LISTED_MAX, IndexedReport, ReportIndex
+from controller.telemetry.routes import Routes
+from controller.telemetry.status_publisher import StatusPublisher
 from tests.telemetry.builders import FixedClock, a_view
 
 
@@ -27,12 +27,12 @@ def put(shelf: Path, name: str, *, at: float = 0.0, contents: str | None = None)
         (shelf / name / "report.json").write_text(contents)
 
 
-def pages_of(shelf: Shelf | None) -> Pages:
+def pages_of(shelf: ReportIndex | None) -> Routes:
     """Return the pages of a daemon that has nothing to do."""
     clock = FixedClock()
-    board = StatusBoard(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
     board.tend(a_view(1).view)
-    return Pages(
+    return Routes(
         metrics=Metrics(), board=board, health=Health(clock=clock), wall=clock.wall, shelf=shelf
     )
 
@@ -42,15 +42,15 @@ def test_newest_reports_come_first_with_their_requests(tmp_path: Path) -> None:
     put(tmp_path, "drain-4", at=20, contents=json.dumps({"v": 1, "requests": ["r-1", "r-2"]}))
     for n in range(LISTED_MAX):
         put(tmp_path, f"old-{n:02}", at=10 - n, contents="nonsense")
-    found = Shelf(tmp_path).newest()
-    assert found[0] == ShelvedReport("drain-4", datetime.fromtimestamp(20, UTC), ("r-1", "r-2"))
+    found = ReportIndex(tmp_path).newest()
+    assert found[0] == IndexedReport("drain-4", datetime.fromtimestamp(20, UTC), ("r-1", "r-2"))
     assert [r.name for r in found[1:]] == [f"old-{n:02}" for n in range(LISTED_MAX - 1)]
     assert {r.requests for r in found[1:]} == {()}
 
 
 def test_a_shelf_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
     """The first report makes it."""
-    shelf = Shelf(tmp_path / "later")
+    shelf = ReportIndex(tmp_path / "later")
     assert shelf.newest() == []
     assert shelf.read("drain-4") is None
 
@@ -68,15 +68,15 @@ def test_nothing_but_reports_on_the_shelf_can_be_had(tmp_path: Path, name: str) 
     (shelf / "a" / "b" / "report.html").write_text("deep")
     (shelf / "linked").symlink_to(tmp_path / "secret")
     (shelf / "report.html").write_text("loose")
-    assert Shelf(shelf).read(name) is None
-    assert Shelf(shelf).newest() == []
-    assert pages_of(Shelf(shelf)).answer(f"/reports/{name}").status is HTTPStatus.NOT_FOUND
+    assert ReportIndex(shelf).read(name) is None
+    assert ReportIndex(shelf).newest() == []
+    assert pages_of(ReportIndex(shelf)).answer(f"/reports/{name}").status is HTTPStatus.NOT_FOUND
 
 
 def test_reports_are_linked_and_served(tmp_path: Path) -> None:
     """From the overview, and from the page of each request that they are about."""
     put(tmp_path, "drain-4", contents=json.dumps({"v": 1, "requests": ["r-1"]}))
-    pages = pages_of(Shelf(tmp_path))
+    pages = pages_of(ReportIndex(tmp_path))
     link = b'<a href="/reports/drain-4">'
     assert link in pages.answer("/").body
     assert link in pages.answer("/history?request=r-1").body

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.histories import Part
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -21,12 +20,13 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.outcomes import Part
 from controller.core.phases import Starting, Stopping, Syncing
+from controller.core.reassignments import Request
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
-from controller.core.works import Request
-from controller.telemetry.counts import EXAMPLES_MAX, work_counts
-from controller.telemetry.slices import whole
+from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
+from controller.telemetry.incremental import whole
 from controller.telemetry.status import Clocks, progress, status_of, steps_between
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state

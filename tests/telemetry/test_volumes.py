@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.phases import Syncing
+from controller.core.reassignments import Load
 from controller.core.view import ClusterView
-from controller.core.works import Load
-from controller.telemetry.slices import whole
-from controller.telemetry.volumes import BrokerVolume, Volume, Volumes, volumes_of
+from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes, volumes_of
+from controller.telemetry.incremental import whole
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
 

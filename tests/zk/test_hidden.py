@@ -5,21 +5,16 @@ from __future__ import annotations
 import pytest
 from kazoo.exceptions import SystemZookeeperError
 
-from controller.core.events import (
-    BrokersRead,
-    GoalsRead,
-    HistoryRead,
-    LogDirEventsRead,
-)
-from controller.core.histories import Part
+from controller.core.events import BrokersRead, HistoryRead, LogDirEventsRead, SpecsRead
 from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.outcomes import Part
 from controller.reactor.ports import Znode
 from controller.zk.histories import Histories
 from controller.zk.levels import Levels
 from controller.zk.readers import ANY_VERSION, Reader, watch
 from controller.zk.requests import Requests
 from controller.znodes import paths
-from controller.znodes.histories import encode_part
+from controller.znodes.outcome_parts import encode_part
 from tests.zk.fakes import FakeClient, connected_session
 
 WHY = "ZooKeeper does not show it: NoAuthError"
@@ -105,7 +100,7 @@ def test_a_hidden_directory_of_records_is_told_as_unreadable(
     """What is in it is not known, which is not the same as nothing."""
     client.put(paths.goal_path(TopicPartition("t", 0)), b"")
     client.hidden.add(paths.goal_topic_path("t"))
-    assert _read(reader, Znode.GOALS) == GoalsRead({}, {paths.goal_topic_path("t"): WHY})
+    assert _read(reader, Znode.GOALS) == SpecsRead({}, {paths.goal_topic_path("t"): WHY})
 
 
 def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) -> None:

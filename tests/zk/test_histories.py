@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controller.core.histories import Part
 from controller.core.model import RequestId
+from controller.core.outcomes import Part
 from controller.zk.histories import Histories
 from controller.zk.readers import Reader
 from controller.znodes import paths
-from controller.znodes.histories import encode_part
+from controller.znodes.outcome_parts import encode_part
 from tests.zk.fakes import FakeClient, connected_session
 
 CANCELLATION = RequestId("cancel-00000000000000ad")

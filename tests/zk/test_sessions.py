@@ -9,7 +9,7 @@ import pytest
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from controller.errors import PlanInvalidError
+from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.zk.clients import LeasedClient
 from controller.zk.sessions import Session, build_client
@@ -122,7 +122,7 @@ def test_refused_credentials_make_the_session_unusable() -> None:
 
 def test_a_wrong_chroot_is_refused() -> None:
     """Rather than creating an empty cluster there."""
-    with pytest.raises(PlanInvalidError, match="chroot"):
+    with pytest.raises(InvalidInputError, match="chroot"):
         Session(cast("LeasedClient", FakeClient())).start(within_s=1)
 
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
+from controller.core.applied_throttles import EntityConfig, topic_entity
 from controller.core.events import (
     BrokersRead,
     EntityConfigsRead,
-    GoalsRead,
     LegacyPlanRead,
+    SpecsRead,
     StateChanged,
     StatesRead,
     SubmissionsRead,
     TopicsRead,
 )
-from controller.core.leases import EntityConfig, topic_entity
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.reactor.ports import Znode
 from controller.zk.watches import CHUNK, Watches
@@ -200,15 +200,15 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     bench.inbox.wait_for(LegacyPlanRead, count=2)
     bench.inbox.wait_for(TopicsRead, count=2)
     assert bench.inbox.of(StateChanged) == [StateChanged(P)]
-    assert len(bench.inbox.of(GoalsRead)) == 1
+    assert len(bench.inbox.of(SpecsRead)) == 1
 
 
 def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None:
     """Another daemon may have led in between."""
     bench.watches.read(Znode.GOALS)
-    bench.inbox.wait_for(GoalsRead)
+    bench.inbox.wait_for(SpecsRead)
     bench.client.reconnect(session=SESSION + 1)
-    bench.inbox.wait_for(GoalsRead, count=2)
+    bench.inbox.wait_for(SpecsRead, count=2)
 
 
 def test_records_read_before_the_former_leader_was_fenced_are_not_told(bench: _Bench) -> None:
@@ -222,8 +222,8 @@ def test_records_read_before_the_former_leader_was_fenced_are_not_told(bench: _B
     bench.client.put(path, b"written before")
     bench.client.after_read[path] = written_and_fenced
     bench.watches.read(Znode.GOALS)
-    bench.inbox.wait_for(GoalsRead)
-    assert bench.inbox.of(GoalsRead) == [GoalsRead({}, {})]
+    bench.inbox.wait_for(SpecsRead)
+    assert bench.inbox.of(SpecsRead) == [SpecsRead({}, {})]
 
 
 def test_what_is_asked_once_is_read_again_where_it_failed(bench: _Bench) -> None:

@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.controls import (
-    BrokerLimits,
-    Limits,
-    Order,
-    Pause,
-    Pauses,
-    RequestLimits,
-)
+from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
 from controller.core.model import BrokerId, RequestId
 from controller.core.submissions import Window
-from controller.znodes.controls import (
+from controller.znodes.operator_controls import (
     decode_limits,
     decode_pauses,
     decode_throttle,
@@ -67,7 +60,7 @@ LIMITS = st.builds(
     max_bytes_in_flight=st.none() | RATES,
     max_leader_moves_per_broker_per_second=st.none() | COUNTS,
     step_size=st.none() | STEP_SIZES,
-    order=st.none() | st.sampled_from(Order),
+    order=st.none() | st.sampled_from(QueueOrder),
     window=st.none() | WINDOWS,
     brokers=st.dictionaries(BROKERS, BROKER_LIMITS, max_size=3),
     requests=st.dictionaries(REQUESTS, REQUEST_LIMITS, max_size=3),

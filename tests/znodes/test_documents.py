@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.znodes.documents import (
+from controller.znodes.json_documents import (
     EXCERPT_MAX,
     excerpt,
     is_int,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.leases import EntityConfig, broker_entity, topic_entity
+from controller.core.applied_throttles import EntityConfig, broker_entity, topic_entity
 from controller.core.model import BrokerId, ZkVersion
 from controller.znodes.entity_configs import (
     decode_entity_config,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.znodes.features import decode_feature, decode_migration
-from controller.znodes.leaders import decode_leader, encode_leader
+from controller.znodes.daemon_leader import decode_leader, encode_leader
+from controller.znodes.feature_flags import decode_feature, decode_migration
 from tests.znodes.strategies import ANY_BYTES, document
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import Goal, RequestId, Route, ZkVersion
-from controller.znodes.goals import decode_goal, encode_goal
+from controller.core.model import ReassignmentSpec, RequestId, Route, ZkVersion
+from controller.znodes.reassignments import decode_goal, encode_goal
 from tests.znodes.strategies import ANY_BYTES, BROKERS, REPLICAS, REQUESTS, document, without
 
 GOOD: dict[str, object] = {
@@ -19,7 +19,7 @@ GOOD: dict[str, object] = {
 }
 
 GOALS = st.builds(
-    Goal,
+    ReassignmentSpec,
     target=REPLICAS,
     original=st.none() | REPLICAS,
     request=st.from_regex(r"[a-z0-9_-]{1,20}", fullmatch=True).map(RequestId),
@@ -31,7 +31,7 @@ GOALS = st.builds(
 
 
 @given(GOALS)
-def test_what_is_encoded_is_decoded(goal: Goal) -> None:
+def test_what_is_encoded_is_decoded(goal: ReassignmentSpec) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
     assert goal.version is not None
     assert decode_goal(encode_goal(goal), goal.version) == goal
@@ -40,7 +40,7 @@ def test_what_is_encoded_is_decoded(goal: Goal) -> None:
 @given(ANY_BYTES)
 def test_any_bytes_give_a_goal_or_a_reason(data: bytes) -> None:
     """No bytes whatever raise."""
-    assert isinstance(decode_goal(data, ZkVersion(0)), str | Goal)
+    assert isinstance(decode_goal(data, ZkVersion(0)), str | ReassignmentSpec)
 
 
 @pytest.mark.parametrize("key", ["version", "target", "request", "route"])
@@ -73,7 +73,7 @@ def test_a_wrong_member_is_refused(key: str, value: object) -> None:
 def test_what_most_goals_do_not_need_is_left_out() -> None:
     """A record of an older format reads as one that was never turned round."""
     read = decode_goal(document(**GOOD), ZkVersion(0))
-    assert isinstance(read, Goal)
+    assert isinstance(read, ReassignmentSpec)
     assert (read.rolls_back, read.abandoned) == (False, frozenset())
     assert b"cancelled_by" not in encode_goal(read)
     assert b"abandoned" not in encode_goal(read)

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.histories import Part
-from controller.core.model import AcceptedEntry, Ending, Fate, Refusal, RefusalReason, RequestId
-from controller.znodes.histories import (
+from controller.core.model import (
+    AcceptedEntry,
+    OutcomeKind,
+    PartitionOutcome,
+    Refusal,
+    RefusalReason,
+    RequestId,
+)
+from controller.core.outcomes import Part
+from controller.znodes.outcome_parts import (
     decode_accepted,
     decode_ended,
     decode_part,
@@ -37,7 +44,7 @@ REFUSALS = st.builds(
     st.integers(0, 2**31 - 1),
     st.booleans(),
 )
-ENDINGS = st.builds(Ending, st.just(R), PARTITIONS, st.sampled_from(Fate), WORDS)
+ENDINGS = st.builds(PartitionOutcome, st.just(R), PARTITIONS, st.sampled_from(OutcomeKind), WORDS)
 
 
 @given(PARTS)
@@ -61,7 +68,7 @@ def test_accepted_entries_come_back_in_their_order(entries: list[AcceptedEntry])
 
 @given(st.lists(REFUSALS, max_size=4), st.lists(ENDINGS, max_size=4))
 def test_exceptions_come_back_as_they_were_written(
-    refusals: list[Refusal], endings: list[Ending]
+    refusals: list[Refusal], endings: list[PartitionOutcome]
 ) -> None:
     """A round trip loses nothing."""
     assert decode_ended(R, encode_ended(refusals, endings)) == (tuple(refusals), tuple(endings))

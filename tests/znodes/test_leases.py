@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.leases import Entity, Lease, broker_entity, topic_entity
+from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import ZkVersion
-from controller.znodes.leases import decode_lease, encode_lease
+from controller.znodes.applied_throttles import decode_lease, encode_lease
 from controller.znodes.paths import LEASES, lease_path
 from tests.znodes.strategies import ANY_BYTES, BROKERS, TOPICS, WORDS, document
 
@@ -21,7 +21,7 @@ def test_what_is_encoded_is_decoded(
     entity: Entity, settings: dict[str, tuple[str, str | None]]
 ) -> None:
     """Path and content together say everything."""
-    lease = Lease(
+    lease = AppliedThrottle(
         entity,
         {key: ours for key, (ours, _) in settings.items()},
         {key: before for key, (_, before) in settings.items()},
@@ -35,8 +35,8 @@ def test_what_is_encoded_is_decoded(
 @given(st.text(max_size=20), ANY_BYTES)
 def test_any_bytes_give_a_lease_or_a_reason(name: str, data: bytes) -> None:
     """Nothing whatever raises."""
-    assert isinstance(decode_lease(name, data, ZkVersion(0)), str | Lease)
-    assert isinstance(decode_lease("topics:t", data, ZkVersion(0)), str | Lease)
+    assert isinstance(decode_lease(name, data, ZkVersion(0)), str | AppliedThrottle)
+    assert isinstance(decode_lease("topics:t", data, ZkVersion(0)), str | AppliedThrottle)
 
 
 @pytest.mark.parametrize(

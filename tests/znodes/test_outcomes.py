@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.histories import Summary
-from controller.core.model import Fate, Refusal, RefusalReason, RequestId
+from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
+from controller.core.outcomes import Summary
 from controller.znodes.outcomes import (
     OUTCOME_MAX_BYTES,
     RAW_MAX_BYTES,
@@ -36,7 +36,7 @@ SUMMARIES = st.builds(
     total=st.integers(0, 10**6),
     done=st.integers(0, 10**6),
     refused=st.lists(REFUSALS, max_size=4).map(tuple),
-    fates=st.dictionaries(st.sampled_from(Fate), st.integers(0, 10**6)),
+    fates=st.dictionaries(st.sampled_from(OutcomeKind), st.integers(0, 10**6)),
     reason=WORDS,
     requested_by=WORDS,
     submitted_ms=MS,

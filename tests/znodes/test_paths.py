@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.leases import broker_entity, topic_entity
+from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.znodes import paths
 from tests.znodes.strategies import PARTITIONS

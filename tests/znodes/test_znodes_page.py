@@ -12,19 +12,19 @@ import pytest
 
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.znodes import (
+    applied_throttles,
     cancellations,
-    controls,
-    goals,
-    histories,
+    daemon_leader,
     kill_switches,
-    leaders,
-    leases,
     legacy_plans,
+    operator_controls,
     orphans,
+    outcome_parts,
     outcomes,
     paths,
+    reassignments,
     request_options,
-    requests,
+    submissions,
 )
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "znodes.md").read_text()
@@ -44,9 +44,9 @@ def rewritten_plan(data: bytes, path: str) -> bytes:
 
 def rewritten_request(data: bytes, path: str) -> bytes:
     """Read and write a request."""
-    read = requests.decode_submission(path.rpartition("/")[2], data, *HERE, created_ms=0)
+    read = submissions.decode_submission(path.rpartition("/")[2], data, *HERE, created_ms=0)
     assert (read.unreadable, read.refused, read.warnings) == (None, (), ())
-    return requests.encode_submission(read.entries, read.options)
+    return submissions.encode_submission(read.entries, read.options)
 
 
 def rewritten_cancellation(data: bytes, path: str) -> bytes:
@@ -66,48 +66,48 @@ def rewritten_kill_switch(data: bytes, path: str) -> bytes:
 def rewritten_pauses(data: bytes, path: str) -> bytes:
     """Read and write what stands still."""
     del path
-    read = controls.decode_pauses(data)
+    read = operator_controls.decode_pauses(data)
     assert not isinstance(read, str), read
-    return controls.encode_pauses(read)
+    return operator_controls.encode_pauses(read)
 
 
 def rewritten_limits(data: bytes, path: str) -> bytes:
     """Read and write limits."""
     del path
-    read = controls.decode_limits(data)
+    read = operator_controls.decode_limits(data)
     assert not isinstance(read, str), read
-    return controls.encode_limits(read)
+    return operator_controls.encode_limits(read)
 
 
 def rewritten_throttle(data: bytes, path: str) -> bytes:
     """Read and write the throttle for all."""
     del path
-    read = controls.decode_throttle(data)
+    read = operator_controls.decode_throttle(data)
     assert not isinstance(read, str), read
-    return controls.encode_throttle(read)
+    return operator_controls.encode_throttle(read)
 
 
 def rewritten_goal(data: bytes, path: str) -> bytes:
     """Read and write a goal."""
     del path
-    read = goals.decode_goal(data, ZkVersion(0))
+    read = reassignments.decode_goal(data, ZkVersion(0))
     assert not isinstance(read, str), read
-    return goals.encode_goal(read)
+    return reassignments.encode_goal(read)
 
 
 def rewritten_leader(data: bytes, path: str) -> bytes:
     """Read and write a candidate's address."""
     del path
-    read = leaders.decode_leader(data)
+    read = daemon_leader.decode_leader(data)
     assert read is not None
-    return leaders.encode_leader(read)
+    return daemon_leader.encode_leader(read)
 
 
 def rewritten_lease(data: bytes, path: str) -> bytes:
     """Read and write a throttle of ours."""
-    read = leases.decode_lease(path.rpartition("/")[2], data, ZkVersion(0))
+    read = applied_throttles.decode_lease(path.rpartition("/")[2], data, ZkVersion(0))
     assert not isinstance(read, str), read
-    return leases.encode_lease(read)
+    return applied_throttles.encode_lease(read)
 
 
 def rewritten_orphan(data: bytes, path: str) -> bytes:
@@ -128,29 +128,29 @@ def rewritten_summary(data: bytes, path: str) -> bytes:
 
 def rewritten_part(data: bytes, path: str) -> bytes:
     """Read and write what was asked for."""
-    read = histories.decode_part(path.rpartition("/")[2], data)
+    read = outcome_parts.decode_part(path.rpartition("/")[2], data)
     assert not isinstance(read, str), read
-    return histories.encode_part(read)
+    return outcome_parts.encode_part(read)
 
 
 def rewritten_accepted(data: bytes, path: str) -> bytes:
     """Read and write a shard of accepted entries; its name counts them."""
-    read = histories.decode_accepted(data)
+    read = outcome_parts.decode_accepted(data)
     assert not isinstance(read, str), read
     shard = paths.parse_shard(path.rpartition("/")[2])
     assert shard is not None
     assert (shard.kind, shard.rows) == ("accepted", len(read))
-    return histories.encode_accepted(read)
+    return outcome_parts.encode_accepted(read)
 
 
 def rewritten_ended(data: bytes, path: str) -> bytes:
     """Read and write a shard of endings; its name counts them."""
-    read = histories.decode_ended(RequestId("request_0000000007"), data)
+    read = outcome_parts.decode_ended(RequestId("request_0000000007"), data)
     assert not isinstance(read, str), read
     shard = paths.parse_shard(path.rpartition("/")[2])
     assert shard is not None
     assert (shard.kind, shard.rows) == ("ended", sum(map(len, read)))
-    return histories.encode_ended(*read)
+    return outcome_parts.encode_ended(*read)
 
 
 CODECS: Final[tuple[tuple[str, Callable[[bytes, str], bytes]], ...]] = (

@@ -13,15 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.bookkeeping import kind_of
-from controller.core.histories import Summary
+from controller.core.cached_znodes import PlanNode
 from controller.core.model import (
     NO_BROKERS,
     AcceptedEntry,
-    Ending,
-    Fate,
-    Goal,
+    OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     Replicas,
@@ -30,22 +29,23 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.moves.gates import ids
-from controller.core.nodes import PlanNode
+from controller.core.outcomes import Summary
+from controller.core.partition.gates import ids
+from controller.core.reassignments import Reassignment
 from controller.core.records import (
     AcceptedRecord,
     Change,
-    EndingRecord,
-    GoalEndedRecord,
-    GoalRecord,
     LegacyEntryRecord,
     LegacyPlanEndedRecord,
-    OutcomeRecord,
+    PartitionOutcomeRecord,
     Record,
     RefusalRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
 )
+from controller.core.request_records import kind_of
 from controller.core.view import ClusterView
-from controller.core.works import Reassignment
 
 
 def legacy_request_id(czxid: Zxid) -> RequestId:
@@ -160,7 +160,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
                 (
                     LegacyPlanEndedRecord(plan.version),
                     RefusalRecord((refusal,)),
-                    OutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
+                    RequestOutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
                 )
             )
         )
@@ -253,7 +253,7 @@ def goal_of(
     partition: TopicPartition,
     target: Replicas,
     route: Route,
-) -> Goal:
+) -> ReassignmentSpec:
     """Return the goal of an accepted entry; one in flight keeps where it came from."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
     running = view.reassignments.get(partition)
@@ -261,14 +261,14 @@ def goal_of(
         original = original_of(view, partition, assignment)
         if route is Route.LEGACY and view.legacy is not None:
             original = _original_of_entry(view, partition, target, original, view.legacy.czxid)
-        return Goal(target, original, request, route)
+        return ReassignmentSpec(target, original, request, route)
     before = running.goal
     original = before.original
     if original is None:
         original = original_of(view, partition, assignment)
     named = before.abandoned | frozenset(before.target)
     left = named - frozenset(target) - frozenset(original or ()) or NO_BROKERS
-    return Goal(target, original, request, route, before.version, abandoned=left)
+    return ReassignmentSpec(target, original, request, route, before.version, abandoned=left)
 
 
 def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
@@ -276,10 +276,12 @@ def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
     return running.goal.route is Route.FOREIGN and not assignment.is_reassigning
 
 
-def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+def accepted(
+    view: ClusterView, partition: TopicPartition, goal: ReassignmentSpec
+) -> tuple[Record, ...]:
     """Return the records of an accepted entry; who had the partition before is told."""
     records: tuple[Record, ...] = (
-        GoalRecord(partition, goal),
+        SpecRecord(partition, goal),
         AcceptedRecord(goal.request, AcceptedEntry(partition, goal.original, goal.target)),
     )
     running = view.reassignments.get(partition)
@@ -287,8 +289,10 @@ def accepted(view: ClusterView, partition: TopicPartition, goal: Goal) -> tuple[
         return records if running is None else records[:1]
     if running.goal.route is Route.FOREIGN:
         return records
-    told = Ending(running.goal.request, partition, Fate.SUPERSEDED, f"by {goal.request}")
-    return (*records, EndingRecord(told))
+    told = PartitionOutcome(
+        running.goal.request, partition, OutcomeKind.SUPERSEDED, f"by {goal.request}"
+    )
+    return (*records, PartitionOutcomeRecord(told))
 
 
 def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
@@ -303,11 +307,11 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
     )
 
 
-def found_done(partition: TopicPartition, goal: Goal) -> tuple[Record, ...]:
+def found_done(partition: TopicPartition, goal: ReassignmentSpec) -> tuple[Record, ...]:
     """Return the end of an entry whose partition is where it is to be; a row counts it."""
     there = AcceptedEntry(partition, goal.target, goal.target)
     return (
-        GoalEndedRecord(partition, None, goal.request, "done"),
+        SpecEndedRecord(partition, None, goal.request, "done"),
         AcceptedRecord(goal.request, there),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from controller.core.atomic_checks import AtomicCheck, TopicCheck
 from controller.core.model import (
     PartitionAssignment,
     Refusal,
@@ -22,21 +23,20 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.moves.remnants import left_where_it_stands
+from controller.core.partition.orphans import left_where_it_stands
+from controller.core.reassignments import Reassignment
 from controller.core.records import (
     Change,
-    GoalEndedRecord,
-    GoalRecord,
     Record,
     RefusalRecord,
+    SpecEndedRecord,
+    SpecRecord,
     SubmissionEndedRecord,
 )
 from controller.core.requests.acceptance import entry_text
-from controller.core.requests.parts import opening, settled_of
+from controller.core.requests.submission_parts import opening, settled_of
 from controller.core.submissions import Submission
-from controller.core.verdicts import Grounds, TopicGrounds
 from controller.core.view import ClusterView
-from controller.core.works import Reassignment
 
 
 def _taken_back(
@@ -56,10 +56,10 @@ def _taken_back(
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
         back = goal.led_back(original, request)
-        return Change((GoalRecord(partition, back),), partition=partition)
+        return Change((SpecRecord(partition, back),), partition=partition)
     entry = entry_text(partition, goal.target)
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
-    ended = GoalEndedRecord(partition, goal.version, request, "refused", stands=True)
+    ended = SpecEndedRecord(partition, goal.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
     return Change((*left, ended, RefusalRecord((refusal,))), partition=partition)
 
@@ -91,7 +91,7 @@ def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | 
     return {name for name, then in known.topics.items() if now.topics[name] != then}
 
 
-def grounds_of(view: ClusterView, request: RequestId) -> Grounds:
+def grounds_of(view: ClusterView, request: RequestId) -> AtomicCheck:
     """Return everything that the judgement of the request's entries depends on."""
     parts = list(parts_of(view, request))
     topics = dict.fromkeys(p.topic for part in parts for p in part.entries)
@@ -107,9 +107,9 @@ def _grounds(
     request: RequestId,
     parts: frozenset[tuple[str, Zxid, ZkVersion]],
     topics: Iterable[str],
-) -> Grounds:
+) -> AtomicCheck:
     known = view.requests.get(request)
-    return Grounds(
+    return AtomicCheck(
         parts=parts,
         refused=0 if known is None else len(known.refused),
         brokers=frozenset(view.brokers),
@@ -121,11 +121,11 @@ def _grounds(
     )
 
 
-def _topic_grounds(view: ClusterView, name: str) -> TopicGrounds | None:
+def _topic_grounds(view: ClusterView, name: str) -> TopicCheck | None:
     topic = view.topics.get(name)
     if topic is None or topic.stale or name in view.unreadable_topics:
         return None
-    return TopicGrounds(topic.czxid, topic.version, view.configs.get(name))
+    return TopicCheck(topic.czxid, topic.version, view.configs.get(name))
 
 
 def atomic_refused(

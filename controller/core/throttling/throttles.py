@@ -16,35 +16,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.agendas import Due
-from controller.core.effects import Effect, ReadEntityConfigs, SetTimer
-from controller.core.leases import (
+from controller.core.applied_throttles import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
+    AppliedThrottle,
     Entity,
     EntityConfig,
-    Lease,
 )
+from controller.core.effects import Effect, ReadEntityConfigs, SetTimer
 from controller.core.model import (
     Blocked,
     BlockedBy,
     BrokerId,
-    Goal,
     Instant,
+    ReassignmentSpec,
     Replicas,
     Route,
     TopicPartition,
 )
-from controller.core.pace.limits import throttle_of
+from controller.core.reassignments import START
 from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
     Change,
     Decision,
-    LeaseEndedRecord,
-    LeaseRecord,
     Settled,
     ThrottlesSettledRecord,
 )
-from controller.core.throttling.throttled_lists import (
+from controller.core.scheduling.limits import throttle_of
+from controller.core.throttling.throttle_settings import (
     EVERY_REPLICA,
     LISTS,
     RATES,
@@ -55,7 +55,7 @@ from controller.core.throttling.throttled_lists import (
     restored,
 )
 from controller.core.view import ClusterView
-from controller.core.works import START
+from controller.core.worklist import Worklist
 from controller.errors import InvariantError
 
 THROTTLE_TIMER: Final = "throttles"
@@ -68,7 +68,7 @@ KEPT_SHOWN_MAX: Final = 60
 """Of somebody else's value: a list may be very long."""
 
 
-def follow_throttles(view: ClusterView, due: Due, now: Instant) -> Decision:
+def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return what has to be read, set and lifted."""
     if not (view.stakes.unsettled or due.throttles or due.timer) or not _knows_enough(view):
         return Decision()
@@ -185,7 +185,7 @@ def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Chan
 
 
 def _difference(
-    entity: Entity, wanted: Wanted, lease: Lease | None, config: EntityConfig
+    entity: Entity, wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
 ) -> Change | None:
     """Return the write that makes of what stands what is wanted; None: it is the same."""
     if not wanted and lease is not None:
@@ -200,7 +200,7 @@ def _is_live(view: ClusterView, entity: Entity) -> bool:
 
 
 def _changed(
-    wanted: Wanted, lease: Lease | None, config: EntityConfig
+    wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
 ) -> Iterator[tuple[str, Setting]]:
     """Yield what has to be written, setting by setting."""
     ours = {} if lease is None else lease.ours
@@ -218,7 +218,10 @@ def _changed(
 
 
 def _set(
-    entity: Entity, lease: Lease | None, config: EntityConfig, settings: Mapping[str, Setting]
+    entity: Entity,
+    lease: AppliedThrottle | None,
+    config: EntityConfig,
+    settings: Mapping[str, Setting],
 ) -> Change:
     """Write settings together with the lease that remembers what stood there."""
     ours = {} if lease is None else dict(lease.ours)
@@ -235,19 +238,21 @@ def _set(
         else:
             values[key] = setting.before
     version = None if lease is None else lease.version
-    written = LeaseRecord(Lease(entity, ours, before, version), as_settings(values), config.version)
+    written = AppliedThrottleRecord(
+        AppliedThrottle(entity, ours, before, version), as_settings(values), config.version
+    )
     return Change((written,))
 
 
-def _lifted(lease: Lease, config: EntityConfig) -> Change:
+def _lifted(lease: AppliedThrottle, config: EntityConfig) -> Change:
     if lease.version is None:
         raise InvariantError(f"the lease of {lease.entity} was never written")
     values = restored(lease, config)
     version = None if values is None else config.version
-    return Change((LeaseEndedRecord(lease.entity, lease.version, values, version),))
+    return Change((AppliedThrottleEndedRecord(lease.entity, lease.version, values, version),))
 
 
-def _kept(wanted: Wanted, lease: Lease | None, config: EntityConfig) -> tuple[str, ...]:
+def _kept(wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig) -> tuple[str, ...]:
     """Return what others set that stands instead of what is wanted, as ``key=value``."""
     ours = {} if lease is None else lease.ours
     kept = []
@@ -262,7 +267,9 @@ def _kept(wanted: Wanted, lease: Lease | None, config: EntityConfig) -> tuple[st
 # --- the gate ----------------------------------------------------------------------------------
 
 
-def throttle_gate(view: ClusterView, partition: TopicPartition, goal: Goal) -> Blocked | None:
+def throttle_gate(
+    view: ClusterView, partition: TopicPartition, goal: ReassignmentSpec
+) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle does not stand yet."""
     if goal.route is Route.FOREIGN or throttle_of(view, goal.request) is None:
         return None

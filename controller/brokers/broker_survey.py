@@ -1,0 +1,185 @@
+"""
+One look at what brokers hold: their log directories and the topics' effective settings.
+
+For a command, not for the daemon: synchronous, a connection for each broker, all at once. Reads
+only. A broker that does not answer is told with its reason and holds up nobody.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from controller.brokers.channel_gate import Gate
+from controller.brokers.connections import Connection, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.io_threads import IoThread
+from controller.brokers.messages import frame_of
+from controller.brokers.topic_configs import LIMITS, DescribedTopicConfigs
+from controller.core.events import Event, TopicConfigsRead
+from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
+from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.errors import ProtocolError, TransientError
+
+WITHIN_S: Final = 30.0
+VERSION: Final = 1
+"""Of DescribeLogDirs: understood from Kafka 2.0 on; later ones only add sizes of volumes."""
+SILENT: Final = "no answer in time"
+
+
+class BrokerSurvey:
+    """Asks all brokers at once."""
+
+    def __init__(self, security: Security, listeners: ListenerChoice) -> None:
+        """
+        Prepare to ask.
+
+        Args:
+            security: TLS and SASL settings.
+            listeners: Which listener of a broker to use; the control plane's serves no such
+                question.
+
+        """
+        self._security = security
+        self._listeners = replace(listeners, control_plane_listener=None)
+        self._open: set[Connection] = set()
+        """Touched on the IO thread only."""
+
+    def ask(
+        self,
+        brokers: Collection[LiveBroker],
+        topics: Collection[str],
+        *,
+        within_s: float = WITHIN_S,
+    ) -> BrokerAnswers:
+        """
+        Ask every broker for its log directories, and any of them for the topics' settings.
+
+        Args:
+            brokers: Whom to ask.
+            topics: Whose settings.
+            within_s: How long all of it may take.
+
+        """
+        deadline = time.monotonic() + within_s
+        with self._asked(brokers, topics) as inbox:
+            disks = self._disks(brokers, deadline)
+            return BrokerAnswers(
+                disks=disks, min_insync_replicas=_settings(inbox, topics, deadline)
+            )
+
+    def min_insync(
+        self,
+        brokers: Collection[LiveBroker],
+        topics: Collection[str],
+        *,
+        within_s: float = WITHIN_S,
+    ) -> Mapping[str, int | str]:
+        """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
+        deadline = time.monotonic() + within_s
+        with self._asked(brokers, topics) as inbox:
+            return _settings(inbox, topics, deadline)
+
+    @contextmanager
+    def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
+        """Ask for the settings of topics; answers come into the queue."""
+        inbox = _Queue()
+        configs = DescribedTopicConfigs(inbox, self._security, self._listeners)
+        configs.start()
+        try:
+            configs.update_brokers(brokers)
+            configs.describe(sorted(topics), NEVER_ASKED)
+            yield inbox
+        finally:
+            configs.stop()
+
+    def _disks(
+        self, brokers: Collection[LiveBroker], deadline: float
+    ) -> Mapping[BrokerId, Disks | str]:
+        answers: queue.Queue[tuple[BrokerId, Disks | str]] = queue.Queue()
+        io = IoThread("log-dirs")
+        io.start()
+        try:
+            for broker in brokers:
+                io.post(lambda b=broker: io.spawn(lambda: self._ask_one(io, b, answers)))  # type: ignore[misc] # bound
+            found: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
+            for _ in brokers:
+                try:
+                    broker_id, answer = answers.get(timeout=_left(deadline))
+                except queue.Empty:
+                    break
+                found[broker_id] = answer
+        finally:
+            io.post(self._close)
+            io.stop()
+        return found
+
+    def _close(self) -> None:
+        """End what is still waited for: its time is up."""
+        for connection in self._open:
+            connection.close()
+
+    async def _ask_one(
+        self, io: IoThread, broker: LiveBroker, answers: queue.Queue[tuple[BrokerId, Disks | str]]
+    ) -> None:
+        try:
+            endpoint = self._listeners.required_of(broker)
+            connection = await connect(io, endpoint, self._security, LIMITS, Gate())
+            self._open.add(connection)
+            request = DescribeLogDirsRequest(topics=None, version=VERSION)
+            answer = await connection.ask(frame_of(request))
+        except (TransientError, ProtocolError) as error:
+            answers.put((broker.id, str(error)))
+        else:
+            answers.put((broker.id, disks_of(answer)))
+
+
+class _Queue:
+    """An inbox that one thread waits on."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[Event] = queue.Queue()
+
+    def put(self, event: Event) -> None:
+        """Add an event."""
+        self.events.put(event)
+
+
+def _settings(inbox: _Queue, topics: Collection[str], deadline: float) -> Mapping[str, int | str]:
+    found: dict[str, int | str] = dict.fromkeys(topics, SILENT)
+    waiting = set(topics)
+    while waiting:
+        try:
+            read = inbox.events.get(timeout=_left(deadline))
+        except queue.Empty:
+            break
+        if isinstance(read, TopicConfigsRead):
+            for topic, config in read.configs.items():
+                found[topic] = config if isinstance(config, str) else config.min_insync_replicas
+            waiting -= read.configs.keys()
+    return found
+
+
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())
+
+
+def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no types
+    """Return what an answer to DescribeLogDirs says; a copy being made on another disk is none."""
+    if not answer.results:
+        return "it told of no log directory: Describe on the cluster is not allowed"
+    sizes = {
+        TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
+        for directory in answer.results
+        for topic in directory.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }
+    failed = tuple(d.log_dir for d in answer.results if d.error_code)
+    return Disks(frozenset(sizes), failed, sizes)

@@ -1,0 +1,234 @@
+"""
+What a whole cluster holds, for a snapshot: replicas and their sizes by broker, leaders and ISRs.
+
+One question to each broker for its log directories (DescribeLogDirs) and one to any of them for
+everything else (Metadata): nothing is asked per partition. Answers are handed on as they come, so
+that one broker's is in memory at a time. Reads only.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from controller.brokers.channel_gate import Gate
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.io_threads import IoThread
+from controller.brokers.messages import frame_of
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
+
+WITHIN_S: Final = 120.0
+DESCRIBE_LOG_DIRS: Final = 35
+METADATA: Final = 3
+"""API keys."""
+LOG_DIRS_VERSION_MAX: Final = 4
+"""From this version on, brokers tell the size of their volumes."""
+METADATA_VERSION_MAX: Final = 8
+"""Later ones change the encoding, and name topics by id."""
+LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReplica:
+    """A replica on a broker's disk."""
+
+    partition: TopicPartition
+    log_dir: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What one broker holds."""
+
+    broker: BrokerId
+    replicas: tuple[HeldReplica, ...]
+    capacity: int | None
+    """Bytes that its replicas may take in all, as the volumes stand; None: it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedPartition:
+    """Who leads a partition, and who is in sync."""
+
+    partition: TopicPartition
+    leader: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """The answer to Metadata."""
+
+    cluster_id: str
+    partitions: tuple[LedPartition, ...]
+
+
+class ClusterSurvey:
+    """Asks all brokers at once."""
+
+    def __init__(self, security: Security, listeners: ListenerChoice) -> None:
+        """
+        Prepare to ask.
+
+        Args:
+            security: TLS and SASL settings.
+            listeners: Which listener of a broker to use.
+
+        """
+        self._security = security
+        self._listeners = replace(listeners, control_plane_listener=None)
+
+    def holdings(
+        self, brokers: Collection[LiveBroker], *, within_s: float = WITHIN_S
+    ) -> Iterator[Holdings]:
+        """
+        Yield what each broker holds, in the order of their answers.
+
+        Raises:
+            BrokerUnreachableError: one of them does not answer: a snapshot without it would lie.
+
+        """
+        answers: queue.Queue[tuple[BrokerId, Holdings | ControllerError]] = queue.Queue()
+        deadline = time.monotonic() + within_s
+        io = IoThread("fleet")
+        io.start()
+        try:
+            for broker in brokers:
+                io.post(lambda b=broker: io.spawn(lambda: self._hold(io, b, answers)))  # type: ignore[misc] # bound
+            for _ in brokers:
+                try:
+                    broker_id, answer = answers.get(timeout=max(0.001, deadline - time.monotonic()))
+                except queue.Empty as error:
+                    raise BrokerUnreachableError("not all brokers answered in time") from error
+                if isinstance(answer, ControllerError):
+                    why = f"broker {broker_id} does not tell its log directories: {answer}"
+                    raise BrokerUnreachableError(why) from answer
+                yield answer
+        finally:
+            io.stop()
+
+    def leading(self, brokers: Collection[LiveBroker], *, with_topics: bool = True) -> Leading:
+        """
+        Return leaders and ISRs, and the cluster's id, as the first broker that answers knows them.
+
+        Raises:
+            BrokerUnreachableError: none does.
+
+        """
+        answers: queue.Queue[Leading | ControllerError] = queue.Queue()
+        io = IoThread("fleet")
+        io.start()
+        problem: ControllerError | None = None
+        try:
+            for broker in sorted(brokers, key=lambda b: b.id):
+                io.post(
+                    lambda b=broker: io.spawn(lambda: self._lead(io, b, with_topics, answers))  # type: ignore[misc] # bound
+                )
+                try:
+                    answer = answers.get(timeout=WITHIN_S)
+                except queue.Empty:
+                    continue
+                if isinstance(answer, Leading):
+                    return answer
+                problem = answer
+        finally:
+            io.stop()
+        raise BrokerUnreachableError("no broker answers for all topics") from problem
+
+    async def _hold(
+        self, io: IoThread, broker: LiveBroker, answers: queue.Queue[tuple[BrokerId, Any]]
+    ) -> None:
+        try:
+            connection = await self._connect(io, broker)
+            version = _version(connection, DESCRIBE_LOG_DIRS, LOG_DIRS_VERSION_MAX)
+            request = DescribeLogDirsRequest(topics=None, version=version)
+            answer = await connection.ask(frame_of(request))
+            connection.close()
+        except (TransientError, ProtocolError) as error:
+            answers.put((broker.id, error))
+        else:
+            answers.put((broker.id, holdings_of(broker.id, answer)))
+
+    async def _lead(
+        self,
+        io: IoThread,
+        broker: LiveBroker,
+        with_topics: bool,  # noqa: FBT001 - handed on
+        answers: queue.Queue[Any],
+    ) -> None:
+        try:
+            connection = await self._connect(io, broker)
+            version = _version(connection, METADATA, METADATA_VERSION_MAX)
+            request = MetadataRequest(
+                topics=None if with_topics else [],
+                allow_auto_topic_creation=False,
+                version=version,
+            )
+            answer = await connection.ask(frame_of(request))
+            connection.close()
+        except (TransientError, ProtocolError) as error:
+            answers.put(error)
+        else:
+            answers.put(leading_of(answer))
+
+    async def _connect(self, io: IoThread, broker: LiveBroker) -> Connection:
+        endpoint = self._listeners.required_of(broker)
+        return await connect(io, endpoint, self._security, LIMITS, Gate())
+
+
+def _version(connection: Connection, key: int, highest: int) -> int:
+    return min(highest, connection.understood.get(key, (0, highest))[1])
+
+
+def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - kafka-python has no types
+    """Return what an answer to DescribeLogDirs says; a copy being made on another disk is none."""
+    replicas = tuple(
+        HeldReplica(
+            TopicPartition(topic.name, row.partition_index), directory.log_dir, row.partition_size
+        )
+        for directory in answer.results
+        if not directory.error_code
+        for topic in directory.topics
+        for row in topic.partitions
+        if not row.is_future_key
+    )
+    # Directories of one volume tell the same numbers: it counts once.
+    volumes = {
+        (directory.total_bytes, directory.usable_bytes)
+        for directory in answer.results
+        if not directory.error_code and _tells_volume(directory)
+    }
+    held = sum(replica.size for replica in replicas)
+    capacity = held + sum(usable for _, usable in volumes) if volumes else None
+    return Holdings(broker, replicas, capacity)
+
+
+def _tells_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
+    usable = getattr(directory, "usable_bytes", None)
+    return usable is not None and usable >= 0
+
+
+def leading_of(answer: Any) -> Leading:  # noqa: ANN401 - kafka-python has no types
+    """Return what an answer to Metadata says."""
+    return Leading(
+        answer.cluster_id or "",
+        tuple(
+            LedPartition(
+                TopicPartition(topic.name, row.partition_index),
+                row.leader_id,
+                tuple(row.isr_nodes),
+            )
+            for topic in answer.topics
+            if not topic.error_code
+            for row in topic.partitions
+        ),
+    )

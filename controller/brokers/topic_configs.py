@@ -1,0 +1,255 @@
+"""
+Effective settings of topics, as the brokers themselves report them (DescribeConfigs).
+
+Asks any live broker over a connection of its own. An admin client will not do: librdkafka sends the
+question to the controller and waits for one, and while the daemon holds that role there is none
+that clients can reach. Reads only; what a setting means for a step is decided in ``core``.
+
+One question at a time, and of one broker; where that does not answer within a second, which most do
+in milliseconds, another is asked beside it and the first answer counts. Who failed or was slow goes
+last from then on, so that a broker that hangs costs that second once and not every first step ten.
+
+Invariants: every topic asked for is answered, with its settings or with why they are not known; at
+most ``ATTEMPTS`` brokers are asked for it, none of them while it owes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka.future import Future
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from controller.brokers.broker_queries import BrokerQuery
+from controller.brokers.channel_gate import Gate
+from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.messages import frame_of
+from controller.core.events import TopicConfigsRead
+from controller.core.model import (
+    NEVER_ASKED,
+    BrokerId,
+    ConfigQuestion,
+    LiveBroker,
+    TopicConfig,
+)
+from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
+from controller.reactor.ports import Inbox
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
+WANTED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION)
+
+DESCRIBE_CONFIGS: Final = 32
+"""The API key."""
+TOPIC: Final = 2
+"""``ConfigResource.Type.TOPIC``."""
+VERSION_MAX: Final = 3
+"""Version 4 only changes the encoding; 1 is the first with effective values of every source."""
+TOPICS_AT_ONCE: Final = 1_000
+ATTEMPTS: Final = 3
+LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=10.0)
+PATIENCE_S: Final = 1.0
+"""After so long without an answer another broker is asked as well."""
+
+
+def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
+    """Return what matters of a topic's settings, or why it cannot be told."""
+    least = (entries.get(MIN_INSYNC_REPLICAS) or "").strip()
+    unclean = (entries.get(UNCLEAN_LEADER_ELECTION) or "").strip()
+    if not least.isascii() or not least.isdigit() or int(least) < 1:
+        return f"{MIN_INSYNC_REPLICAS} is {least!r}"
+    if unclean not in ("true", "false"):
+        return f"{UNCLEAN_LEADER_ELECTION} is {unclean!r}"
+    return TopicConfig(int(least), unclean_leader_election=unclean == "true")
+
+
+@dataclass(slots=True)
+class _Question:
+    """Some topics, and who was asked for them."""
+
+    topics: Sequence[str]
+    failure: ControllerError
+    """What is told where nobody answers."""
+    tried: set[BrokerId] = field(default_factory=set)
+    asking: int = 0
+    answer: Future = field(default_factory=Future)
+
+    def settle(self, configs: Mapping[str, TopicConfig | str]) -> None:
+        """Take the first answer."""
+        if not self.answer.is_done:
+            self.answer.success(configs)
+
+
+class DescribedTopicConfigs(BrokerQuery):
+    """Implements ``reactor.ports.TopicConfigs``."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        security: Security,
+        listeners: ListenerChoice,
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """
+        Prepare; see ``BrokerQuery``.
+
+        Args:
+            inbox: where the answers go.
+            security: TLS and SASL settings.
+            listeners: which listener of a broker to use.
+            patience_s: after so long without an answer another broker is asked as well.
+        """
+        super().__init__("topic-configs", inbox, security, listeners)
+        self._patience_s = patience_s
+        # Touched on the IO thread only:
+        self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
+        self._owing: set[BrokerId] = set()
+        """Brokers that were asked and have not answered yet."""
+        self._doubts: dict[BrokerId, int] = {}
+        """Who failed or was slow and has not been quick since, counted: the last one goes last."""
+        self._doubted = 0
+        self._asked: dict[str, None] = {}
+        self._newest = NEVER_ASKED
+        self._busy = False
+
+    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+        """Ask in the background; see ``reactor.ports.TopicConfigs``."""
+        wanted = dict.fromkeys(topics)
+        self._io.post(lambda: self._enqueue(wanted, asked))
+
+    # --- on the IO thread ----------------------------------------------------------------------
+
+    def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
+        for known in self._brokers.values():
+            if brokers.get(known.id) != known:
+                self._doubts.pop(known.id, None)
+                self._close(known.id)
+        super()._learn(brokers)
+
+    def _enqueue(self, topics: Mapping[str, None], asked: ConfigQuestion) -> None:
+        self._asked.update(topics)
+        self._newest = asked
+        if not self._busy:
+            self._busy = True
+            self._io.spawn(self._work)
+
+    async def _work(self) -> None:
+        while self._asked:
+            topics = list(self._asked)[:TOPICS_AT_ONCE]
+            for topic in topics:
+                del self._asked[topic]
+            # Every question so far precedes the request; one that comes later does not.
+            asked = self._newest
+            self._inbox.put(TopicConfigsRead(await self._read(topics), asked))
+        self._busy = False
+
+    async def _read(self, topics: Sequence[str]) -> Mapping[str, TopicConfig | str]:
+        why = "no broker answers" if self._brokers else "no broker is known yet"
+        question = _Question(topics, BrokerUnreachableError(why))
+        self._ask_another(question)
+        found: Mapping[str, TopicConfig | str] = await question.answer
+        return found
+
+    def _ask_another(self, question: _Question) -> None:
+        """Ask one more broker; with none left whoever is being asked has the last word."""
+        if question.answer.is_done:
+            return
+        broker = self._next(question) if len(question.tried) < ATTEMPTS else None
+        if broker is not None:
+            question.tried.add(broker.id)
+            question.asking += 1
+            self._owing.add(broker.id)
+            self._io.spawn(lambda: self._attempt(question, broker))
+            self._io.spawn(lambda: self._hurry(question, broker))
+        elif not question.asking:
+            question.settle(dict.fromkeys(question.topics, str(question.failure)))
+
+    def _next(self, question: _Question) -> LiveBroker | None:
+        """Return who is likeliest to answer: not doubted, or longest ago, and connected."""
+        left = (
+            broker
+            for broker in self._brokers.values()
+            if broker.id not in question.tried and broker.id not in self._owing
+        )
+        return min(
+            left,
+            key=lambda b: (self._doubts.get(b.id, 0), self._connection_to(b) is None, b.id),
+            default=None,
+        )
+
+    async def _attempt(self, question: _Question, broker: LiveBroker) -> None:
+        """Ask one broker; where it fails, the next."""
+        doubt = self._doubts.get(broker.id)
+        try:
+            question.settle(await self._ask(broker, question.topics))
+        except (TransientError, ProtocolError) as error:
+            question.failure = error
+            self._doubt(broker)
+            self._close(broker.id)
+        else:
+            if self._doubts.get(broker.id) == doubt:
+                self._doubts.pop(broker.id, None)
+        self._owing.discard(broker.id)
+        question.asking -= 1
+        self._ask_another(question)
+
+    async def _hurry(self, question: _Question, broker: LiveBroker) -> None:
+        """Ask somebody else beside a broker that takes its time."""
+        await self._io.net.sleep(self._patience_s)
+        if not question.answer.is_done and broker.id in self._owing:
+            self._doubt(broker)
+            self._ask_another(question)
+
+    def _connection_to(self, broker: LiveBroker) -> Connection | None:
+        known = self._open.get(broker.id)
+        return known[1] if known is not None and known[0] == broker and known[1].is_open else None
+
+    def _doubt(self, broker: LiveBroker) -> None:
+        self._doubted += 1
+        self._doubts[broker.id] = self._doubted
+
+    def _close(self, broker: BrokerId) -> None:
+        known = self._open.pop(broker, None)
+        if known is not None:
+            known[1].close()
+
+    def _close_all(self) -> None:
+        for broker in list(self._open):
+            self._close(broker)
+
+    async def _ask(
+        self, broker: LiveBroker, topics: Sequence[str]
+    ) -> Mapping[str, TopicConfig | str]:
+        connection = self._connection_to(broker)
+        if connection is None:
+            self._close(broker.id)
+            endpoint = self._listeners.required_of(broker)
+            connection = await connect(self._io, endpoint, self._security, LIMITS, Gate())
+            self._open[broker.id] = (broker, connection)
+        _, highest = connection.understood.get(DESCRIBE_CONFIGS, (0, 1))
+        answer = await connection.ask(frame_of(_request(topics, min(highest, VERSION_MAX))))
+        found = {r.resource_name: _settings_of(r) for r in answer.results}
+        return {t: found.get(t, "the broker did not answer for it") for t in topics}
+
+
+def _request(topics: Sequence[str], version: int) -> Any:  # noqa: ANN401 - kafka-python has no types
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=TOPIC, resource_name=t, configuration_keys=list(WANTED))
+            for t in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        version=version,
+    )
+
+
+def _settings_of(result: Any) -> TopicConfig | str:  # noqa: ANN401 - kafka-python has no types
+    if result.error_code:
+        return f"error {result.error_code}: {result.error_message or 'no message'}"
+    return topic_config_of({c.name: c.value for c in result.configs})

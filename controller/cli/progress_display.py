@@ -1,0 +1,222 @@
+"""
+Progress while it happens: live bars on a terminal, plain lines elsewhere.
+
+A display is told the newest numbers and shows what changed; it never reads anything itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from typing import Any, Final, Protocol
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from controller.cli.amount_text import broker_loads, busy_brokers, milestone, share_copied
+from controller.cli.pause_text import held_lines
+from controller.cli.report_text import (
+    blocked_lines,
+    ids,
+    partition_line,
+    request_line,
+    state_words,
+    waiting_line,
+    work_line,
+)
+
+BAR_WIDTH: Final = 24
+NARROW_BAR_WIDTH: Final = 10
+PARTITIONS_MAX: Final = 30
+BROKERS_MAX: Final = 20
+
+
+class Display(Protocol):
+    """Shows how things stand."""
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Show the newest numbers; ``status`` is the daemon's, if it could be had."""
+        ...
+
+
+DisplayOpener = Callable[[], AbstractContextManager[Display]]
+
+
+class Lines:
+    """Prints a line whenever something it shows has changed."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """Write lines by this."""
+        self._write = write
+        self._shown: dict[str, object] = {}
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Print the headline, and each request and partition of the status, where they changed."""
+        del done, total
+        if status is not None:
+            for line in held_lines(status):
+                self._once(line, line)
+            for request in status["requests"]:
+                line = request_line(request)
+                # Bytes change all the time: only now and then is that worth a line.
+                lasting = line.partition(";")[0], milestone(request)
+                self._once(f"request {request['id']}", line, lasting)
+            busy = busy_brokers(status)
+            for load in broker_loads(status):
+                self._once(f"broker {load.broker}", str(load), busy)
+            for partition in status["in_flight"][:PARTITIONS_MAX]:
+                name = f"{partition['topic']}-{partition['partition']}"
+                self._once(name, partition_line(partition))
+            for line in blocked_lines(status):
+                self._once(line.partition(":")[0], line)
+        self._once("", headline or (work_line(status) if status is not None else ""))
+
+    def _once(self, key: str, line: str, lasting: object = None) -> None:
+        """Print a line if it, or what lasts of it, is not what was printed last."""
+        found = lasting or line
+        if line and self._shown.get(key) != found:
+            self._shown[key] = found
+            self._write(line)
+
+
+class JsonLines:
+    """Prints the status as one line of JSON whenever it has changed."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """Write lines by this."""
+        self._write = write
+        self._shown: Mapping[str, Any] | None = None
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Print the status, or the headline where there is none."""
+        del done, total
+        document = {"error": headline} if status is None else status
+        lasting = {k: v for k, v in document.items() if k != "at"}
+        if lasting != self._shown:
+            self._shown = lasting
+            self._write(json.dumps(document, separators=(",", ":")))
+
+
+class Nothing:
+    """Shows nothing: the caller prints one document at the end."""
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Show nothing."""
+
+
+class Bars:
+    """Redraws one bar for the whole and one for each partition in flight."""
+
+    def __init__(self, live: Live) -> None:
+        """Draw into a live region."""
+        self._live = live
+
+    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
+        """Draw the newest numbers."""
+        self._live.update(draw(headline, done, total, status), refresh=True)
+
+
+def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
+    """Return the bars."""
+    parts: list[RenderableType] = []
+    if total:
+        whole = Table.grid(padding=(0, 1))
+        whole.add_row(_bar(done, total), Text(headline))
+        parts.append(whole)
+    elif headline:
+        parts.append(Text(headline))
+    if status is not None:
+        parts += [Text(line, style="yellow") for line in held_lines(status)]
+        parts += [_requests(status), _brokers(status), _partitions(status), *_blocked(status)]
+    return Group(*parts)
+
+
+def _bar(done: float, total: int, width: int = BAR_WIDTH) -> ProgressBar:
+    return ProgressBar(total=max(1, total), completed=done, width=width)
+
+
+def _requests(status: Mapping[str, Any]) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for request in status["requests"]:
+        counts = request["partitions"]
+        if request["state"] in {"in_flight", "waiting"}:
+            ended = counts["done"] + counts["refused"] + counts["cancelled"]
+            share = share_copied(request)
+            bar = _bar(ended, counts["total"]) if share is None else _bar(share, 1)
+            table.add_row(bar, Text(request_line(request)))
+    return table
+
+
+def _brokers(status: Mapping[str, Any]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for head in ("broker", "in", "out"):
+        table.add_column(head, no_wrap=True)
+    for load in islice(broker_loads(status), BROKERS_MAX):
+        table.add_row(str(load.broker), load.incoming, load.outgoing)
+    return table if table.row_count else Text("")
+
+
+def _partitions(status: Mapping[str, Any]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for head in ("partition", "progress", "phase", "replicas", "isr", "leader"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("state")
+    for partition in status["in_flight"][:PARTITIONS_MAX]:
+        now, target = ids(partition["replicas"]), ids(partition["target_replicas"])
+        step, steps = partition["step"], partition["steps"]
+        table.add_row(
+            Text(f"{partition['topic']}-{partition['partition']}"),
+            # A step under way is half a step.
+            _bar(max(0, step - 0.5), steps, NARROW_BAR_WIDTH),
+            Text(f"{partition['phase']} {step}/{steps}", style=_style(partition)),
+            f"{now} -> {target}",
+            ids(partition["isr"]),
+            str(partition["leader"]),
+            Text(state_words(partition)),
+        )
+    more = len(status["in_flight"]) - PARTITIONS_MAX
+    if more > 0:
+        table.add_row(f"and {more} more")
+    return table if table.row_count else Text("")
+
+
+def _blocked(status: Mapping[str, Any]) -> Iterator[RenderableType]:
+    for partition in status.get("waiting", ()):
+        yield Text(waiting_line(partition), style="dim")
+    for line in blocked_lines(status):
+        yield Text(line, style="red" if line.startswith("stalled") else "")
+
+
+def _style(partition: Mapping[str, Any]) -> str:
+    return "red" if partition["stalled"] else ""
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Display]:
+    """Open a live region on the terminal; its last state stays when it is left."""
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        yield Bars(live)
+
+
+@contextmanager
+def lines(write: Callable[[str], None]) -> Iterator[Display]:
+    """Open a plain display."""
+    yield Lines(write)
+
+
+@contextmanager
+def json_lines() -> Iterator[Display]:
+    """Open a display for programs."""
+    yield JsonLines(typer.echo)
+
+
+@contextmanager
+def nothing() -> Iterator[Display]:
+    """Open a display that shows nothing."""
+    yield Nothing()

@@ -1,0 +1,219 @@
+"""
+``generate``: propose a plan that moves as little as possible, for a handful of topics.
+
+Reads where replicas are and how large they are, plans (``planning.proposer``), and words what the
+plan would change. Partitions that are being reassigned are left out: nobody plans on moving ground.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.cli.plan_files import document_of
+from controller.cli.ports import InspectorPort
+from controller.cli.report_text import ids, listed
+from controller.cli.stock_activities import Activities, read_activities
+from controller.cli.stock_texts import RACKLESS, plan_json
+from controller.cli.units import show_bytes
+from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.errors import InvalidInputError
+from controller.planning.placement import Racks
+from controller.planning.plan_goal import (
+    Assignment,
+    PlanGoal,
+    Proposal,
+    byte_counts,
+    leader_counts,
+    rack_violations,
+    replica_counts,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody asks ``generate`` for."""
+
+    topics: Sequence[str] = ()
+    all_topics: bool = False
+    excluded: str | None = None
+    """A regular expression; topics that match as a whole are left out."""
+    brokers: frozenset[BrokerId] = frozenset()
+    """Those that may hold replicas; empty: all that are live."""
+    removed: frozenset[BrokerId] = frozenset()
+    added: frozenset[BrokerId] = frozenset()
+    replication_factor: int | None = None
+    rebalance: bool = False
+    spread_racks: bool = False
+    rack_aware: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What is planned on."""
+
+    before: Assignment
+    goal: PlanGoal
+    left_out: tuple[TopicPartition, ...]
+    """Partitions that are being reassigned."""
+
+
+def read_ground(inspector: InspectorPort, wanted: Wanted) -> Ground:
+    """
+    Read what is to be planned on.
+
+    Raises:
+        PlanInvalidError: a topic or broker is not there, or what is asked for contradicts itself.
+
+    """
+    found = read_activities(inspector)
+    live = inspector.survey_brokers()
+    partitions = {
+        TopicPartition(topic, number): assignment.replicas
+        for topic in _topics(found, wanted)
+        for number, assignment in found.topics[topic].partitions.items()
+    }
+    before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
+    holders = {broker for replicas in before.values() for broker in replicas}
+    brokers = _brokers(wanted, live, holders)
+    return Ground(
+        before=before,
+        goal=PlanGoal(
+            brokers=brokers,
+            racks=_racks(wanted, live, brokers),
+            replication_factor=wanted.replication_factor,
+            rebalance=wanted.rebalance,
+            receivers=wanted.added,
+            widest=wanted.spread_racks,
+        ),
+        left_out=tuple(sorted(partitions.keys() & found.active.keys())),
+    )
+
+
+def _topics(found: Activities, wanted: Wanted) -> list[str]:
+    if bool(wanted.topics) is wanted.all_topics:
+        raise InvalidInputError("name topics, or else --all-topics")
+    missing = [topic for topic in wanted.topics if topic not in found.topics]
+    if missing:
+        raise InvalidInputError(f"there is no topic {listed(missing)}")
+    try:
+        excluded = None if wanted.excluded is None else re.compile(wanted.excluded)
+    except re.error as error:
+        raise InvalidInputError(f"--exclude-topics: {error}") from error
+    names = sorted(found.topics) if wanted.all_topics else sorted(set(wanted.topics))
+    return [n for n in names if excluded is None or not excluded.fullmatch(n)]
+
+
+def _brokers(
+    wanted: Wanted, live: Collection[BrokerId], holders: Collection[BrokerId]
+) -> frozenset[BrokerId]:
+    brokers = (wanted.brokers or frozenset(live)) - wanted.removed | wanted.added
+    both = wanted.removed & (wanted.added | wanted.brokers)
+    if both:
+        raise InvalidInputError(f"broker {ids(sorted(both))} is to be used and to be removed")
+    dead = sorted(brokers - frozenset(live))
+    if dead:
+        raise InvalidInputError(f"broker {ids(dead)} is not live")
+    lost = sorted(frozenset(holders) - frozenset(live) - wanted.removed)
+    if lost and not wanted.brokers:
+        raise InvalidInputError(
+            f"broker {ids(lost)} holds replicas and is not live: wait until it is back, or let "
+            "its replicas be made elsewhere with --remove-broker"
+        )
+    return brokers
+
+
+def _racks(
+    wanted: Wanted, live: Mapping[BrokerId, LiveBroker], brokers: Collection[BrokerId]
+) -> Racks:
+    if not wanted.rack_aware:
+        return {}
+    racks = {broker: found.rack for broker, found in live.items()}
+    if len({racks[broker] is None for broker in brokers}) > 1:
+        raise InvalidInputError(RACKLESS)
+    return racks
+
+
+def sizes_of(answers: BrokerAnswers) -> dict[TopicPartition, int]:
+    """Return the size of each partition: that of its largest replica."""
+    sizes: dict[TopicPartition, int] = {}
+    for disks in answers.disks.values():
+        if isinstance(disks, Disks):
+            for partition, size in disks.sizes.items():
+                sizes[partition] = max(size, sizes.get(partition, 0))
+    return sizes
+
+
+def silent_brokers(answers: BrokerAnswers) -> list[BrokerId]:
+    """Return the brokers that did not tell what they hold."""
+    return sorted(b for b, disks in answers.disks.items() if not isinstance(disks, Disks))
+
+
+# --- wording -------------------------------------------------------------------------------------
+
+
+def proposal_lines(proposal: Proposal) -> Iterator[str]:
+    """Write what is and what is proposed, as Kafka's own tool does; only what changes."""
+    changed = proposal.changed
+    yield "Current partition replica assignment"
+    yield plan_json({p: proposal.before[p] for p in changed})
+    yield ""
+    yield "Proposed partition reassignment configuration"
+    yield plan_json(changed)
+
+
+def summary_lines(
+    proposal: Proposal, ground: Ground, sizes: Mapping[TopicPartition, int]
+) -> Iterator[str]:
+    """Word what a plan changes and how far it is from what no plan can do without."""
+    amount = f" ({show_bytes(proposal.copied_bytes(sizes))})" if sizes else ""
+    yield (
+        f"{len(proposal.changed)} of {len(proposal.after)} partitions change; "
+        f"{proposal.copies} replicas are copied{amount}, no plan copies fewer than "
+        f"{proposal.copies_min}."
+    )
+    brokers = ground.goal.brokers
+    for what, count in (("replicas", replica_counts), ("leaders", leader_counts)):
+        before, after = count(proposal.before, brokers), count(proposal.after, brokers)
+        yield f"{what} per broker: {_span(before, brokers)} before, {_span(after, brokers)} after"
+    if any(ground.goal.racks.values()):
+        racks = ground.goal.racks
+        before_bad = rack_violations(proposal.before, racks, brokers)
+        after_bad = rack_violations(proposal.after, racks, brokers)
+        yield f"partitions on fewer racks than possible: {before_bad} before, {after_bad} after"
+    for note in proposal.notes:
+        yield f"Note: {note}"
+    if ground.left_out:
+        yield f"Note: left out, as they are being reassigned: {listed(ground.left_out)}"
+
+
+def _span(counts: Mapping[BrokerId, int], brokers: Collection[BrokerId]) -> str:
+    found = [counts[broker] for broker in brokers]
+    return f"{min(found)} to {max(found)}"
+
+
+def proposal_document(
+    proposal: Proposal, ground: Ground, sizes: Mapping[TopicPartition, int]
+) -> dict[str, object]:
+    """Return a proposal for a program."""
+    brokers = sorted({*ground.goal.brokers, *replica_counts(proposal.before)})
+
+    def both(before: Mapping[BrokerId, int], after: Mapping[BrokerId, int]) -> object:
+        return {str(b): [before.get(b, 0), after.get(b, 0)] for b in brokers}
+
+    return {
+        "current": document_of({p: proposal.before[p] for p in proposal.changed}),
+        "proposed": document_of(proposal.changed),
+        "replicas_copied": proposal.copies,
+        "replicas_copied_min": proposal.copies_min,
+        "bytes_copied": proposal.copied_bytes(sizes) if sizes else None,
+        "replicas": both(replica_counts(proposal.before), replica_counts(proposal.after)),
+        "leaders": both(leader_counts(proposal.before), leader_counts(proposal.after)),
+        "bytes": both(byte_counts(proposal.before, sizes), byte_counts(proposal.after, sizes))
+        if sizes
+        else None,
+        "left_out": [str(p) for p in ground.left_out],
+        "notes": list(proposal.notes),
+    }

@@ -1,0 +1,141 @@
+"""
+What a reassignment waits for, also where no turn has looked at it yet.
+
+A turn notes why a partition cannot go on (``Reassignment.blocked``). Beyond the limits, without the
+role, or before an entry is accepted, nobody looks at the single partition: what it waits for then
+holds for all alike, and is told here. For telling only: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core.controllership.eligibility import refusals
+from controller.core.controllership.engines import engine_of
+from controller.core.controllership.tenure import hold_of
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.partition.gates import config_unknown
+from controller.core.partition.prerequisites import state_unknown
+from controller.core.phases import Pending
+from controller.core.reassignments import Reassignment
+from controller.core.scheduling.holds import request_hold, step_hold
+from controller.core.scheduling.limits import in_flight_max
+from controller.core.view import ClusterView
+
+COPYING: Final = "copying"
+"""The state of a partition whose new replicas are not in sync yet, where nothing else is amiss."""
+IN_TURN = frozenset(
+    {
+        BlockedBy.LIMIT,
+        BlockedBy.LEADER_MOVES,
+        BlockedBy.DRAINING,
+        BlockedBy.KILL_SWITCH,
+        BlockedBy.PAUSED,
+        BlockedBy.WINDOW,
+        BlockedBy.INCOMPLETE,
+    }
+)
+"""Reasons that mean "others first", or that an operator wants it so: that is not being stalled."""
+
+
+class BlockedReasons:
+    """What the reassignments of one view wait for."""
+
+    def __init__(self, view: ClusterView, now: Instant) -> None:
+        """Find what holds up everything that is not in flight."""
+        self._view = view
+        self._now = now
+        self._held: dict[RequestId, Blocked | None] = {}
+        self.common = _common(view)
+        """What every partition waits for that has no step under way; None when they go on."""
+
+    def of(self, reassignment: Reassignment) -> Blocked | None:
+        """Return what an accepted reassignment waits for; None when it makes progress or copies."""
+        blocked = reassignment.blocked
+        if not isinstance(reassignment.phase, Pending):
+            return None if reassignment.is_copying else blocked
+        held = self._hold(reassignment)
+        if held is not None:
+            return held
+        # Beyond the limit nobody looks whether the throttle it waited for stands by now.
+        if blocked is None or blocked.by in IN_TURN or blocked.by is BlockedBy.THROTTLE:
+            return self.common or blocked
+        return blocked
+
+    def _hold(self, reassignment: Reassignment) -> Blocked | None:
+        """Return what an operator holds it up by; a claim would change nothing about that."""
+        goal = reassignment.goal
+        if goal.rolls_back:
+            return None
+        if goal.request not in self._held:
+            self._held[goal.request] = request_hold(self._view, goal.request, self._now)
+        held = self._held[goal.request]
+        if held is None and self._view.kill_switch and not reassignment.has_moved:
+            return step_hold(self._view, reassignment, (), self._now)
+        return held
+
+    def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
+        """Return the entries of the legacy znode that are not accepted yet, and why not."""
+        legacy = self._view.legacy
+        for partition in () if legacy is None else legacy.entries:
+            blocked = self.of_entry(partition)
+            if blocked is not None:
+                yield partition, blocked
+
+    def of_entry(self, partition: TopicPartition) -> Blocked | None:
+        """Return why a plan's entry is not accepted, None if it is or there is no such entry."""
+        view = self._view
+        entries = {} if view.legacy is None else view.legacy.entries
+        if partition not in entries or partition in view.reassignments:
+            return None
+        if view.tenure is None:
+            return self.common
+        topic = view.topics.get(partition.topic)
+        if topic is None or topic.stale:
+            return state_unknown(view, partition)
+        if partition.topic not in view.configs:
+            return config_unknown(view, partition.topic)
+        return None
+
+
+def since_of(reassignment: Reassignment) -> Instant:
+    """Return since when a reassignment waits for what it waits for."""
+    noted = reassignment.blocked_since
+    return reassignment.phase_since if noted is None else noted
+
+
+def _common(view: ClusterView) -> Blocked | None:
+    if not view.leading:
+        # Another daemon does, and tells.
+        return None
+    if view.tenure is None:
+        return _role(view)
+    held = hold_of(view)
+    if held is not None:
+        return held
+    cap = in_flight_max(view)
+    if view.in_flight >= cap:
+        return Blocked(BlockedBy.LIMIT, f"{cap} partitions are in flight")
+    return None
+
+
+def _role(view: ClusterView) -> Blocked:
+    """Return why we are not the controller."""
+    reasons = refusals(view)
+    if reasons:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, reasons[0])
+    held = hold_of(view)
+    if held is not None:
+        return held
+    if not view.is_warm:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+    if not engine_of(view).holds_role:
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster's controller is being asked")
+    return Blocked(BlockedBy.CONTROLLER_ROLE, "the role is being claimed")

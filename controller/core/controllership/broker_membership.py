@@ -1,0 +1,75 @@
+"""
+Brokers that come and go during a tenure: their channels, and all that a newcomer has to be told.
+
+What their coming or going means for each partition is ``duties.repair``.
+"""
+
+from __future__ import annotations
+
+from controller.core.controllership.duties import introduce
+from controller.core.effects import (
+    CloseChannel,
+    Effect,
+    OpenChannel,
+    ReadPurpose,
+    ReadStates,
+    SendLiveBrokers,
+    SendStopReplica,
+    SendUpdateMetadata,
+)
+from controller.core.model import BrokerId
+from controller.core.phases import Stopping
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+
+def channels(view: ClusterView, due: Worklist) -> Decision:
+    """Open and close channels, and tell every broker who is alive."""
+    effects: list[Effect] = []
+    if due.claimed:
+        effects += [OpenChannel(b) for b in view.brokers.values()]
+    else:
+        effects += [CloseChannel(b) for b in sorted(due.left | due.bounced | due.elsewhere)]
+        effects += [OpenChannel(view.brokers[b]) for b in sorted(due.joined) if b in view.brokers]
+    if due.claimed or due.brokers_changed:
+        effects.append(SendLiveBrokers())
+    return Decision(effects=tuple(effects))
+
+
+def welcome(view: ClusterView, due: Worklist) -> Decision:
+    """
+    Tell a broker that joined everything: all metadata, every replica it has, every stop it owes.
+
+    So too one that listens elsewhere now: what was on its way to it is lost.
+
+    After a claim nothing is needed: the seeding tells every broker.
+    """
+    joined = tuple(b for b in sorted(due.joined) if b in view.brokers)
+    if due.claimed or not joined:
+        return Decision()
+    effects: list[Effect] = [SendUpdateMetadata(tuple(view.states), joined)]
+    for broker in joined:
+        # A dictionary: it keeps the order, and a broker may lead tens of thousands.
+        led = dict.fromkeys(p for p, state in view.states.items() if state.leader == broker)
+        for partition in view.states:
+            if broker in view.serving_replicas(partition) and partition not in led:
+                effects += introduce(view, partition, (broker,))
+        if led:
+            # What it led it forgot, and it may have changed the ISR since we read it: a leader
+            # that is told an older ISR of its own epoch commits without the replicas it misses.
+            effects.append(ReadStates(tuple(led), ReadPurpose.CONFLICT))
+        effects += _stops(view, broker)
+    return Decision(effects=tuple(effects))
+
+
+def _stops(view: ClusterView, broker: BrokerId) -> list[Effect]:
+    """Repeat what a broker was told to stop before its channel broke."""
+    return [
+        SendStopReplica(partition, broker, view.states[partition].leader_epoch, delete)
+        for partition, reassignment in view.reassignments.items()
+        if isinstance(reassignment.phase, Stopping)
+        and broker in reassignment.phase.waiting
+        and partition in view.states
+        for delete in (False, True)
+    ]

@@ -1,0 +1,102 @@
+"""
+Learning the cluster in a tenure: topic znodes, first states, and telling brokers what was found.
+
+Accepted work is read first, the rest in the background, one bounded read at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain, islice
+
+from controller.core.controllership.duties import introduce
+from controller.core.effects import (
+    Effect,
+    ReadPurpose,
+    ReadStates,
+    ReadTopics,
+    SendUpdateMetadata,
+    SetTimer,
+)
+from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
+from controller.core.phases import Syncing
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+SEED_TIMER = "seed"
+HEAD_START_S = 0.5
+
+
+def learn_topics(view: ClusterView, due: Worklist) -> Decision:
+    """Read topics that are listed and not known yet, and those that a claim left in doubt."""
+    wanted = set(due.overtaken_topics)
+    if due.claimed:
+        wanted |= {name for name, topic in view.topics.items() if topic.stale}
+    if due.listed_topics and view.listed is not None:
+        known = view.topics.keys() | view.asked_topics | view.unreadable_topics.keys()
+        wanted |= view.listed - known
+    return Decision(effects=(ReadTopics(tuple(sorted(wanted))),) if wanted else ())
+
+
+def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """
+    Read the states this tenure has not read: the work first, the rest in the background.
+
+    The rest waits a moment where there is work: reading thousands of states keeps a processor busy.
+    """
+    if not view.unseeded or view.tenure is None:
+        return Decision()
+    first: dict[TopicPartition, None] = {}
+    if due.claimed or due.plan:
+        plan = view.legacy.entries if view.legacy is not None else {}
+        first = dict.fromkeys(
+            p
+            for p in chain(view.reassignments, plan)
+            if p in view.unseeded and p not in view.seeding
+        )
+    if not first and not view.seeding:
+        ready_at = Instant(view.tenure.since + HEAD_START_S)
+        if now < ready_at and (view.legacy is not None or view.reassignments):
+            return Decision(effects=(SetTimer(SEED_TIMER, ready_at),))
+        first = dict.fromkeys(islice(view.unseeded, view.options.seed_chunk))
+    return Decision(effects=(ReadStates(tuple(first), ReadPurpose.SEED),) if first else ())
+
+
+def pass_on(view: ClusterView, due: Worklist) -> Decision:
+    """
+    Send what was read for the first time to its brokers, and what leaders changed to all.
+
+    Brokers ignore an epoch they have; the others had a predecessor that died before it sent. The
+    answers also tell which log directories are offline: there is no other way to learn it.
+
+    A leader that bounced is sent nothing here: it is to hear of the repair's epoch only, whenever
+    that is durable.
+    """
+    effects: list[Effect] = []
+    for partition in due.seeded:
+        state = view.states.get(partition)
+        if state is not None and state.leader not in _bounced(view, due, partition):
+            replicas = view.live(view.serving_replicas(partition), partition)
+            effects += introduce(view, partition, replicas)
+    changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in view.states)
+    if changed:
+        effects.append(SendUpdateMetadata(changed))
+    return Decision(effects=tuple(effects))
+
+
+def _bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> Collection[BrokerId]:
+    """Return the brokers whose bounce this turn or a later one treats."""
+    now = due.bounced | due.bounced_from.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
+    return now | later
+
+
+def follow_watches(view: ClusterView, due: Worklist) -> Decision:
+    """Read the states whose watch fired and that somebody waits for."""
+    wanted = tuple(
+        p
+        for p in sorted(due.changed)
+        if p in view.reassignments and isinstance(view.reassignments[p].phase, Syncing)
+    )
+    return Decision(effects=(ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ())

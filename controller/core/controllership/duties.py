@@ -1,0 +1,185 @@
+"""
+What a controller owes every partition, reassigning or not.
+
+Broker joined, died or bounced, election for offline partitions, first states of new partitions, ISR
+notifications, failed log directories, preferred elections (kafka-facts, 2.3). Like the
+reassignments, each duty looks at the level: a partition whose leader is not live needs one,
+whichever event told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from controller.core.controllership.topic_deletions import owes_a_yield
+from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
+from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
+from controller.core.partition.context import state_record
+from controller.core.partition.leader_selection import (
+    offline_leader,
+    preferred_leader,
+    reassigned_leader,
+)
+from controller.core.partition.orphans import without_strangers
+from controller.core.records import Change, StateCreatedRecord
+from controller.core.view import ClusterView
+
+
+def is_informed(view: ClusterView, partition: TopicPartition) -> tuple[Effect, ...]:
+    """Return LeaderAndIsr to every live serving replica and UpdateMetadata to all brokers."""
+    replicas = view.live(view.serving_replicas(partition), partition)
+    return (*introduce(view, partition, replicas), SendUpdateMetadata((partition,)))
+
+
+def introduce(
+    view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
+) -> tuple[Effect, ...]:
+    """
+    Return LeaderAndIsr at the present epoch to these brokers.
+
+    Nothing while the topic is in doubt: a leader that is told former replicas takes them into the
+    ISR again. What is the case is told when the topic is read.
+
+    None of them is new to the partition: a broker that restarted since it was added may have its
+    log on a disk that failed, and the leader may have taken it into the ISR since we read that.
+    """
+    recipients = tuple(brokers)
+    if view.assignment(partition) is None or not recipients:
+        return ()
+    return (SendLeaderAndIsr(partition, recipients),)
+
+
+def repair(
+    view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId] = ()
+) -> Change | None:
+    """
+    Return what makes the partition's state fit the live brokers, if anything is to be done.
+
+    Args:
+        view: The cluster.
+        partition: Any partition of a known topic.
+        bounced: Brokers that restarted so fast that they never seemed gone: treated as failed
+            first.
+
+    """
+    assignment = view.assignment(partition)
+    if assignment is None or view.tenure is None:
+        return None
+    if partition in view.stateless:
+        return _create(view, partition)
+    state = view.states.get(partition)
+    if state is None:
+        return None
+    if not view.is_live(state.leader, partition) or state.leader in bounced:
+        return _elect(view, partition, state, bounced)
+    isr = tuple(
+        r
+        for r in state.isr
+        if r == state.leader or (view.is_live(r, partition) and r not in bounced)
+    )
+    leader: BrokerId | None = state.leader
+    if leader not in assignment.replicas:
+        # No LeaderAndIsr reaches a leader that is no replica: what is written has another one.
+        is_known = view.settled_assignment(partition) is not None
+        serving = view.serving_replicas(partition) if is_known else ()
+        leader = reassigned_leader(serving, isr, lambda r: r in isr)
+    isr = isr if leader is None else without_strangers(view, partition, leader, isr)
+    if leader is None or isr == state.isr:
+        return None
+    return _write(view, partition, state, leader, isr)
+
+
+def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """Give a new partition its first state: the first live replica leads, all live are in sync."""
+    assignment = view.assignment(partition)
+    if assignment is None or view.tenure is None or partition.topic in (view.deletions or ()):
+        return None
+    live = view.live(assignment.replicas, partition)
+    if not live:
+        return None
+    return Change(
+        records=(StateCreatedRecord(partition, live[0], live, view.tenure.epoch),),
+        effects=(SendLeaderAndIsr(partition, live, live), SendUpdateMetadata((partition,))),
+        partition=partition,
+    )
+
+
+def _elect(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: PartitionState,
+    bounced: Collection[BrokerId],
+) -> Change | None:
+    """
+    Elect for a partition whose leader is gone, or note that it has none.
+
+    Where no member of the ISR is live, that it has no leader is written first, and settings are
+    asked for after that: only their answer permits an unclean election. No answer permits none.
+
+    Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
+    before the deletion can have the role, and so has all that waits once the deletion had its time.
+    """
+    running = view.reassignments.get(partition)
+    is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
+    if partition.topic in (view.deletions or ()) and not is_moved:
+        return None
+    candidates = view.serving_replicas(partition)
+    leader = offline_leader(
+        candidates,
+        state.isr,
+        lambda r: view.is_live(r, partition) and r not in bounced,
+        unclean=False,
+    )
+    if leader is None:
+        leader = offline_leader(
+            _full_first(view, partition),
+            state.isr,
+            lambda r: view.is_live(r, partition),
+            unclean=state.leader == NO_LEADER and view.permits_unclean(partition),
+        )
+    if leader is None:
+        # All of the ISR is gone. It stays as it is: each member has every acknowledged record, so
+        # the first that returns may lead. Kafka keeps only the last one; this loses less.
+        if state.leader == NO_LEADER:
+            return None
+        return _write(view, partition, state, NO_LEADER, state.isr)
+    if leader in state.isr:
+        isr = tuple(
+            r for r in state.isr if r == leader or (view.is_live(r, partition) and r not in bounced)
+        )
+    else:
+        isr = (leader,)
+    return _write(view, partition, state, leader, isr)
+
+
+def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
+    """Return the serving replicas, last those that are being added: they may hold nothing yet."""
+    assignment = view.known_assignment(partition)
+    adding = () if assignment is None else assignment.adding_replicas
+    return tuple(sorted(view.serving_replicas(partition), key=lambda r: r in adding))
+
+
+def _write(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: PartitionState,
+    leader: BrokerId,
+    isr: tuple[BrokerId, ...],
+) -> Change:
+    return Change(
+        records=(state_record(view, partition, state, leader, isr),),
+        effects=is_informed(view, partition),
+        partition=partition,
+    )
+
+
+def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | None:
+    """Return the move of the leadership to the first assigned replica, if it can lead."""
+    assignment = view.assignment(partition)
+    state = view.states.get(partition)
+    if assignment is None or state is None or assignment.is_reassigning:
+        return None
+    leader = preferred_leader(assignment.replicas, state.isr, lambda r: view.is_live(r, partition))
+    if leader is None or leader == state.leader:
+        return None
+    return _write(view, partition, state, leader, state.isr)

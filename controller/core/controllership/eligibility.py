@@ -1,0 +1,105 @@
+"""
+Whether being this cluster's controller would be safe, and which engine to work with.
+
+A wrong guess freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the
+controller to change it, and ours would not answer), so anything that does not fit is a refusal with
+its reason.
+"""
+
+from __future__ import annotations
+
+from controller.core.options import EngineName
+from controller.core.partition.gates import ids
+from controller.core.view import ClusterView
+
+
+def native_refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against claiming ``/controller`` here; empty when there is none."""
+    reasons: list[str] = []
+    modern = sorted(b.id for b in view.brokers.values() if b.has_features)
+    if modern:
+        reasons.append(
+            f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
+            "carries features): leaders would send their ISR changes to the controller"
+        )
+    with_id = sorted(name for name, topic in view.topics.items() if topic.topic_id is not None)
+    if with_id:
+        reasons.append(
+            f"topic {with_id[0]} and {len(with_id) - 1} others carry a topic id, which only "
+            "inter-broker protocol 2.8 or later writes"
+            if len(with_id) > 1
+            else f"topic {with_id[0]} carries a topic id, which only inter-broker protocol 2.8 or "
+            "later writes"
+        )
+    if view.options.controller_id in view.brokers:
+        reasons.append(
+            f"controller id {view.options.controller_id} is the id of a broker: that broker would "
+            "take itself for the controller"
+        )
+    guards = view.guards
+    if guards is not None and guards.feature_enabled:
+        reasons.append("/feature is enabled: the cluster runs inter-broker protocol 2.7 or later")
+    return (*reasons, *_kraft(view))
+
+
+def _kraft(view: ClusterView) -> tuple[str, ...]:
+    """Return the signs of a KRaft controller: the cluster is being migrated, or was."""
+    guards, reasons = view.guards, []
+    if guards is None:
+        return ()
+    if guards.migration is not None:
+        reasons.append(f"/migration: {guards.migration}")
+    if guards.controller_broker is not None and not guards.controller_is_ephemeral:
+        reasons.append("/controller is not an ephemeral znode: a KRaft controller holds it")
+    if guards.kraft_controller_epoch >= 0:
+        reasons.append("/controller names a KRaft controller epoch: the cluster is being migrated")
+    return tuple(reasons)
+
+
+def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against telling the cluster's own controller what to move."""
+    reasons = _kraft(view)
+    return reasons if view.undelegable is None else (*reasons, view.undelegable)
+
+
+def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
+    """
+    Return the engine to work with and why; None where none is safe, or it cannot be chosen now.
+
+    Once delegated it stays delegated: a cluster whose brokers are restarted one by one looks
+    different from one moment to the next.
+    """
+    wanted = view.options.engine
+    if not view.is_warm:
+        return None
+    if wanted is not EngineName.AUTO:
+        return None
+    native = native_refusals(view)
+    if not native and view.engine is not EngineName.DELEGATED:
+        return (
+            EngineName.NATIVE,
+            "nothing shows inter-broker protocol 2.7 or later: leaders write ISR to ZooKeeper",
+        )
+    if delegated_refusals(view):
+        return None
+    return EngineName.DELEGATED, native[0] if native else "it was chosen before"
+
+
+def refusals(view: ClusterView) -> tuple[str, ...]:
+    """Return every reason against working on this cluster at all, by the engine that is wanted."""
+    match view.options.engine:
+        case EngineName.NATIVE:
+            return (*native_refusals(view), *_unheeded(view))
+        case EngineName.DELEGATED:
+            return delegated_refusals(view)
+        case EngineName.AUTO:
+            native = native_refusals(view)
+            delegated = delegated_refusals(view) if native else ()
+            if not native:
+                return _unheeded(view)
+            return (*native, *(d for d in delegated if d not in native)) if delegated else ()
+
+
+def _unheeded(view: ClusterView) -> tuple[str, ...]:
+    """Return why brokers do not obey; the role is claimed again only now and then."""
+    return () if view.unheeded is None else (view.unheeded,)

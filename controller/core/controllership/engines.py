@@ -1,0 +1,205 @@
+"""
+The seam between the two ways to change the replicas of a partition.
+
+Everything else is shared: requests, steps, limits, throttles, cancellations, records, recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import chain
+from typing import Final, Protocol
+
+from controller.core.controllership.broker_membership import channels, welcome
+from controller.core.controllership.cluster_loading import follow_watches, pass_on, seed
+from controller.core.controllership.duties import repair
+from controller.core.controllership.eligibility import delegated_refusals, native_refusals
+from controller.core.controllership.housekeeping import (
+    announce_departures,
+    balance_leaders,
+    delete_orphans,
+    follow_notifications,
+    hold_elections,
+    order_elections,
+)
+from controller.core.controllership.state_polling import follow_watched, poll_states, read_missing
+from controller.core.effects import (
+    BeginTenure,
+    ClaimController,
+    Effect,
+    ProbeReassignments,
+    SetTimer,
+)
+from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
+from controller.core.options import EngineName
+from controller.core.partition import delegated, native
+from controller.core.partition.alter_backoff import follow_answers
+from controller.core.records import Change, Decision
+from controller.core.scheduling.budget import Budget
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+PROBE_TIMER: Final = "probe"
+PROBE_AGAIN_S: Final = 2.0
+
+RACE_S: Final = 1.0
+"""How long after a plan came it may be that the cluster's controller has not begun it."""
+
+
+class Engine(Protocol):
+    """What the core wants of an engine."""
+
+    name: EngineName
+    holds_role: bool
+    """Whether its tenure is that of the cluster's controller, with all of a controller's duties."""
+
+    def refusals(self, view: ClusterView) -> tuple[str, ...]:
+        """Return every reason against working here."""
+        ...
+
+    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+        """Return what begins a tenure."""
+        ...
+
+    def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+        """Return what comes before the partitions in a turn."""
+        ...
+
+    def chores(
+        self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
+    ) -> list[Decision]:
+        """Return what comes after everything else."""
+        ...
+
+    def repair(
+        self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
+    ) -> Change | None:
+        """Return what makes a partition's state fit the live brokers."""
+        ...
+
+    def advance(
+        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+    ) -> Change | Blocked | None:
+        """Return the next change of a reassigning partition, or what it waits for."""
+        ...
+
+
+class NativeEngine:
+    """We are the controller while there is work."""
+
+    name = EngineName.NATIVE
+    holds_role = True
+
+    def refusals(self, view: ClusterView) -> tuple[str, ...]:
+        """Return every reason against being this cluster's controller."""
+        return native_refusals(view)
+
+    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+        """
+        Take the role, at once where a plan just came.
+
+        Its controller would carry that out whole. One that begins a plan keeps no requests back,
+        so nothing is lost by not waiting for it.
+        """
+        came = view.legacy_came
+        return (ClaimController(at_once=came is not None and now < came + RACE_S),)
+
+    def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+        """
+        Tell brokers who is alive, and what a controller finds; brokers before partitions.
+
+        No state is read, and so none written, before a broker accepted an UpdateMetadata of this
+        tenure: what is written could not be delivered.
+        """
+        opened = channels(view, due)
+        if not view.heeded:
+            return [opened]
+        return [opened, seed(view, due, now), pass_on(view, due), welcome(view, due)]
+
+    def chores(
+        self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
+    ) -> list[Decision]:
+        """Hold elections, follow notifications, delete what could not be deleted."""
+        parts = [follow_watches(view, due)]
+        if due.elections:
+            parts.append(hold_elections(view, now, budget))
+        if due.timer or due.claimed:
+            parts.append(balance_leaders(view, now))
+        parts += [follow_notifications(view, due), announce_departures(view, due)]
+        # Where there is none we write it ourselves.
+        parts.append(read_missing(view, due, view.unreadable_states, now))
+        return [*parts, delete_orphans(view, due)]
+
+    def repair(
+        self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
+    ) -> Change | None:
+        """Elect, and take dead brokers out of the ISR."""
+        return repair(view, partition, bounced)
+
+    def advance(
+        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+    ) -> Change | Blocked | None:
+        """Return the next write and sends."""
+        return native.advance(view, partition, now, budget)
+
+
+class DelegatedEngine:
+    """A broker stays the controller and is told what to move; our tenure is our leadership."""
+
+    name = EngineName.DELEGATED
+    holds_role = False
+
+    def refusals(self, view: ClusterView) -> tuple[str, ...]:
+        """Return every reason against telling this cluster's controller what to move."""
+        return delegated_refusals(view)
+
+    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+        """Work as long as we lead, once the controller said that it understands orders."""
+        if view.delegable:
+            return (BeginTenure(),)
+        again = SetTimer(PROBE_TIMER, Instant(now + PROBE_AGAIN_S))
+        return (again,) if view.probing else (ProbeReassignments(), again)
+
+    def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+        """Read states: nobody is told anything."""
+        return [seed(view, due, now)]
+
+    def chores(
+        self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
+    ) -> list[Decision]:
+        """Follow what is watched, and look at the rest of the cluster from time to time."""
+        del budget
+        elected = order_elections(view, now) if due.elections else Decision()
+        answers = follow_answers(view, due, now)
+        missing = chain(view.stateless, view.unreadable_states)
+        read = [poll_states(view, due, now), read_missing(view, due, missing, now)]
+        return [follow_watched(view, due), *read, elected, answers]
+
+    def repair(
+        self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
+    ) -> Change | None:
+        """Return nothing: the cluster's controller does it."""
+        del view, partition, bounced
+        return None
+
+    def advance(
+        self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+    ) -> Change | Blocked | None:
+        """Return the next order."""
+        return delegated.advance(view, partition, now, budget)
+
+
+ENGINES: Final[Mapping[EngineName, Engine]] = {
+    EngineName.NATIVE: NativeEngine(),
+    EngineName.DELEGATED: DelegatedEngine(),
+}
+
+
+def holds_role(view: ClusterView) -> bool:
+    """Whether we are the cluster's controller."""
+    return view.tenure is not None and engine_of(view).holds_role
+
+
+def engine_of(view: ClusterView) -> Engine:
+    """Return the engine at work; before one is chosen, the one that is tried first."""
+    return ENGINES[view.engine or EngineName.NATIVE]

@@ -1,0 +1,276 @@
+"""
+The smaller duties of a tenure: preferred elections, notifications, orphans.
+
+None of them holds up a reassignment; elections are capped, because each makes clients look for
+their leader again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from controller.core.controllership.duties import elect_preferred, introduce
+from controller.core.effects import (
+    Effect,
+    ElectPreferred,
+    ReadPurpose,
+    ReadStates,
+    SendStopReplica,
+    SetTimer,
+)
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.partition.orphans import is_kept, orphan_records
+from controller.core.records import (
+    Change,
+    Decision,
+    LeaderMovedRecord,
+    LeadersBalancedRecord,
+    NotificationsDeletedRecord,
+    OrphanEndedRecord,
+    PreferredElectionEndedRecord,
+    PreferredTriedRecord,
+    StateRecord,
+)
+from controller.core.scheduling.budget import Budget
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+PREFERRED_TIMER = "preferred_elections"
+BALANCE_TIMER = "leader_balance"
+NAMES_AT_ONCE = 200
+"""Notifications deleted in one multi: it must stay well below ZooKeeper's limit."""
+
+
+def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
+    """
+    Move leaderships to the first assigned replicas, so many per second, then end the request.
+
+    An election is taken off the list by the very change that writes it: one whose write is refused
+    is decided anew, and only then is the request deleted.
+    """
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        if view.preferred_version is not None and not view.preferred and not view.unseeded:
+            return Decision((Change((PreferredElectionEndedRecord(view.preferred_version),)),))
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
+    held = tuple(islice(changes, view.options.preferred_elections_per_second))
+    # Also where that is all: what is written now may be refused.
+    return Decision(held, (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),))
+
+
+def _election(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | None:
+    """Return the change that takes an election off the list; None while it has to wait."""
+    tried = PreferredTriedRecord((partition,), now)
+    if _is_out_of_question(view, partition):
+        return Change((tried,))
+    if partition not in view.states or view.assignment(partition) is None:
+        return None
+    elected = elect_preferred(view, partition)
+    if elected is None:
+        return Change((tried,))
+    moved = _moved_leader(view, elected, now, budget)
+    return None if moved is None else replace(elected, records=(*elected.records, moved, tried))
+
+
+def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Whether a partition has no state that an election could change, or is to be deleted.
+
+    Kafka's controller refuses elections of topics that are queued for deletion. What is not read
+    yet, or is being read again, is still in question.
+    """
+    name, number = partition
+    topic = view.topics.get(name)
+    if name in (view.deletions or ()) or name in view.unreadable_topics:
+        return True
+    if topic is None:
+        return view.listed is not None and name not in view.listed
+    if topic.stale or partition in view.states:
+        return False
+    is_awaited = (
+        partition in view.unseeded or partition in view.seeding or partition in view.distrusted
+    )
+    return number not in topic.partitions or not is_awaited
+
+
+def _moved_leader(
+    view: ClusterView, elected: Change, now: Instant, budget: Budget
+) -> LeaderMovedRecord | None:
+    """Return the note of the leadership that moves; None where a broker had its share by now."""
+    (write,) = [r for r in elected.records if isinstance(r, StateRecord)]
+    old = view.states[write.partition].leader
+    if budget.leader_gate(old, write.leader) is not None:
+        return None
+    budget.move_leader(old, write.leader)
+    return LeaderMovedRecord((old, write.leader), now)
+
+
+def balance_leaders(view: ClusterView, now: Instant) -> Decision:
+    """
+    Have preferred leaders elected of brokers that lead too few of the partitions that prefer them.
+
+    As Kafka's controller does with ``auto.leader.rebalance.enable``
+    (``checkAndTriggerAutoLeaderRebalance``), but for two things. The first check comes an interval
+    after the claim, not seconds: the balance is none of a short tenure's business. And Kafka elects
+    none while anything at all is reassigned, which is nearly always so while we have the role; here
+    only the partitions are left out that are reassigned, or wait for it.
+    """
+    if not view.options.auto_leader_rebalance or view.tenure is None:
+        return Decision()
+    interval_s = view.options.leader_imbalance_check_interval_s
+    check_at = Instant(max(view.balanced_at, view.tenure.since) + interval_s)
+    if now < check_at:
+        return Decision(effects=(SetTimer(BALANCE_TIMER, check_at),))
+    checked = LeadersBalancedRecord(tuple(_unbalanced(view)), now)
+    again = SetTimer(BALANCE_TIMER, Instant(now + interval_s))
+    return Decision((Change((checked,)),), (again,))
+
+
+def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
+    """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
+    preferring: Counter[BrokerId] = Counter()
+    led_by_others: dict[BrokerId, list[TopicPartition]] = {}
+    for partition in view.partitions():
+        assignment, state = view.assignment(partition), view.states.get(partition)
+        if assignment is None or partition.topic in (view.deletions or ()):
+            continue
+        preferred = assignment.replicas[0]
+        preferring[preferred] += 1
+        if state is not None and state.leader != preferred:
+            led_by_others.setdefault(preferred, []).append(partition)
+    percentage = view.options.leader_imbalance_per_broker_percentage
+    for broker, partitions in led_by_others.items():
+        if 100 * len(partitions) > percentage * preferring[broker]:
+            yield from (p for p in partitions if _may_be_balanced(view, p))
+
+
+def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
+    return partition not in view.reassignments and elect_preferred(view, partition) is not None
+
+
+def order_elections(view: ClusterView, now: Instant) -> Decision:
+    """Have the cluster's controller elect preferred leaders where ours ended, so many a second."""
+    ready = [p for p in view.preferred if p not in view.reassignments]
+    if not ready:
+        return Decision()
+    if now < view.preferred_at + 1.0:
+        return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
+    tried = tuple(ready[: view.options.preferred_elections_per_second])
+    again = () if len(tried) == len(ready) else (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),)
+    ordered = tuple(p for p in tried if p.topic not in (view.deletions or ()))
+    effects = (ElectPreferred(ordered), *again) if ordered else again
+    return Decision((Change((PreferredTriedRecord(tried, now),)),), effects)
+
+
+def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
+    """Look at what leaders and brokers announce, and take the announcements away."""
+    effects: list[Effect] = []
+    notified = tuple(p for p in due.notified if p in view.states)
+    if notified:
+        effects.append(ReadStates(notified, ReadPurpose.REFRESH))
+    for broker in sorted(due.log_dir_brokers):
+        for partition in view.states:
+            if broker in view.serving_replicas(partition):
+                effects += introduce(view, partition, (broker,))
+    changes = [
+        Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
+        for kind, names in view.notifications.items()
+        for start in range(0, len(names), NAMES_AT_ONCE)
+    ]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def announce_departures(view: ClusterView, due: Worklist) -> Decision:
+    """
+    Record what another controller dropped just before our claim: it may not have been told to all.
+
+    Once: the record is deleted when the broker said that nothing is left. Where a reassignment of
+    ours goes on, its own end tells.
+    """
+    changes = []
+    # Of the others nothing new is known before a topic is read.
+    for broker, partition in view.departed if due.claimed or due.plan else ():
+        topic = view.topics.get(partition.topic)
+        assignment = topic.partitions.get(partition.partition) if topic else None
+        if topic is None or topic.stale or assignment is None or partition in view.reassignments:
+            continue
+        if broker not in assignment.replicas and (broker, partition) not in view.orphans:
+            left = ((broker, "dropped by another controller"),)
+            state = view.states.get(partition)
+            # Nothing is deleted before the leader said that it has the present epoch.
+            leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
+            effects = introduce(view, partition, leader)
+            records = orphan_records(view, partition, left)
+            changes.append(Change(records, partition=partition, effects=effects))
+    return Decision(tuple(changes))
+
+
+def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
+    """Delete what could not be deleted when its broker was away, if it is still nobody's."""
+    ended = set(due.buried)
+    effects: list[Effect] = []
+    if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
+        for orphan in view.orphans.values():
+            if _is_obsolete(view, orphan):
+                ended.add(orphan)
+                continue
+            if orphan in view.orphans_tried or view.is_undeletable(orphan):
+                continue
+            if orphan.broker in view.brokers and _is_nobodys(view, orphan):
+                epoch = view.states[orphan.partition].leader_epoch
+                effects += [
+                    SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
+                    for delete in (False, True)
+                ]
+    changes = [Change((OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
+    return sorted(orphans, key=lambda o: (o.broker, o.partition))
+
+
+def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
+    """
+    Whether a record speaks of something that will never be ours to delete.
+
+    The topic is gone, is another one of that name, or has a replica on that broker again. A record
+    kept nevertheless would be work for ever, and the role would be held for it.
+    """
+    name, number = orphan.partition
+    topic = view.topics.get(name)
+    if topic is None or topic.stale:
+        return view.listed is not None and name not in view.listed
+    assignment = topic.partitions.get(number)
+    again = assignment is not None and orphan.broker in assignment.replicas
+    return again or topic.czxid != orphan.topic_czxid
+
+
+def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
+    """
+    Whether an orphan may be deleted.
+
+    The very topic it belonged to exists, has no replica on that broker, and the present leader
+    answered in this tenure that it has the present epoch; and no live replica lacks what it has.
+    """
+    topic = view.topics.get(orphan.partition.topic)
+    if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
+        return False
+    assignment = topic.partitions.get(orphan.partition.partition)
+    state = view.states.get(orphan.partition)
+    if assignment is None or state is None:
+        return False
+    if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+        return False
+    if is_kept(view, orphan.partition):
+        return False
+    return view.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)

@@ -1,0 +1,136 @@
+"""
+What a write that was refused puts in doubt, and the reads that tell the truth.
+
+Somebody was faster: what the change was decided on is not so any more. Until it is read again
+nothing is decided by it, else the same write would be tried and refused again at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics, SetTimer
+from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
+from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    AssignmentRecord,
+    Change,
+    NotificationsDeletedRecord,
+    OrphanEndedRecord,
+    PhaseRecord,
+    PreferredTriedRecord,
+    SpecEndedRecord,
+    SpecRecord,
+    StateCreatedRecord,
+    StateRecord,
+    SubmissionEndedRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.request_records import forget_submission
+from controller.core.throttling.throttle_records import lease_doubted, leases_refused
+from controller.core.view import ClusterView
+
+LEFT_TIMER: Final = "left_submissions"
+LEFT_S: Final = 60.0
+"""After so long it is tried again to take a submitted znode away that could not be."""
+_COMES_NEXT: Final = (AssignmentRecord, SpecEndedRecord, PhaseRecord, StateRecord)
+"""Without these a reassignment does not go on; its other records are of requests."""
+
+
+def invalidate(  # noqa: C901 - one arm per record
+    view: ClusterView, change: Change
+) -> list[Effect]:
+    """Distrust what a rejected change was decided on; return the reads that tell the truth."""
+    view.doubts += 1
+    keep_bounces(view, change)
+    topics: dict[str, None] = {}
+    states: dict[TopicPartition, None] = {}
+    effects: list[Effect] = []
+    for record in change.records:
+        match record:
+            case AssignmentRecord(partition=partition):
+                topics[partition.topic] = None
+            case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
+                _distrust(view, partition)
+                states[partition] = None
+            case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
+                # The topic may not say any more what the record was to be made of.
+                view.doubtful_goals.add(partition)
+                topics[partition.topic] = None
+            case NotificationsDeletedRecord(kind=kind, names=names):
+                # One of them is gone already: what is left of them is read with the next change.
+                left = view.notifications.get(kind, ())
+                view.notifications[kind] = tuple(n for n in left if n not in names)
+            case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
+                # Its client changed it, which is not watched, or took it away.
+                forget_submission(view, name)
+                view.due.submissions = True
+            case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
+                effects.append(lease_doubted(view, record))
+            case _:
+                pass
+    doubted = tuple(name for name in topics if name in view.topics)
+    for name in doubted:
+        view.topics[name].put_in_doubt(view.doubts)
+    if doubted:
+        effects.append(ReadTopics(doubted))
+    if states:
+        effects.append(ReadStates(tuple(states), ReadPurpose.CONFLICT))
+    return effects
+
+
+def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Instant) -> list[Effect]:
+    """
+    Note that a change was refused for what no read tells of; return what has it decided anew.
+
+    Args:
+        view: Everything known; the change's partition waits from now on.
+        change: What was refused.
+        path: The znode whose write was.
+        why: ZooKeeper's reason.
+        now: When.
+
+    """
+    leases_refused(view, change, why, now)
+    keep_bounces(view, change)
+    moved = None if change.partition is None else view.reassignments.get(change.partition)
+    if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
+        detail = f"ZooKeeper refuses the write of {path}: {why}"
+        if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
+            view.due.capacity = True  # the slot that it was to have is free
+        moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
+    effects: list[Effect] = []
+    for record in change.records:
+        match record:
+            case OrphanEndedRecord(orphan=orphan):
+                # Its broker is asked once more, which says again that nothing is left.
+                view.orphans_tried.discard(orphan)
+            case PreferredTriedRecord(partitions=partitions):
+                # The role is not held for it. The znode stays for the controller that comes next.
+                for partition in partitions:
+                    view.preferred.pop(partition, None)
+                view.preferred_version = None
+                view.due.tenure = True
+            case SubmissionEndedRecord(name=name):
+                # Nothing else waits for it, above all no cancellation.
+                view.left_submissions.add(name)
+                view.due.cancel = view.due.tenure = True
+                effects.append(SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
+            case _:
+                pass
+    return effects
+
+
+def keep_bounces(view: ClusterView, change: Change) -> None:
+    """Keep the bounces that a change which is not written was to treat, for the next look."""
+    if change.partition is not None and change.bounced:
+        view.bounced.setdefault(change.partition, set()).update(change.bounced)
+
+
+def _distrust(view: ClusterView, partition: TopicPartition) -> None:
+    """Forget a state; a read of it that was under way is no answer."""
+    view.states.pop(partition, None)
+    view.distrusted[partition] = view.doubts
+    view.stateless.discard(partition)
+    view.unreadable_states.pop(partition, None)

@@ -1,0 +1,235 @@
+"""
+What the answers of brokers mean (kafka-facts, 3.3).
+
+An answer of a channel that was opened for an earlier registration of the broker says nothing about
+the present one and is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from controller.core.events import (
+    AlterationsWithdrawn,
+    LeaderAndIsrAnswered,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
+from controller.core.phases import AwaitingController, Stopping
+from controller.core.reassignments import Reassignment
+from controller.core.view import ClusterView
+
+# Error codes of Kafka's protocol that mean something to a controller (kafka-facts, 3.3).
+NONE: Final = 0
+STALE_CONTROLLER_EPOCH: Final = 11
+"""On a request: a newer controller exists. On a partition: it already has this leader epoch."""
+KAFKA_STORAGE_ERROR: Final = 56
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+UNSUPPORTED_VERSION: Final = 35
+LASTING: Final = {
+    CLUSTER_AUTHORIZATION_FAILED: "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks "
+    "ClusterAction on the cluster)",
+    UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
+}
+"""Refusals of whole requests that the same request meets with again, with their reason."""
+HEED_PATIENCE_S: Final = 30.0
+"""How long a tenure may go without any broker that accepts an UpdateMetadata, in seconds."""
+
+
+def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
+    """Return whether a request failed as a whole; note when the broker knows a newer controller."""
+    if error == STALE_CONTROLLER_EPOCH and view.tenure is not None:
+        view.fenced = f"broker {broker} knows a newer controller"
+        view.due.tenure = True
+    if error in LASTING and view.tenure is not None and view.refusers.get(broker) != error:
+        view.refusers[broker] = error
+        view.due.tenure = True
+    return error != NONE
+
+
+def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
+    """
+    Note that a broker accepts what this tenure sends, or that it refuses it.
+
+    One that refused requests before gets all of them again: what it refused is not resent.
+    """
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    if view.refusers.pop(event.broker, None) is not None and view.heeded:
+        view.due.joined.add(event.broker)
+        view.due.elsewhere.add(event.broker)
+    view.heeded = True
+    if not _is_refused_by_most(view):
+        view.unheeded = None
+
+
+def unheeded(view: ClusterView, now: Instant) -> str | None:
+    """
+    Return why a tenure is in vain, if it is: brokers do not do what it sends.
+
+    Most refuse it, or none has accepted anything for a while. One that held the role nevertheless
+    would keep the cluster without a controller.
+    """
+    if _is_refused_by_most(view):
+        refused = sorted(b for b in view.refusers if b in view.brokers)
+        reasons = sorted({LASTING[view.refusers[b]] for b in refused})
+        return (
+            f"{len(refused)} of {len(view.brokers)} live brokers refuse requests of ours as the "
+            f"controller: {', '.join(reasons)}"
+        )
+    if view.tenure is None or view.heeded or now < view.tenure.since + HEED_PATIENCE_S:
+        return None
+    return (
+        f"none of {len(view.brokers)} live brokers accepted an UpdateMetadata within "
+        f"{HEED_PATIENCE_S:.0f} s of the claim"
+    )
+
+
+def _is_refused_by_most(view: ClusterView) -> bool:
+    return 2 * sum(b in view.brokers for b in view.refusers) > len(view.brokers)
+
+
+def _is_current(
+    view: ClusterView, event: LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+) -> bool:
+    broker = view.brokers.get(event.broker)
+    return view.tenure is not None and broker is not None and broker.epoch == event.broker_epoch
+
+
+def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> None:
+    """
+    Note acknowledgements of leaders and failed log directories.
+
+    An acknowledgement is error NONE, or "already at this leader epoch" where only a request of this
+    tenure can have told it: on a resend, or when this tenure wrote the epoch and an answer got lost
+    with its channel.
+    """
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    for partition, epoch, error in event.results:
+        if error == KAFKA_STORAGE_ERROR:
+            if (event.broker, partition) not in view.offline:
+                view.offline.add((event.broker, partition))
+                view.due.add((partition,))
+                view.due.orphans = view.due.orphans or partition in view.orphaned
+            continue
+        repeated = error == STALE_CONTROLLER_EPOCH
+        if (error == NONE or repeated) and (event.broker, partition) in view.offline:
+            view.offline.discard((event.broker, partition))
+            view.note_candidate(partition)
+        state = view.states.get(partition)
+        if state is None:
+            continue
+        if (
+            (partition in view.orphaned or partition in view.reassignments)
+            and state.leader == event.broker
+            and (error == NONE or repeated)
+        ):
+            # It has this epoch, whoever told it: it does not count on the orphan any more.
+            view.confirmed[partition] = (event.broker, epoch)
+            view.due.orphans = view.due.orphans or partition in view.orphaned
+        known = repeated and (event.resent or _is_ours(view, state))
+        if partition not in view.reassignments or not (error == NONE or known):
+            continue
+        if state.leader == event.broker and state.leader_epoch == epoch:
+            view.acked[partition] = (event.broker, epoch)
+            view.due.add((partition,))
+
+
+def _is_ours(view: ClusterView, state: PartitionState) -> bool:
+    """Whether this tenure wrote the state's leader epoch; nobody else can have sent it then."""
+    return view.tenure is not None and state.controller_epoch == view.tenure.epoch
+
+
+def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:
+    """Note which dropped replicas are deleted, and which never will be as their disk failed."""
+    if not _is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    for partition, _epoch, delete, error in event.results:
+        if not delete:
+            continue
+        _orphan_answered(view, event.broker, partition, error)
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None or not isinstance(reassignment.phase, Stopping):
+            continue
+        phase = reassignment.phase
+        if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
+            continue
+        if error == NONE:
+            reassignment.deleted |= {event.broker}
+        else:
+            view.offline.add((event.broker, partition))
+        given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
+        reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
+        view.due.add((partition,))
+
+
+def _orphan_answered(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
+) -> None:
+    orphan = view.orphans.get((broker, partition))
+    if orphan is None or orphan not in view.orphans_tried:
+        return
+    if error != NONE:
+        view.orphans_failed.add(orphan)
+        view.due.tenure = True
+    elif not view.is_undeletable(orphan):
+        view.due.buried.add(orphan)
+        if partition in view.reassignments:
+            view.due.add((partition,))
+
+
+def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
+    """Note what became of each order: the controller's answer, or that there was none."""
+    if view.tenure is None:
+        return
+    for result in event.results:
+        reassignment = view.reassignments.get(result.partition)
+        if reassignment is None:
+            continue
+        if result.fate is AlterOutcome.UNKNOWN:
+            reassignment.in_doubt = True
+        if reassignment.is_out and reassignment.ordered == result.target:
+            reassignment.is_out = False
+            if result.fate is AlterOutcome.ANSWERED:
+                _all_made(view, result.partition, reassignment)
+        phase = reassignment.phase
+        if isinstance(phase, AwaitingController) and phase.target == result.target:
+            reassignment.phase = replace(
+                phase, since=now, error=result.error, why=result.why, fate=result.fate
+            )
+        view.due.add((result.partition,))
+        view.due.answered = True
+
+
+def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+    """Note that nothing of ours is left to be made; what was made late has to be read first."""
+    topic = view.topics.get(partition.topic)
+    if reassignment.in_doubt and topic is not None:
+        view.doubts += 1
+        topic.put_in_doubt(view.doubts)
+    reassignment.in_doubt = False
+
+
+def orders_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
+    """Note which orders were not sent; they are decided anew."""
+    for partition in event.partitions:
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None:
+            continue
+        reassignment.is_out = False
+        if isinstance(reassignment.phase, AwaitingController):
+            reassignment.phase = replace(reassignment.phase, fate=AlterOutcome.WITHDRAWN)
+        view.due.add((partition,))
+
+
+def reassignments_probed(view: ClusterView, event: ReassignmentsProbed) -> None:
+    """Note whether the cluster's controller can be told what to move."""
+    view.probing = False
+    view.delegable = event.problem is None
+    view.undelegable = event.problem if event.is_final else None
+    view.due.tenure = True

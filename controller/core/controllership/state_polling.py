@@ -1,0 +1,103 @@
+"""
+States that others write while we work: the watched ones at once, the rest in rounds.
+
+Where a broker stays the controller, no leader announces to us whose ISR changed, and new partitions
+get their first state some time after their topic znode, when that controller can write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from itertools import chain, islice
+from math import ceil
+from typing import Final
+
+from controller.core.effects import Effect, ReadPurpose, ReadStates, SetTimer
+from controller.core.model import Instant, TopicPartition
+from controller.core.records import Change, Decision, OrphanEndedRecord, StatesPolledRecord
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+ROUND_TIMER: Final = "round"
+ROUND_EVERY_S: Final = 5.0
+ROUND_STATES: Final = 1000
+"""States read at a time: first those out of sync, then the next of all others."""
+MISSING_TIMER: Final = "missing_states"
+MISSING_EVERY_S: Final = 1.0
+"""How long until up to ``ROUND_STATES`` missing states are read again; more take longer."""
+
+
+def follow_watched(view: ClusterView, due: Worklist) -> Decision:
+    """Read the states whose watch fired and that somebody waits for; forget useless records."""
+    wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments)
+    effects: tuple[Effect, ...] = (ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ()
+    return Decision(tuple(_readopted(view, due)), effects)
+
+
+def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
+    """End the records of orphans whose topic is gone, or whose broker is a replica again."""
+    if not (due.orphans or due.claimed or due.listed_topics):
+        return []
+    ended = []
+    for orphan in view.orphans.values():
+        topic = view.topics.get(orphan.partition.topic)
+        if topic is None:
+            is_over = view.listed is not None and orphan.partition.topic not in view.listed
+        else:
+            assignment = topic.partitions.get(orphan.partition.partition)
+            is_over = topic.czxid != orphan.topic_czxid or (
+                assignment is not None and orphan.broker in assignment.replicas
+            )
+        if is_over:
+            ended.append(Change((OrphanEndedRecord(orphan),)))
+    return ended
+
+
+def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Read some states anew while there is work: the health of the cluster decides about steps."""
+    if not view.reassignments or not (due.timer or due.claimed or due.plan):
+        return Decision()
+    if now < view.round_at:
+        return Decision(effects=(SetTimer(ROUND_TIMER, view.round_at),))
+    known = [*view.states, *(p for p in view.stateless if p not in view.states)]
+    rest = islice(chain(known[view.round_from :], known[: view.round_from]), ROUND_STATES)
+    wanted = tuple(dict.fromkeys(chain(islice(view.shrunk, ROUND_STATES), rest)))
+    again = Instant(now + ROUND_EVERY_S)
+    record = StatesPolledRecord(again, (view.round_from + ROUND_STATES) % max(len(known), 1))
+    effects: list[Effect] = [SetTimer(ROUND_TIMER, again)]
+    if wanted:
+        effects.append(ReadStates(wanted, ReadPurpose.ROUND))
+    return Decision((Change((record,)),), tuple(effects))
+
+
+def read_missing(
+    view: ClusterView, due: Worklist, missing: Iterable[TopicPartition], now: Instant
+) -> Decision:
+    """
+    Read the states again that reassignments wait for and that were missing at the last look.
+
+    All of them at once, in one pipelined read; nothing announces that a state was written where
+    there was none.
+
+    Args:
+        view: Everything known.
+        due: What changed since the last turn.
+        missing: Partitions without a state znode, or whose state cannot be understood.
+        now: The time of this turn.
+
+    """
+    if not view.reassignments:
+        return Decision()
+    if now < view.missing_at:
+        again = SetTimer(MISSING_TIMER, view.missing_at)
+        return Decision(effects=(again,) if due.timer else ())
+    wanted = tuple(sorted(p for p in missing if p in view.reassignments))
+    if not wanted:
+        return Decision()
+    again = SetTimer(MISSING_TIMER, missing_again(wanted, now))
+    return Decision(effects=(ReadStates(wanted, ReadPurpose.MISSING), again))
+
+
+def missing_again(partitions: Sized, now: Instant) -> Instant:
+    """Return when missing states are read again, after so many of them were."""
+    return Instant(now + MISSING_EVERY_S * ceil(len(partitions) / ROUND_STATES))

@@ -1,0 +1,268 @@
+"""
+When to claim the controller role, and when to give it back.
+
+Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
+daemon holds it only while it has work, and yields once to each pending topic deletion. The topic
+znodes are truthful at every instant, so the role can be given back with steps in flight: a Kafka
+controller carries out exactly those. No step that cannot end keeps the role from a pending deletion
+or from an operator who paused everything. The tenure of an engine that leaves the role with a
+broker lasts as long as the daemon leads.
+"""
+
+from __future__ import annotations
+
+from controller.core.controllership.eligibility import choice_of
+from controller.core.controllership.engines import engine_of
+from controller.core.controllership.responses import HEED_PATIENCE_S, unheeded
+from controller.core.controllership.topic_deletions import (
+    claim_due,
+    is_hurried,
+    owes_a_yield,
+    yield_due,
+)
+from controller.core.effects import Effect, ResignController, SetTimer, Stop
+from controller.core.model import Blocked, BlockedBy, Instant, Route
+from controller.core.options import TenurePolicy
+from controller.core.reassignments import START
+from controller.core.records import (
+    Change,
+    Decision,
+    EngineRecord,
+    IdleRecord,
+    Record,
+    UpdateRefusedRecord,
+    YieldedRecord,
+)
+from controller.core.requests.cancellation import is_choosing, needs_the_role
+from controller.core.requests.legacy_plan import has_undecided, unlisted, would_be_started
+from controller.core.requests.queue import is_standing_still
+from controller.core.requests.submitted import is_due
+from controller.core.scheduling.holds import next_opening, request_hold
+from controller.core.view import ClusterView
+
+CLAIM_TIMER = "claim"
+LINGER_TIMER = "linger"
+WINDOW_TIMER = "window"
+DELETION_TIMER = "deletion_patience"
+ORPHAN_TIMER = "orphans"
+PROGRESS_TIMER = "progress"
+HEED_TIMER = "heed"
+ORPHAN_PATIENCE_S = 60.0
+"""How long orphans alone keep the role."""
+PROGRESS_PATIENCE_S = 30.0
+"""
+How long steps in flight keep the role without progress, in seconds, where all else is held back.
+
+Progress is another phase, a replica that enters the ISR, or bytes that a new replica copied.
+"""
+
+
+def has_work(view: ClusterView, now: Instant) -> bool:
+    """
+    Return whether anything needs the controller's role now.
+
+    What is held back does not, but for its steps in flight as long as they make progress. Moves of
+    others do not: a Kafka controller carries them out as well.
+    """
+    if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
+        return True
+    if view.tenure is not None and would_be_started(view):
+        return True
+    held = {
+        name: request_hold(view, name, now) is not None
+        for name, request in view.requests.items()
+        if request.open and request.route is not Route.FOREIGN
+    }
+    if not all(held.values()) or _leads_back(view):
+        return True
+    if view.legacy is not None and (
+        has_undecided(view) or not any(view.requests[name].route is Route.LEGACY for name in held)
+    ):
+        return True
+    return view.tenure is not None and (_has_elections(view) or now < _progress_ends(view))
+
+
+def _leads_back(view: ClusterView) -> bool:
+    """Return whether anything goes back: it is first in line, and only a pause of all holds it."""
+    return bool(view.led_back) and view.controls.pauses.everything is None
+
+
+def _has_cancellation(view: ClusterView) -> bool:
+    """Return whether a cancellation needs the role; once all is chosen, a pause of all holds it."""
+    if view.controls.pauses.everything is not None and not is_choosing(view):
+        return False
+    return needs_the_role(view)
+
+
+def _has_elections(view: ClusterView) -> bool:
+    """
+    Return whether preferred leaders can be elected now, or their request be ended.
+
+    What is being moved is elected afterwards. Outside a tenure a Kafka controller does all of it.
+    """
+    if not view.preferred:
+        return view.preferred_version is not None
+    return any(p not in view.reassignments for p in view.preferred)
+
+
+def _progress_ends(view: ClusterView) -> Instant:
+    """Return until when a step of ours in flight is expected to make progress."""
+    if not view.is_moving_ours:
+        return START
+    return Instant(view.progress_at + PROGRESS_PATIENCE_S)
+
+
+def _has_submissions(view: ClusterView) -> bool:
+    """Whether a request can be accepted or refused; disabled, that needs no role."""
+    if view.kill_switch:
+        return False
+    return any(is_due(view, s) for s in view.submissions.values())
+
+
+def _has_queue(view: ClusterView) -> bool:
+    queue = view.queue
+    if queue is None:
+        return False
+    if queue.unreadable is not None or queue.refused or not queue.entries:
+        return True
+    return not is_standing_still(view)
+
+
+def has_orphans(view: ClusterView, now: Instant) -> bool:
+    """Whether an orphan's broker is back, and it is time to try, or to wait for the answer."""
+    if view.tenure is None:
+        if now < view.orphans_after:
+            return False
+    elif now >= view.tenure.since + ORPHAN_PATIENCE_S:
+        return False
+    return any(view.is_in_reach(orphan) for orphan in view.orphans.values())
+
+
+def hold_of(view: ClusterView) -> Blocked | None:
+    """Return why no new step may begin now, if so."""
+    if view.stopping or view.resigning:
+        return Blocked(BlockedBy.DRAINING, "the controller role is being given back")
+    if view.tenure is not None and engine_of(view).holds_role and not view.heeded:
+        return Blocked(
+            BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
+        )
+    if _owes_a_yield(view) and not is_hurried(view):
+        topics = ", ".join(sorted(view.deletions or ())[:3])
+        return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
+    return None
+
+
+def _owes_a_yield(view: ClusterView) -> bool:
+    return engine_of(view).holds_role and owes_a_yield(view)
+
+
+def consider_tenure(view: ClusterView, now: Instant) -> Decision:
+    """Return the claim, the hand-back or the time to look again."""
+    considered = _consider(view, now)
+    opening = next_opening(view, now)
+    if opening is None:
+        return considered
+    again = SetTimer(WINDOW_TIMER, opening)
+    return Decision(considered.changes, (*considered.effects, again))
+
+
+def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
+    if view.tenure is None:
+        chosen = _chosen(view)
+        return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
+    if view.resigning:
+        return Decision()
+    if view.fenced is not None:
+        return Decision(effects=(ResignController(view.fenced),))
+    if view.stopping:
+        return _hand_over(view, "the daemon is stopping")
+    engine = engine_of(view)
+    refusals = engine.refusals(view)
+    if refusals:
+        return Decision(effects=(ResignController(refusals[0]),))
+    if not engine.holds_role:
+        return Decision()
+    in_vain = unheeded(view, now)
+    if in_vain is not None:
+        return _hand_over(view, in_vain, UpdateRefusedRecord(in_vain))
+    if not view.heeded:
+        until = Instant(view.tenure.since + HEED_PATIENCE_S)
+        return Decision(effects=(SetTimer(HEED_TIMER, until),))
+    return _hold(view, now)
+
+
+def _hold(view: ClusterView, now: Instant) -> Decision:
+    """Return whether a role that brokers heed is kept or given back."""
+    if _owes_a_yield(view):
+        until = yield_due(view)
+        is_at_work = view.is_moving_ours or (
+            is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+        )
+        if has_undecided(view) or (is_at_work and now < until):
+            return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
+        yielded = YieldedRecord(view.deletions or frozenset())
+        return _hand_over(view, "topic deletion is pending", yielded)
+    if view.options.tenure is TenurePolicy.PERMANENT:
+        return Decision()
+    return _linger(view, now)
+
+
+def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
+    """Give the role to a broker in the middle of the work, with nothing left for it to start."""
+    written = (*unlisted(view), *records)
+    resign = ResignController(reason)
+    if not written:
+        return Decision(effects=(resign,))
+    return Decision(changes=(Change(written, effects=(resign,)),))
+
+
+def _chosen(view: ClusterView) -> EngineRecord | None:
+    """Return the choice of an engine, where there is one to make or another to take."""
+    choice = choice_of(view)
+    if choice is None or choice[0] is view.engine:
+        return None
+    return EngineRecord(*choice)
+
+
+def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+    if view.stopping:
+        return () if view.claiming else (Stop(),)
+    engine = engine_of(view)
+    if not (view.leading and view.is_warm) or view.claiming or engine.refusals(view):
+        return ()
+    wanted = (
+        not engine.holds_role
+        or view.options.tenure is TenurePolicy.PERMANENT
+        or has_work(view, now)
+        or has_orphans(view, now)
+    )
+    if not wanted:
+        # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
+        waits = view.orphans and now < view.orphans_after
+        return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
+    until = claim_due(view)
+    if engine.holds_role and now < until:
+        return (SetTimer(DELETION_TIMER, until),)
+    if now < view.retry_claim_at:
+        return (SetTimer(CLAIM_TIMER, view.retry_claim_at),)
+    return engine.begin(view, now)
+
+
+def _linger(view: ClusterView, now: Instant) -> Decision:
+    if has_work(view, now) or has_orphans(view, now):
+        until = _progress_ends(view)
+        again = (SetTimer(PROGRESS_TIMER, until),) if now < until else ()
+        if view.idle_since is None:
+            return Decision(effects=again)
+        return Decision((Change((IdleRecord(None),)),), again)
+    if view.idle_since is None:
+        until = Instant(now + view.options.tenure_linger_s)
+        return Decision(
+            changes=(Change((IdleRecord(now),)),), effects=(SetTimer(LINGER_TIMER, until),)
+        )
+    # Computed as the timer was, or a rounding step would make it fire just too early.
+    if now >= view.idle_since + view.options.tenure_linger_s:
+        why = "what is left is held back" if view.reassignments else "nothing left to do"
+        return _hand_over(view, why)
+    until = Instant(view.idle_since + view.options.tenure_linger_s)
+    return Decision(effects=(SetTimer(LINGER_TIMER, until),))

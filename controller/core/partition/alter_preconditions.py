@@ -1,0 +1,48 @@
+"""
+What an order to the cluster's own controller stands on.
+
+The gates are a function of these facts: while none of them changes they say what they said. Where
+one did change before the order is sent, it is taken back and everything is decided anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controller.core.model import (
+    BrokerEpoch,
+    BrokerId,
+    PartitionAssignment,
+    PartitionState,
+    ReassignmentSpec,
+    TopicConfig,
+    TopicPartition,
+)
+from controller.core.view import ClusterView
+
+
+class AlterPreconditions(NamedTuple):
+    """The facts about one partition."""
+
+    goal: ReassignmentSpec
+    assignment: PartitionAssignment
+    state: PartitionState
+    settings: TopicConfig | None
+    live: tuple[tuple[BrokerId, BrokerEpoch], ...]
+    """Those that have, had or are to have a replica, in the registration they live in."""
+
+
+def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
+    """Return the facts as known; None where one is not, or may have changed since it was read."""
+    reassignment = view.reassignments.get(partition)
+    assignment, state = view.assignment(partition), view.states.get(partition)
+    if reassignment is None or assignment is None or state is None:
+        return None
+    if view.watched.get(partition) is not True:
+        return None
+    goal = reassignment.goal
+    concerned = {*assignment.replicas, *goal.target, *(goal.original or ())}
+    live = ((b, view.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition))
+    return AlterPreconditions(
+        goal, assignment, state, view.configs.get(partition.topic), tuple(live)
+    )

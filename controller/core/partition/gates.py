@@ -1,0 +1,190 @@
+"""
+Whether a step may begin, and whether its dropped replicas may leave.
+
+A gate answers None (go on) or what is waited for, in words. It is evaluated on the very state that
+the next compare-and-set is conditional on; after a version conflict everything is decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    PartitionState,
+    ReassignmentSpec,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.options import TenurePolicy
+from controller.core.partition.orphans import is_kept
+from controller.core.steps import Step
+from controller.core.view import ClusterView
+
+IDS_MAX: Final = 50
+"""Broker ids that a sentence names at most."""
+
+
+def ids(replicas: Iterable[BrokerId]) -> str:
+    """Format broker ids for a sentence; of very many, which only garbage has, the first."""
+    listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
+    return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
+
+
+def isr_floor(view: ClusterView, topic: str, goal: ReassignmentSpec) -> int | None:
+    """
+    Return how many live ISR members must remain after a drop; None until topic settings are known.
+
+    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller never checks it, and producers
+    break.
+    """
+    config = view.configs.get(topic)
+    if config is None:
+        return None
+    return max(1, min(config.min_insync_replicas, len(goal.target)))
+
+
+def config_unknown(view: ClusterView, topic: str) -> Blocked:
+    """Return that the topic's settings are awaited, and why they are not known."""
+    why = view.config_errors.get(topic, "not read yet")
+    return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
+
+
+def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: ReassignmentSpec,
+    state: PartitionState,
+    current: Replicas,
+    step: Step,
+    *,
+    by_others: bool = False,
+) -> Blocked | None:
+    """
+    Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR.
+
+    One that another controller makes (``by_others``) need not wait for old copies: it fences them.
+    Nor for deletions: it has the role for both.
+    """
+    return (
+        (None if by_others else _deletion_gate(view, partition.topic))
+        or _settings_gate(view, partition)
+        or _live_gate(view, partition, step.adding)
+        or (None if by_others else _orphan_gate(view, partition, step.adding))
+        or _isr_gate(view, partition, goal, state, current, step)
+    )
+
+
+def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
+    """Return that a topic is to be deleted soon: a copy would hold up its deletion."""
+    if topic not in (view.deletions or ()) or topic in view.yielded:
+        return None
+    if view.options.tenure is not TenurePolicy.ON_DEMAND:
+        return None
+    return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
+
+
+def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
+    if partition.topic in view.configs:
+        return None
+    return config_unknown(view, partition.topic)
+
+
+def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    dead = tuple(r for r in adding if not view.is_live(r, partition))
+    if not dead:
+        return None
+    return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(dead)} of the target is not live")
+
+
+def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
+    for broker in adding:
+        orphan = view.orphans.get((broker, partition))
+        if orphan is not None and view.is_undeletable(orphan):
+            # A second copy on another disk would keep the broker from starting once both are there.
+            return Blocked(
+                BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
+            )
+        if orphan is not None and orphan not in view.orphans_failed:
+            # A StopReplica may be under way, and below version 3 no epoch would fence it.
+            detail = f"broker {broker} is still deleting its old copy"
+            if is_kept(view, partition):
+                detail = (
+                    f"broker {broker} is to delete its old copy, which is kept until all live "
+                    "replicas are in the ISR"
+                )
+            return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
+    return None
+
+
+def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: ReassignmentSpec,
+    state: PartitionState,
+    current: Replicas,
+    step: Step,
+) -> Blocked | None:
+    # What goes back is judged by the ISR that results, not by whether every original lives.
+    lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
+    if lagging and not goal.rolls_back:
+        return _not_in_isr(view, partition, lagging)
+    return None
+
+
+def sync_gate(
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: ReassignmentSpec,
+    state: PartitionState,
+    target: Replicas,
+) -> Blocked | None:
+    """
+    Return what keeps the step's target from being within the ISR.
+
+    A replica that is not part of the final target is not waited for: if it died or lags, it is the
+    first that the next step drops. Where all that lag are live and being added, and the leader that
+    serves them is live, it is copying.
+    """
+    lagging = tuple(r for r in target if r in goal.target and r not in state.isr)
+    if not lagging:
+        return None
+    assignment = view.known_assignment(partition)
+    adding = () if assignment is None else assignment.adding_replicas
+    is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
+    return _not_in_isr(view, partition, lagging, is_copying=is_copying)
+
+
+def _not_in_isr(
+    view: ClusterView, partition: TopicPartition, lagging: Replicas, *, is_copying: bool = False
+) -> Blocked:
+    dead = tuple(r for r in lagging if not view.is_live(r, partition))
+    if dead:
+        return Blocked(BlockedBy.BROKER_DEAD, f"replica {ids(dead)} is not live")
+    detail = f"replica {ids(lagging)} is not in ISR"
+    return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
+
+
+def drop_gate(
+    view: ClusterView,
+    partition: TopicPartition,
+    goal: ReassignmentSpec,
+    state: PartitionState,
+    dropping: Replicas,
+) -> Blocked | None:
+    """Return what keeps the dropped replicas from leaving the ISR now."""
+    floor = isr_floor(view, partition.topic, goal)
+    if floor is None:
+        return config_unknown(view, partition.topic)
+    remaining = view.live((r for r in state.isr if r not in dropping), partition)
+    if len(remaining) < floor:
+        return Blocked(
+            BlockedBy.MIN_ISR,
+            f"only {ids(remaining) or 'no replica'} would stay in sync without {ids(dropping)}, "
+            f"{floor} needed",
+        )
+    return None

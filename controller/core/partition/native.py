@@ -1,0 +1,358 @@
+"""
+The native engine: one partition's way through the phases, as the cluster's controller.
+
+``advance`` looks at one partition and answers with the next change, or with what it waits for. It
+is level-triggered: it never asks which event brought it here, so a restarted daemon, or one that
+missed an event, finds its way by the same path. The order of writes and sends is Kafka's
+(``KafkaController.onPartitionReassignment``), with three deliberate differences:
+
+* the exclusion of dropped replicas and the leader's move are one compare-and-set (B1 to B4), so a
+  partition cannot be left leaderless between them;
+* StopReplica waits until the current leader acknowledged the exclusion in this tenure;
+* the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when
+  an orphan record says why not.
+
+At most max(|ORS|, |FTR|) + step_size replicas serve or copy: KAFKA-6794's bound, on TR. RS lists
+DR beside them until its deletion is acknowledged or recorded, and a broker keeps a deleted log on
+its disk for ``file.delete.delay.ms``.
+"""
+
+from __future__ import annotations
+
+from controller.core.effects import (
+    Effect,
+    ReadPurpose,
+    ReadStates,
+    SendUpdateMetadata,
+    SetTimer,
+)
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    LeaderEpoch,
+    OutcomeKind,
+    PartitionAssignment,
+    PartitionOutcome,
+    ReassignmentSpec,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.partition.gates import begin_gate, ids
+from controller.core.partition.orphans import left_behind
+from controller.core.partition.prerequisites import leader_missing, leader_unassigned
+from controller.core.partition.step_start import StepStart
+from controller.core.phases import (
+    AwaitingController,
+    Ended,
+    Expanding,
+    Pending,
+    Shrinking,
+    Starting,
+    Stopping,
+    Syncing,
+)
+from controller.core.reassignments import Reassignment
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    LegacyEntryRecord,
+    OrphanRecord,
+    PartitionOutcomeRecord,
+    Record,
+    SpecEndedRecord,
+)
+from controller.core.scheduling.budget import Budget
+from controller.core.steps import Step, next_step
+from controller.core.throttling.throttles import throttle_gate
+from controller.core.view import ClusterView
+from controller.errors import ensure
+
+STOP_TIMER = "stop_replica_deadline"
+
+
+class NativeContext(StepStart):
+    """A turn of the native engine: what each phase does next."""
+
+    def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
+        """Return the next change, what is waited for, or None when there is nothing to do."""
+        if isinstance(self.reassignment.phase, Expanding | Starting | Syncing | Shrinking):
+            turned = self.turned(budget)
+            if turned is not None:
+                return turned
+        match self.reassignment.phase:
+            case Pending():
+                return self.pending(budget)
+            case Expanding():
+                return self.expanding(budget)
+            case Starting() as phase:
+                return self.starting(phase)
+            case Syncing():
+                return self.syncing(budget)
+            case Shrinking() as phase:
+                return self.excluding(phase.excluded_at, phase.excluded)
+            case Stopping() as phase:
+                return self.stopping(phase, budget)
+            case Ended() | AwaitingController():
+                return None
+
+    def pending(self, budget: Budget) -> Change | Blocked | None:
+        """Begin the first step, or find that somebody else ended it."""
+        if self.assignment.is_reassigning:
+            return self.change(self.phase(Expanding(), "found in the topic znode"))
+        if self.assignment.replicas == self.goal.target:
+            return self.end((), "already at its target")
+        begun = self.begin(self.assignment.replicas, (), budget, "step begins")
+        return begun if isinstance(begun, Blocked) else begun[0]
+
+    def begin(
+        self, current: Replicas, before: tuple[Record, ...], budget: Budget, cause: str
+    ) -> tuple[Change, Step] | Blocked:
+        """Return the next step's first writes (U, A1) and sends (A2), or what forbids it."""
+        state = self.state
+        step = next_step(
+            current,
+            self.goal.target,
+            state.leader,
+            self.step_size,
+            lambda r: r in state.isr and self.is_live(r),
+        )
+        blocked = begin_gate(self.view, self.partition, self.goal, state, current, step)
+        if blocked is None:
+            blocked = given_up_now(before, step)
+        if blocked is None:
+            blocked = self.bound(current, step)
+        if blocked is None:
+            blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
+        if blocked is None and step.adding:
+            blocked = throttle_gate(self.view, self.partition, self.goal)
+        if blocked is not None:
+            return blocked
+        if not step.adding and not step.dropping:
+            # Only the order changes: nothing to copy, nothing to stop, no epoch to bump.
+            budget.take(self.partition, self.goal.request, step.adding, state.leader)
+            return self.end(before, "only the order changed"), step
+        opened = self.open_step(step.assignment, before, cause, budget)
+        if isinstance(opened, Blocked):
+            return opened
+        budget.take(self.partition, self.goal.request, step.adding, state.leader)
+        return opened, step
+
+    def expanding(self, budget: Budget) -> Change | Blocked | None:
+        """A1 anew for a step found in the topic znode: what was sent before is not known."""
+        missing = self.unsynced(self.assignment.target_replicas)
+        if missing is None and not self.assignment.removing_replicas:
+            return self.change(
+                self.phase(Syncing(), "found in the topic znode"),
+                effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+            )
+        reduced = self.reduced()
+        if reduced is not None:
+            return self.open_step(reduced, (), "reduced to the step size", budget)
+        if missing is None:
+            return self.shrink("found in sync", budget)
+        return self.open_step(self.assignment, (), "found in the topic znode", budget)
+
+    def starting(self, phase: Starting) -> Change | Blocked | None:
+        """Watch the copies, or wait for the leader's acknowledgement of the exclusion first."""
+        if phase.excluded_at is not None:
+            return self.excluding(phase.excluded_at, phase.excluded)
+        # Nothing is deleted on the strength of this acknowledgement, so the copies are watched
+        # at once; the ISR cannot hold a new replica before the leader knows of it.
+        return self.change(
+            self.phase(Syncing(), "LeaderAndIsr sent"),
+            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+        )
+
+    def excluding(self, epoch: LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
+        """Wait for the leader's acknowledgement of A1 (or B3), then stop what it excluded."""
+        acked = self.view.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
+        if not acked:
+            return Blocked(
+                BlockedBy.LEADER_ACK,
+                f"leader {self.state.leader} has not acknowledged leader epoch "
+                f"{self.state.leader_epoch}",
+            )
+        dropping = self.assignment.removing_replicas
+        serving = {self.state.leader, *self.state.isr}
+        ensure(
+            set(dropping) == set(excluded) and serving.isdisjoint(dropping),
+            f"{self.partition}: {ids(dropping)} would be deleted, {ids(excluded)} was excluded",
+        )
+        live = self.view.live(dropping, self.partition)
+        phase = Stopping(
+            waiting=frozenset(live),
+            given_up=frozenset(dropping) - frozenset(live),
+            deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
+        )
+        return self.change(
+            self.phase(phase, "the leader acknowledged the exclusion"),
+            effects=(*self.stop(live), SetTimer(STOP_TIMER, phase.deadline)),
+        )
+
+    def stopping(self, phase: Stopping, budget: Budget) -> Change | Blocked | None:
+        """Wait until every dropped replica is deleted or given up, then let the znode forget it."""
+        if phase.waiting and self.now < phase.deadline:
+            return Blocked(
+                BlockedBy.STOP_REPLICA_ACK,
+                f"broker {ids(sorted(phase.waiting))} has not confirmed the deletion",
+            )
+        target = self.assignment.target_replicas
+        orphans = self.orphans(phase.given_up | phase.waiting)
+        if self.unsynced(target) is None:
+            return self.complete_step(target, orphans, budget)
+        adding = tuple(r for r in self.assignment.adding_replicas if r in target)
+        return self.change(
+            AssignmentRecord(self.partition, PartitionAssignment(target, adding)),
+            *orphans,
+            self.phase(Syncing(), "dropped replicas are gone"),
+            effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
+        )
+
+    def syncing(self, budget: Budget) -> Change | Blocked | None:
+        """Wait for TR within ISR; then drop what had to stay, or go on."""
+        target = self.assignment.target_replicas
+        blocked = self.unsynced(target)
+        if blocked is not None:
+            return blocked
+        if self.assignment.removing_replicas:
+            return self.shrink("the target is in sync", budget)
+        return self.complete_step(target, (), budget)
+
+    def shrink(self, cause: str, budget: Budget) -> Change | Blocked:
+        """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
+        assignment = self.assignment
+        target = assignment.target_replicas
+        dropping = assignment.removing_replicas
+        blocked = self.drop_blocked(dropping) or self.uncopied(dropping)
+        if blocked is not None:
+            return blocked
+        leader = self.leader_within(target)
+        if leader is None:
+            return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        moved = self.moved_leader(leader, budget)
+        if isinstance(moved, Blocked):
+            return moved
+        isr = tuple(r for r in self.state.isr if r in target)
+        write = self.state_record(leader, isr)
+        return self.change(
+            *moved,
+            write,
+            self.phase(Shrinking(write.leader_epoch, dropping), cause),
+            effects=self.tell(target, ()),
+        )
+
+    def complete_step(
+        self, target: Replicas, records: tuple[Record, ...], budget: Budget
+    ) -> Change | Blocked | None:
+        """End the step: the reassignment is done, or the next step rides on the same write."""
+        plain = PartitionAssignment(target)
+        if target == self.goal.target:
+            written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
+            return self.end((*records, *written), "the target is in sync")
+        budget.give_back(self.reassignment)
+        begun = self.begin(target, records, budget, "next step")
+        if not isinstance(begun, Blocked):
+            return begun[0]
+        written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
+        return self.change(
+            *records, *written, self.phase(Pending(), f"next step waits: {begun.detail}")
+        )
+
+    def end(self, records: tuple[Record, ...], cause: str) -> Change:
+        """B6 to B8: the final assignment, the end of the record and the legacy entry, metadata."""
+        written: tuple[Record, ...] = ()
+        assigned = any(isinstance(r, AssignmentRecord) for r in records)
+        if not assigned and self.assignment != PartitionAssignment(self.goal.target):
+            written = (AssignmentRecord(self.partition, PartitionAssignment(self.goal.target)),)
+        legacy = self.view.legacy
+        if legacy is not None and self.partition in legacy.entries:
+            written += (LegacyEntryRecord(self.partition, None),)
+        effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
+        if self.assignment.adding_replicas and not isinstance(self.reassignment.phase, Stopping):
+            # The leader was last told that replicas are being added. As Kafka's B3 does, tell it
+            # that they are not any more, or it reports the partition as reassigning for ever.
+            written += (self.state_record(self.state.leader, self.state.isr),)
+            effects = self.tell(self.goal.target, ())
+        recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+        known = recorded.union(self.goal.target)
+        return self.change(
+            *records,
+            *written,
+            *left_behind(self.view, self.partition, self.reassignment, known),
+            self.phase(Ended(), cause),
+            *ending(self.goal, self.partition),
+            effects=effects,
+        )
+
+
+def ending(
+    goal: ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
+) -> tuple[Record, ...]:
+    """Return the end of a reassignment that is where its goal wants it."""
+    if not goal.rolls_back:
+        return (SpecEndedRecord(partition, goal.version, goal.request, "done", stands),)
+    told = PartitionOutcome(
+        goal.request, partition, OutcomeKind.ROLLED_BACK, f"by {goal.cancelled_by}"
+    )
+    return (
+        SpecEndedRecord(partition, goal.version, goal.request, OutcomeKind.ROLLED_BACK, stands),
+        PartitionOutcomeRecord(told),
+    )
+
+
+def given_up_now(records: tuple[Record, ...], step: Step) -> Blocked | None:
+    """Return what keeps a step from adding a replica whose deletion is given up just now."""
+    given_up = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
+    again = tuple(r for r in step.adding if r in given_up)
+    if not again:
+        return None
+    return Blocked(
+        BlockedBy.STOP_REPLICA_ACK, f"broker {ids(again)} is still deleting its old copy"
+    )
+
+
+def _edited(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Blocked | None:
+    """
+    Return what an edit of the legacy znode keeps waiting.
+
+    An entry with another target is a newer order: it is judged first, or our next write to the
+    znode would put the old one in its place. Whatever has an entry takes it out at its end, which
+    would be refused, again and again, until the znode is read.
+    """
+    legacy, goal = view.legacy, reassignment.goal
+    if legacy is None:
+        return None
+    if legacy.stale and (goal.route is Route.LEGACY or partition in legacy.entries):
+        return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
+    if goal.route is Route.REQUEST:
+        return None
+    if legacy.entries.get(partition, goal.target) != goal.target:
+        return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
+    return None
+
+
+def advance(
+    view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
+) -> Change | Blocked | None:
+    """
+    Decide what one reassigning partition does next.
+
+    Returns:
+        A change to commit, what it waits for, or None when there is nothing to do.
+
+    """
+    turn = NativeContext.of(view, partition, now)
+    if not isinstance(turn, NativeContext):
+        return turn
+    edited = _edited(view, partition, turn.reassignment)
+    if edited is not None:
+        return edited
+    if not turn.is_live(turn.state.leader):
+        return leader_missing(turn.state)
+    if turn.state.leader not in turn.assignment.replicas:
+        return leader_unassigned(turn.state)
+    return turn.advance(budget)

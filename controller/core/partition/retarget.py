@@ -1,0 +1,83 @@
+"""
+What becomes of a step in flight whose target changed: the drop set of KIP-236, and the way back.
+
+Nothing is added here. What was being added and is not wanted any more goes, at once where it is not
+in sync, else through the gate of every drop; what was to go and is wanted again stays, and so does
+a good copy that waits for replicas which only a later step adds. From there the ordinary steps lead
+on. Pure arithmetic over one partition's facts; the writes are ``native``.
+"""
+
+from __future__ import annotations
+
+from controller.core.model import BlockedBy, PartitionAssignment, Replicas
+from controller.core.partition.context import PartitionContext
+from controller.core.steps import drop_set
+
+
+def retargeted_step(turn: PartitionContext) -> PartitionAssignment | None:
+    """
+    Return what the topic znode is to say, or None where the step leads where it should.
+
+    A replica that goes though it was being added is listed as both adding and removing until its
+    deletion is acknowledged: a Kafka controller that takes over removes it then.
+    """
+    if not is_off_course(turn) and not _is_stuck(turn):
+        return None
+    assignment, target = turn.assignment, turn.goal.target
+    dropping = _dropping(turn)
+    if dropping and set(dropping) == {r for r in assignment.replicas if r not in target}:
+        kept = tuple(r for r in target if r in assignment.replicas)
+    else:
+        kept = tuple(r for r in assignment.replicas if r not in dropping)
+    replicas = kept + dropping
+    adding = tuple(r for r in replicas if r in assignment.adding_replicas)
+    return PartitionAssignment(replicas, adding, dropping)
+
+
+def is_off_course(turn: PartitionContext) -> bool:
+    """Whether the step adds what nobody wants, or removes what somebody wants again."""
+    assignment, target = turn.assignment, turn.goal.target
+    adding, removing = assignment.adding_replicas, assignment.removing_replicas
+    unwanted = any(r not in target and r not in removing for r in adding)
+    # A replica in both sets is one that was reduced to the step size, or is going already.
+    missed = any(r in target and r not in adding for r in removing)
+    return unwanted or missed
+
+
+def _is_stuck(turn: PartitionContext) -> bool:
+    """
+    Return whether what a step removes waits for replicas that only a later step can add.
+
+    A step that others began for their plan removes copies that the way back still needs. So does a
+    step of ours of which another copy was lost meanwhile, one whose target got larger, and one that
+    removes a replica that was dead when it began and is a good copy now. The same holds where
+    ``min.insync.replicas`` was raised since.
+    """
+    assignment, isr = turn.assignment, turn.state.isr
+    removing = assignment.removing_replicas
+    if not removing:
+        return False
+    waits_for = turn.drop_blocked(removing)
+    is_below_min_isr = waits_for is not None and waits_for.by is BlockedBy.MIN_ISR
+    if not is_below_min_isr and turn.uncopied(removing) is None:
+        return False
+    if turn.unsynced(assignment.target_replicas) is not None:
+        return False
+    live = turn.view.live(turn.goal.target, turn.partition)
+    return all(r in isr for r in live if r in assignment.replicas)
+
+
+def _dropping(turn: PartitionContext) -> Replicas:
+    """Return what can go now."""
+    assignment, state, goal = turn.assignment, turn.state, turn.goal
+    excess = tuple(r for r in assignment.replicas if r not in goal.target)
+    is_whole = all(r in assignment.replicas for r in goal.target)
+    if is_whole and turn.keeps_copies(excess) and turn.drop_blocked(excess) is None:
+        return excess
+    chosen = drop_set(assignment.replicas, state.isr, state.leader, goal.top, goal.target)
+    if is_whole:
+        chosen = excess
+    can_go = turn.keeps_copies(chosen) and turn.drop_blocked(chosen) is None
+    if chosen and can_go and state.leader not in chosen:
+        return chosen
+    return tuple(r for r in chosen if r not in state.isr and r != state.leader)

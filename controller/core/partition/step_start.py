@@ -1,0 +1,140 @@
+"""
+How a step opens: its writes U and A1, the sends of A2, and what forbids them.
+
+Every step opens here, the ordinary one, the one found in a topic znode, and the one that turns
+round because the target changed. When each is due is ``native``.
+"""
+
+from __future__ import annotations
+
+from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas
+from controller.core.partition.context import PartitionContext
+from controller.core.partition.retarget import is_off_course, retargeted_step
+from controller.core.phases import Starting
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    LeaderMovedRecord,
+    OrphanEndedRecord,
+    Record,
+)
+from controller.core.scheduling.budget import Budget
+from controller.core.steps import Step
+
+
+class StepStart(PartitionContext):
+    """A turn that can open a step."""
+
+    def bound(self, current: Replicas, step: Step) -> Blocked | None:
+        """
+        Refuse to add where the drop has to wait and the replica set would outgrow its bound.
+
+        A way back begins steps while originals lag: no good copy makes room before those that live
+        have caught up.
+        """
+        blocked = self.drop_blocked(step.dropping)
+        if not step.adding:
+            return blocked
+        if not self.drops_first or not self.outgrows(len(current) + len(step.adding)):
+            return None
+        return blocked or self.uncopied_yet(step.dropping, current)
+
+    def outgrows(self, replicas: int) -> bool:
+        """Return whether so many replicas serving or copying exceed the bound of KAFKA-6794."""
+        original = self.goal.original or self.goal.target
+        return replicas > max(len(original), len(self.goal.target)) + (self.step_size or 0)
+
+    def open_step(
+        self,
+        assignment: PartitionAssignment,
+        before: tuple[Record, ...],
+        cause: str,
+        budget: Budget,
+    ) -> Change | Blocked:
+        """
+        Write the step into the topic znode with A1, dropping first where that loses nothing.
+
+        A good copy goes before what replaces it only where the step adds a replica and both have no
+        room within the bound. A step that adds nothing needs no room: one that others began, or the
+        last one of a way back, keeps its good copies.
+        """
+        dropping = assignment.removing_replicas
+        leader = self.leader_within(assignment.target_replicas)
+        adds = any(r not in self.assignment.replicas for r in assignment.replicas)
+        has_room = not adds or not self.outgrows(len(assignment.replicas))
+        must_wait = not self.drops_first or (has_room and not self.keeps_copies(dropping))
+        if not dropping or must_wait or self.drop_blocked(dropping) is not None:
+            leader = None
+        return self.start(assignment, leader, before, cause, budget)
+
+    def start(
+        self,
+        assignment: PartitionAssignment,
+        leader: BrokerId | None,
+        before: tuple[Record, ...],
+        cause: str,
+        budget: Budget,
+    ) -> Change | Blocked:
+        """
+        Return U and A1 in one change, with the sends of A2.
+
+        Args:
+            assignment: What the topic znode is to say during the step.
+            leader: Who leads once the dropped replicas are out of the ISR by this very write; None
+                leaves them in.
+            before: Records that belong to the same change.
+            cause: Why, for the log.
+            budget: Leader moves are counted against it.
+
+        """
+        records: tuple[Record, ...] = (*before, *self.listing())
+        if assignment != self.assignment:
+            records += (AssignmentRecord(self.partition, assignment),)
+        for broker in assignment.adding_replicas:
+            orphan = self.view.orphans.get((broker, self.partition))
+            if orphan is not None:
+                records += (OrphanEndedRecord(orphan),)
+        if leader is None:
+            write = self.state_record(self.state.leader, self.state.isr)
+            phase = Starting(write.leader_epoch, None)
+            told = assignment.replicas
+        else:
+            moved = self.moved_leader(leader, budget)
+            if isinstance(moved, Blocked):
+                return moved
+            records += moved
+            isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
+            write = self.state_record(leader, isr)
+            dropped = assignment.removing_replicas
+            phase = Starting(write.leader_epoch, write.leader_epoch, dropped)
+            told = assignment.target_replicas
+        new = tuple(r for r in assignment.adding_replicas if r in told)
+        return self.change(*records, write, self.phase(phase, cause), effects=self.tell(told, new))
+
+    def moved_leader(
+        self, leader: BrokerId, budget: Budget
+    ) -> tuple[LeaderMovedRecord, ...] | Blocked:
+        """Return the note of a leadership that moves, or the limit that forbids it just now."""
+        old = self.state.leader
+        if leader == old:
+            return ()
+        blocked = budget.leader_gate(old, leader)
+        if blocked is not None:
+            return blocked
+        budget.move_leader(old, leader)
+        return (LeaderMovedRecord((old, leader), self.now),)
+
+    def turned(self, budget: Budget) -> Change | Blocked | None:
+        """Turn a step round that leads where the target, changed meanwhile, does not."""
+        turned = retargeted_step(self)
+        if turned is None or turned == self.assignment:
+            return None
+        leader: BrokerId | None = None
+        if turned.removing_replicas:
+            leader = self.leader_within(turned.target_replicas)
+            if leader is None:
+                return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
+        cause = "turned back" if self.goal.rolls_back else "the target changed"
+        if not is_off_course(self):
+            cause = "good copies wait for a later step"
+        return self.start(turned, leader, (), cause, budget)

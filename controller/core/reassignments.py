@@ -1,0 +1,165 @@
+"""
+The work in hand: one partition's reassignment, what it costs, and the request it belongs to.
+
+Held by the view and changed by ``observe`` and ``apply`` only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.model import (
+    NO_BROKERS,
+    Blocked,
+    BrokerId,
+    Instant,
+    OutcomeKind,
+    PartitionOutcome,
+    ReassignmentSpec,
+    Refusal,
+    Replicas,
+    Route,
+    TopicPartition,
+)
+from controller.core.outcomes import Part
+from controller.core.phases import Ended, Pending, Phase
+from controller.core.submissions import RequestOptions
+
+START: Final = Instant(0.0)
+"""Before anything happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the step in flight costs: brokers that receive a copy, and the one that serves it."""
+
+    incoming: Replicas
+    outgoing: BrokerId | None
+    size: int = 0
+    """Bytes to copy, as far as the partition's size is known."""
+
+
+@dataclass(slots=True)
+class Reassignment:
+    """One partition's reassignment: its durable goal and how far it has come."""
+
+    goal: ReassignmentSpec
+    since: Instant
+    phase: Phase = field(default_factory=Pending)
+    phase_since: Instant = START
+    step: int = 0
+    """Steps begun so far in this tenure; one that it found under way counts."""
+    blocked: Blocked | None = None
+    blocked_since: Instant | None = None
+    load: Load | None = None
+    part_way: bool = False
+    """Whether a tenure found it, no step under way, elsewhere than where it came from."""
+    inherited: bool = False
+    """Whether an earlier tenure, or another controller, had a part in it."""
+    ordered: Replicas | None = None
+    """Delegated: what the cluster's controller was told last, as far as this process knows."""
+    is_out: bool = False
+    """Delegated: whether that order is on its way or waits for its turn; no other is given then."""
+    in_doubt: bool = False
+    """
+    Delegated: whether an order may still be made that nobody answered, of ours or of a daemon
+    before us.
+    """
+    lost: frozenset[BrokerId] = NO_BROKERS
+    """Delegated: replicas that were dropped while their broker was dead."""
+    deleted: frozenset[BrokerId] = NO_BROKERS
+    """Dropped replicas whose deletion was confirmed in this tenure."""
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a step is under way."""
+        return not isinstance(self.phase, Pending | Ended)
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether a step is under way whose new replicas are not in sync yet, and nothing else."""
+        return self.in_flight and self.blocked is not None and self.blocked.is_copying
+
+    @property
+    def may_be_made(self) -> bool:
+        """Delegated: whether the cluster's controller may still make an order of it."""
+        return self.is_out or self.in_doubt
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it may stand in the topic znode."""
+        return self.step > 0 or self.in_flight
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it made its first step, whoever ended that."""
+        return self.begun or self.part_way
+
+    def enter(self, phase: Phase, at: Instant) -> None:
+        """Stand in a phase from now on; what the one before waited for is waited for no more."""
+        self.phase, self.phase_since = phase, at
+        self.blocked = self.blocked_since = None
+
+    def wait(self, blocked: Blocked | None, at: Instant) -> None:
+        """Note what it waits for; other words about the same reason are the same wait."""
+        before = self.blocked
+        if (
+            blocked is None
+            or before is None
+            or (before.by, before.is_copying) != (blocked.by, blocked.is_copying)
+        ):
+            self.blocked_since = at if blocked else None
+        self.blocked = blocked
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, from its first accepted or refused entry to its summary and a while after."""
+
+    route: Route
+    since: Instant
+    kind: str = ""
+    """``legacy``, ``request``, ``queue``, ``cancel`` or ``foreign``."""
+    options: RequestOptions = field(default_factory=RequestOptions)
+    parts: dict[str, Part] = field(default_factory=dict)
+    total: int = 0
+    """Entries known of, the refused ones included."""
+    open: int = 0
+    """Reassignments that have not ended."""
+    in_flight: int = 0
+    accepted: int = 0
+    """Entries that its shards of accepted ones have."""
+    settled: set[TopicPartition] = field(default_factory=set)
+    """Entries that were accepted or refused, while submitted znodes of it are left."""
+    refused: list[Refusal] = field(default_factory=list)
+    endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    """What did not simply reach its target, until the summary is written."""
+    fates: Counter[OutcomeKind] = field(default_factory=Counter)
+    moved_bytes: int | None = None
+    has_ended: bool = False
+    """Whether its summary is written."""
+
+    @property
+    def done(self) -> int:
+        """Entries that reached their target; too many while submitted znodes of it are left."""
+        return max(self.total - self.open - self.refused_count - self.fates.total(), 0)
+
+    @property
+    def refused_count(self) -> int:
+        """Entries that were refused."""
+        return sum(r.entries for r in self.refused)
+
+    @property
+    def unsettled(self) -> int:
+        """Entries that were neither accepted nor refused, counted by what is most complete."""
+        told = self.accepted + sum(r.entries for r in self.refused if not r.was_accepted)
+        named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
+        return max(self.total - max(told, named), 0)
+
+    def ended(self, ending: PartitionOutcome) -> None:
+        """Count an ending, once per partition."""
+        if ending.partition not in self.endings:
+            self.endings[ending.partition] = ending
+            self.fates[ending.fate] += 1

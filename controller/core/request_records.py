@@ -1,0 +1,196 @@
+"""
+Folds durable records about requests into the view: who asked for what, and what became of it.
+
+The counterpart of ``intakes``, which folds in the same as read from ZooKeeper after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from controller.core.model import Instant, PartitionOutcome, Refusal, RequestId, Route, Zxid
+from controller.core.outcomes import EndedHistory, Part, Summary
+from controller.core.reassignments import Request
+from controller.core.records import (
+    AcceptedRecord,
+    AtomicCheckedRecord,
+    CancellationEndedRecord,
+    JudgedRecord,
+    PartitionOutcomeRecord,
+    PartRecord,
+    QueueEndedRecord,
+    QueueEntryEndedRecord,
+    RefusalRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
+    SubmissionEndedRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.view import ClusterView
+
+REQUESTS_KEPT: Final = 200
+"""Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
+
+RequestRecord = (
+    RefusalRecord
+    | PartitionOutcomeRecord
+    | PartRecord
+    | AcceptedRecord
+    | SubmissionReliedRecord
+    | SubmissionEndedRecord
+    | CancellationEndedRecord
+    | QueueEntryEndedRecord
+    | QueueEndedRecord
+    | RequestOutcomeRecord
+    | RequestOutcomeForgottenRecord
+    | JudgedRecord
+    | AtomicCheckedRecord
+)
+
+
+def kind_of(request: RequestId) -> str:
+    """Return what a request is by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
+    prefix = request.partition("-")[0]
+    return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
+
+
+def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
+    """Return the request, known or new."""
+    known = view.requests.get(request)
+    if known is None:
+        kind = kind_of(request)
+        route = Route.LEGACY if kind == "legacy" else Route.REQUEST
+        known = view.requests[request] = Request(route, now, kind=kind)
+    return known
+
+
+def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+    """Fold one record about requests into the view."""
+    if view.submissions:
+        view.due.submissions = True
+    match record:
+        case RefusalRecord(refusals=refusals):
+            for refusal in refusals:
+                refused(view, refusal, now)
+        case PartitionOutcomeRecord(ending=ending):
+            ended(view, ending, now)
+        case PartRecord(request=name, part=part):
+            request = request_of(view, name, now)
+            add_part(request, part)
+            view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
+        case AcceptedRecord(request=name, entry=entry):
+            request = request_of(view, name, now)
+            request.settled.add(entry.partition)
+            request.accepted += 1
+            if request.kind != "request":
+                request.total += 1
+        case SubmissionEndedRecord(name=name):
+            forget_submission(view, name)
+            if view.submissions_listed is not None:
+                view.submissions_listed -= {name}
+            view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
+            view.due.cancel = True
+        case CancellationEndedRecord():
+            if view.cancellation is not None:
+                view.cancellation_ended = view.cancellation.czxid
+            view.cancellation = None
+            for request in view.requests.values():
+                _forget_endings(view, request)
+            view.accepted.clear()
+            view.asked_accepted.clear()
+            view.due.endings = True
+            view.due.submissions = view.due.queue = view.due.tenure = view.due.plan = True
+        case QueueEntryEndedRecord(partition=partition):
+            if view.queue is not None:
+                view.queue.entries.pop(partition, None)
+            view.due.queue = view.due.tenure = True
+        case QueueEndedRecord():
+            if view.queue is not None:
+                view.queue_ended = view.queue.czxid
+            view.queue = None
+            view.due.endings = view.due.tenure = True
+        case RequestOutcomeRecord(summary=summary):
+            _concluded(view, summary, now)
+        case RequestOutcomeForgottenRecord(request=name, is_last=False):
+            known, gone = view.ended[name], len(record.children)
+            view.ended[name] = replace(known, children=known.children[gone:])
+            view.due.endings = True
+        case RequestOutcomeForgottenRecord(request=name):
+            view.ended.pop(name, None)
+            if name in view.requests and view.requests[name].has_ended:
+                del view.requests[name]
+        case JudgedRecord(name=name, count=count):
+            view.judged[name] = count
+            view.due.submissions = True
+        case AtomicCheckedRecord(request=name, grounds=grounds):
+            view.found_good[name] = grounds
+
+
+def forget_submission(view: ClusterView, name: str) -> None:
+    """Forget what was read of a submitted znode: it is gone, or not as it was."""
+    view.submissions.pop(name, None)
+    view.judged.pop(name, None)
+    view.asked_submissions.discard(name)
+
+
+def add_part(request: Request, part: Part) -> None:
+    """
+    Note a part and count its entries, once.
+
+    The last part by its number tells the request's options, in whatever order parts are heard of:
+    of a cancellation that is the one which tells how what was finished is moved back.
+    """
+    if part.name not in request.parts and request.kind == "request":
+        request.total += part.total
+    request.parts[part.name] = part
+    last = max(request.parts, key=lambda name: (len(name), name))
+    request.options = request.parts[last].options
+
+
+def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
+    """Note an entry that is not carried out."""
+    request = request_of(view, refusal.request, now)
+    request.refused.append(refusal)
+    if request.kind != "request" and not refusal.was_accepted:
+        request.total += refusal.entries
+    if refusal.partition is not None:
+        request.settled.add(refusal.partition)
+    view.due.plan = view.due.endings = view.due.queue = True
+
+
+def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
+    """Note a partition that ended otherwise than at its target."""
+    request = request_of(view, ending.request, now)
+    if request.kind == "cancel" and ending.partition not in request.endings:
+        request.total += 1
+    request.ended(ending)
+    request.settled.add(ending.partition)
+    view.due.endings = view.due.cancel = True
+
+
+def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
+    request = request_of(view, summary.request, now)
+    request.has_ended = True
+    request.settled.clear()
+    view.found_good.pop(summary.request, None)
+    _forget_endings(view, request)
+    # What exactly it consists of is read from ZooKeeper by whoever forgets it.
+    view.ended[summary.request] = EndedHistory((), Zxid(0))
+    _forget_old_requests(view)
+    view.due.endings = view.due.throttles = True
+
+
+def _forget_endings(view: ClusterView, request: Request) -> None:
+    """Keep how many there are, by fate: which they are is asked while a cancellation stands."""
+    if request.has_ended and view.cancellation is None:
+        request.endings.clear()
+
+
+def _forget_old_requests(view: ClusterView) -> None:
+    """Keep the counts of the newest ended requests only."""
+    if len(view.requests) <= REQUESTS_KEPT:
+        return
+    over = [name for name, request in view.requests.items() if request.has_ended]
+    for name in over[: len(view.requests) - REQUESTS_KEPT]:
+        del view.requests[name]

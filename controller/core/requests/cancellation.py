@@ -1,0 +1,317 @@
+"""
+The life of ``/admin/cancel_reassignment_in_progress``: chosen, turned round, followed to the end.
+
+First everything it selects is chosen, in chunks: what has not begun ends, what has begun gets its
+original replicas as target, in the same multi as its legacy entry. While that lasts nothing new is
+accepted, so that what was submitted later is not swept along. Nor is anything left out that is
+older: requests and plans are read after the cancellation and told before it (``ports.Store.read``),
+and each of them has to be known. That all is chosen is recorded; then the ordinary steps lead back,
+and when the last one is there the znode goes.
+
+Skipped is what has no known original, and what would go offline (KIP-236): no original in ISR while
+a new replica lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from controller.core.model import (
+    AcceptedEntry,
+    Instant,
+    OutcomeKind,
+    PartitionAssignment,
+    PartitionOutcome,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.options import ForeignMoves
+from controller.core.outcomes import Part, Summary
+from controller.core.partition.orphans import left_where_it_stands
+from controller.core.partition.prerequisites import is_gone
+from controller.core.reassignments import Reassignment
+from controller.core.records import (
+    AcceptedRecord,
+    CancellationEndedRecord,
+    Change,
+    Decision,
+    LegacyEntryRecord,
+    PartitionOutcomeRecord,
+    PartRecord,
+    QueueEntryEndedRecord,
+    Record,
+    RefusalRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
+)
+from controller.core.requests.legacy_plan import is_judged
+from controller.core.requests.submission_parts import is_left_alone
+from controller.core.requests.undo import lacks_accepted, skipped, undo_finished, wish_of
+from controller.core.submissions import Cancellation, CancelScope, Submission
+from controller.core.view import ClusterView
+
+CHUNK: Final = 2000
+"""Partitions turned round in one turn."""
+
+
+def is_choosing(view: ClusterView) -> bool:
+    """Whether a cancellation exists of which not everything is chosen yet."""
+    cancellation = view.cancellation
+    return cancellation is not None and not _is_chosen(view, cancellation)
+
+
+def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
+    known = view.requests.get(cancellation.request)
+    return known is not None and str(cancellation.version) in known.parts
+
+
+def is_selected(view: ClusterView, submission: Submission) -> bool:
+    """Whether the cancellation means a request that was not accepted yet."""
+    cancellation = view.cancellation
+    if cancellation is None or submission.czxid > cancellation.written:
+        return False
+    if is_left_alone(view, submission):
+        return False
+    return cancellation.is_everything or submission.request in cancellation.requests
+
+
+def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
+    """Return what a cancellation wants next."""
+    cancellation = view.cancellation
+    if cancellation is None or view.cancellation_stale or not view.history_read:
+        return Decision()
+    if cancellation.unreadable is not None:
+        return Decision((_unreadable(cancellation, cancellation.unreadable),))
+    if not _is_chosen(view, cancellation):
+        return _choose(view, cancellation)
+    if _is_under_way(view, cancellation):
+        return Decision()
+    return Decision((_ended(view, cancellation, now),))
+
+
+def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
+    """Whether anything is still on its way back."""
+    # What was finished goes back as a request of its own.
+    own = view.requests.get(cancellation.request)
+    return cancellation.request in view.led_back or (own is not None and own.open > 0)
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
+    """Turn round the next of what is selected; with nothing left, record that all is chosen."""
+    changes: list[Change] = []
+    is_complete = True
+    is_adopted = view.options.foreign_moves is ForeignMoves.ADOPT
+    for partition, reassignment in view.reassignments.items():
+        if len(changes) >= CHUNK:
+            return Decision(tuple(changes))
+        if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
+            continue
+        turned = _turn(view, cancellation, partition, reassignment)
+        if turned is None:
+            is_complete = False
+        elif turned.records:
+            changes.append(turned)
+    changes += _unqueued(view, cancellation)
+    if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
+        is_complete = False
+    undone, effects = undo_finished(view, cancellation, CHUNK)
+    changes += undone
+    if changes or effects or not is_complete or lacks_accepted(view, cancellation):
+        return Decision(tuple(changes), effects)
+    wish = wish_of(view, cancellation)
+    part = Part(str(cancellation.version), 0, cancellation.created_ms, wish)
+    return Decision((Change((PartRecord(cancellation.request, part),)),))
+
+
+def _is_all_known(view: ClusterView) -> bool:
+    """Whether everything that may be selected was read, accepted or adopted."""
+    if (view.submissions_listed or frozenset()) - view.submissions.keys():
+        return False
+    if view.queue is not None and view.queue.stale:
+        return False
+    if view.tenure is not None and view.may_have_foreign:
+        return False
+    legacy = view.legacy
+    return legacy is None or (not legacy.stale and is_judged(view))
+
+
+def needs_the_role(view: ClusterView) -> bool:
+    """Whether a cancellation has anything to move; to say that there is nothing, anyone may."""
+    cancellation = view.cancellation
+    if cancellation is None or cancellation.unreadable is not None:
+        return False
+    if view.reassignments or view.legacy is not None or view.queue is not None:
+        return True
+    if cancellation.scope is CancelScope.ALL or view.submissions_listed:
+        return True
+    return any(
+        assignment.is_reassigning
+        and (name in cancellation.topics or TopicPartition(name, n) in cancellation.partitions)
+        for name, topic in view.topics.items()
+        for n, assignment in topic.partitions.items()
+    )
+
+
+def _selects(
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    *,
+    is_adopted: bool,
+) -> bool:
+    goal = reassignment.goal
+    if goal.cancelled_by is not None or goal.request == cancellation.request:
+        return False
+    named = partition in cancellation.partitions or partition.topic in cancellation.topics
+    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.written:016x}":
+        return False
+    if goal.route is Route.FOREIGN:
+        # Others began it: it is not in "everything", only where it is named, or adopted.
+        return named or (cancellation.is_everything and is_adopted)
+    return cancellation.is_everything or named or goal.request in cancellation.requests
+
+
+def _turn(  # noqa: PLR0911 - one return per case
+    view: ClusterView,
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+) -> Change | None:
+    """Turn one reassignment round; None where that cannot be judged yet, empty where it is done."""
+    known = view.requests.get(cancellation.request)
+    if known is not None and partition in known.endings:
+        return Change(())
+    if view.legacy is not None and view.legacy.stale:
+        # An entry would go with it, which would be refused until the znode is read again.
+        return None
+    assignment = view.assignment(partition)
+    if assignment is None:
+        return Change(()) if is_gone(view, partition) else None
+    goal = reassignment.goal
+    if goal.original is None:
+        return skipped(cancellation, partition, "nobody knows where it was before")
+    has_begun = reassignment.in_flight or reassignment.may_be_made
+    if not has_begun and assignment == PartitionAssignment(goal.original):
+        return _never(view, cancellation, partition, reassignment)
+    state = view.states.get(partition)
+    if state is None:
+        return None
+    others = [r for r in assignment.replicas if r not in goal.original]
+    if not any(r in state.isr for r in goal.original) and view.live(others, partition):
+        return skipped(
+            cancellation, partition, "no original replica is in sync: it would go offline"
+        )
+    back = goal.led_back(goal.original, cancellation.request)
+    if goal.route is Route.FOREIGN:
+        back = replace(back, route=Route.REQUEST, request=cancellation.request)
+    records: tuple[Record, ...] = (SpecRecord(partition, back),)
+    if view.legacy is not None and partition in view.legacy.entries:
+        # Else a Kafka controller that takes over would start it again.
+        records += (LegacyEntryRecord(partition, goal.original),)
+    return Change(records, partition=partition)
+
+
+def _never(
+    view: ClusterView,
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+) -> Change:
+    """End what has not begun."""
+    goal = reassignment.goal
+    told = PartitionOutcome(
+        goal.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
+    )
+    records: tuple[Record, ...] = (
+        *left_where_it_stands(view, partition, reassignment),
+        SpecEndedRecord(partition, goal.version, goal.request, OutcomeKind.CANCELLED, stands=True),
+        PartitionOutcomeRecord(told),
+    )
+    if view.legacy is not None and partition in view.legacy.entries:
+        records += (LegacyEntryRecord(partition, None),)
+    return Change(records, partition=partition)
+
+
+def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
+    """Take what is selected out of the queue."""
+    queue = view.queue
+    if queue is None or queue.stale or queue.czxid > cancellation.written:
+        return []
+    name = RequestId(f"queue-{queue.czxid:016x}")
+    is_whole = cancellation.is_everything or name in cancellation.requests
+    return [
+        Change(
+            (
+                QueueEntryEndedRecord(partition),
+                PartitionOutcomeRecord(
+                    PartitionOutcome(
+                        name, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
+                    )
+                ),
+                AcceptedRecord(name, AcceptedEntry(partition, None, target)),
+            ),
+            partition=partition,
+        )
+        for partition, target in islice(queue.entries.items(), CHUNK)
+        if is_whole
+        or partition in cancellation.partitions
+        or partition.topic in cancellation.topics
+    ]
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+def _unreadable(cancellation: Cancellation, why: str) -> Change:
+    refusal = Refusal(cancellation.request, "the whole node", RefusalReason.UNREADABLE, why)
+    summary = Summary(
+        request=cancellation.request,
+        kind="cancel",
+        total=1,
+        done=0,
+        refused=(refusal,),
+        submitted_ms=cancellation.created_ms,
+        raw=cancellation.raw,
+    )
+    return Change(
+        (
+            CancellationEndedRecord(cancellation.version),
+            RefusalRecord((refusal,)),
+            RequestOutcomeRecord(summary),
+        )
+    )
+
+
+def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
+    """Record what the cancellation did, and take its znode away."""
+    name = cancellation.request
+    by_us = f"by {name}"
+    fates: dict[OutcomeKind, int] = {}
+    for request in view.requests.values():
+        for ending in request.endings.values():
+            if ending.detail == by_us or ending.request == name:
+                fates[ending.fate] = fates.get(ending.fate, 0) + 1
+    known = view.requests.get(name)
+    undone = 0 if known is None else known.done
+    unix_s = view.unix_s(now)
+    summary = Summary(
+        request=name,
+        kind="cancel",
+        total=sum(fates.values()) + undone,
+        done=undone + fates.get(OutcomeKind.CANCELLED, 0) + fates.get(OutcomeKind.ROLLED_BACK, 0),
+        fates=fates,
+        reason=cancellation.reason,
+        requested_by=cancellation.requested_by,
+        submitted_ms=cancellation.created_ms,
+        ended_ms=0 if unix_s is None else int(unix_s * 1000),
+    )
+    return Change((CancellationEndedRecord(cancellation.version), RequestOutcomeRecord(summary)))

@@ -1,0 +1,127 @@
+"""
+The end of a request: its outcome, once nothing of it is open, and the forgetting of old ones.
+
+What happened to each partition is durable already, in shards; the summary only adds up.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from controller.core.effects import SetTimer
+from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
+from controller.core.outcomes import Summary
+from controller.core.reassignments import Request
+from controller.core.records import (
+    Change,
+    Decision,
+    RefusalRecord,
+    RequestOutcomeForgottenRecord,
+    RequestOutcomeRecord,
+)
+from controller.core.requests.submission_parts import is_another
+from controller.core.view import ClusterView
+
+PARTS_PATIENCE_S = 600.0
+"""How long a request waits for parts that its client may never have written."""
+FORGOTTEN_AT_ONCE = 20
+WITHDRAWN_PATIENCE_S: Final = 10.0
+"""How long after a request became known its znode may be missing in what was listed before."""
+WITHDRAWN_TIMER: Final = "withdrawn_requests"
+
+
+def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
+    """Add up how a request ended."""
+    request = view.requests.get(name) or Request(Route.LEGACY, now, kind="legacy")
+    unix_s = view.unix_s(now)
+    created = [p.created_ms for p in request.parts.values()]
+    return Summary(
+        request=name,
+        kind=request.kind,
+        total=request.total,
+        done=request.done,
+        refused=tuple(request.refused),
+        fates=dict(request.fates),
+        reason=request.options.reason,
+        requested_by=request.options.requested_by,
+        submitted_ms=min(created, default=0),
+        ended_ms=0 if unix_s is None else int(unix_s * 1000),
+        moved_bytes=request.moved_bytes,
+    )
+
+
+def conclude(view: ClusterView, now: Instant) -> Decision:
+    """Write the outcome of every request that has come to its end, and forget the oldest."""
+    changes = [
+        _withdrawn(name, request) or Change((RequestOutcomeRecord(summary_of(view, name, now)),))
+        for name, request in view.requests.items()
+        if _is_over(view, name, request, now)
+    ]
+    effects = [
+        SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
+        for request in view.requests.values()
+        if _may_turn_up(request, now)
+    ]
+    surplus = len(view.ended) - view.options.outcomes_kept
+    changes += [
+        Change((RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
+        for name, ended in islice(view.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
+    ]
+    return Decision(tuple(changes), tuple(effects))
+
+
+def _may_turn_up(request: Request, now: Instant) -> bool:
+    """Whether the znode of entries that were not accepted may be there, and not be listed yet."""
+    is_waited_for = request.kind == "request" and not (request.open or request.has_ended)
+    return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
+
+
+def _withdrawn(name: RequestId, request: Request) -> Change | None:
+    """Refuse the entries that cannot be accepted any more: their znode is gone."""
+    left = request.unsettled
+    if request.kind != "request" or not left:
+        return None
+    refusal = Refusal(
+        name,
+        f"{left} entries",
+        RefusalReason.DROPPED_BY_OPERATOR,
+        "the request was withdrawn or changed before they were accepted, or named them twice",
+        None,
+        left,
+    )
+    return Change((RefusalRecord((refusal,)),))
+
+
+def _is_over(  # noqa: PLR0911 - one return per rule
+    view: ClusterView, name: RequestId, request: Request, now: Instant
+) -> bool:
+    if request.open or request.has_ended or not (request.total or request.parts):
+        return False
+    if view.cancellation is not None:
+        # It still counts what it did to which request.
+        return False
+    match request.kind:
+        case "request":
+            listed = view.submissions_listed
+            if listed is None or not listed <= view.submissions.keys():
+                # What was not read yet may be a part of it, accepted by halves.
+                return False
+            of_it = (s for s in view.submissions.values() if s.request == name)
+            if not all(is_another(view, s) for s in of_it):
+                return False
+            if _may_turn_up(request, now):
+                return False
+            is_whole = len(request.parts) >= request.options.parts
+            return is_whole or now >= request.since + PARTS_PATIENCE_S
+        case "legacy":
+            legacy = view.legacy
+            return view.legacy_read and (legacy is None or f"legacy-{legacy.czxid:016x}" != name)
+        case "queue":
+            queue = view.queue
+            return view.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
+        case "cancel":
+            # Usually it ends with its znode; an operator may have taken that away.
+            return view.cancellation_read and name not in view.led_back
+        case _:
+            return False

@@ -1,0 +1,214 @@
+"""
+Folds what operators ask for, and what is kept of it, into the view.
+
+Submissions, cancellation, queue, kill switch, controls, histories, leases: levels like everything
+else that is read. What is wrong with any of them is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from controller.core.cached_znodes import PlanNode
+from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core.events import (
+    AcceptedRead,
+    CancellationRead,
+    ControlsRead,
+    HistoryRead,
+    KillSwitchRead,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
+    WallClockRead,
+)
+from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
+from controller.core.outcomes import OpenHistory
+from controller.core.reassignments import Request
+from controller.core.request_records import add_part, ended, kind_of, refused, request_of
+from controller.core.throttling.throttle_records import throttles_doubted
+from controller.core.view import ClusterView
+
+Intake = (
+    SubmissionsListed
+    | SubmissionsRead
+    | CancellationRead
+    | KillSwitchRead
+    | QueueRead
+    | ControlsRead
+    | HistoryRead
+    | AcceptedRead
+    | WallClockRead
+)
+
+
+def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+    """Fold one event into the view."""
+    match event:
+        case SubmissionsListed(names=names):
+            view.submissions_listed = names
+            for name in [n for n in view.submissions if n not in names]:
+                del view.submissions[name]
+                view.judged.pop(name, None)
+            view.asked_submissions &= names
+            view.left_submissions &= names
+            view.due.submissions = view.due.tenure = view.due.endings = True
+            view.due.capacity = view.due.cancel = True
+        case SubmissionsRead(submissions=read):
+            listed = view.submissions_listed or frozenset()
+            for name, submission in read.items():
+                if submission is not None and name in listed:
+                    view.submissions[name] = submission
+                    _doubt_lacking(view, submission.entries)
+                else:
+                    view.asked_submissions.discard(name)
+            view.submissions = dict(sorted(view.submissions.items()))
+            view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
+        case CancellationRead(cancellation=cancellation):
+            view.cancellation_read = True
+            view.cancellation_stale = False
+            ended_already = (
+                cancellation is not None and cancellation.czxid == view.cancellation_ended
+            )
+            view.cancellation = None if ended_already else cancellation
+            # It may mean entries of theirs that it was not possible to refuse.
+            view.left_submissions.clear()
+            view.due.cancel = view.due.tenure = view.due.submissions = True
+        case KillSwitchRead(is_on=is_on):
+            view.kill_switch = is_on
+            view.left_submissions.clear()
+            view.due.submissions = view.due.plan = view.due.queue = True
+            view.due.capacity = view.due.tenure = True
+        case QueueRead(plan=plan):
+            _queue(view, plan)
+        case ControlsRead(controls=controls):
+            view.controls = _understood(view, controls)
+            view.controls_known = view.controls_known or not controls.unreadable
+            view.controls_read = True
+            view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
+            throttles_doubted(view)
+        case HistoryRead():
+            _history(view, event, now)
+        case AcceptedRead():
+            _accepted(view, event, now)
+        case WallClockRead(unix_s=unix_s):
+            view.wall = (now, unix_s)
+            view.due.capacity = view.due.tenure = True
+        case _:
+            assert_never(event)
+
+
+def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """
+    Have topics read again that lack partitions that are asked for.
+
+    They may have grown before the request was submitted: topics and requests are read side by side.
+    """
+    lacking = {
+        p.topic
+        for p in partitions
+        if p.topic in view.topics and p.partition not in view.topics[p.topic].partitions
+    }
+    if not lacking:
+        return
+    view.doubts += 1
+    for name in lacking:
+        view.topics[name].put_in_doubt(view.doubts)
+    view.due.overtaken_topics |= lacking
+
+
+def _understood(view: ClusterView, read: Controls) -> Controls:
+    """
+    Return the controls that hold: what cannot be understood holds as it stood before.
+
+    Where nobody knows how it stood before, nothing begins until somebody has looked.
+    """
+    pauses, limits, throttle = read.pauses, read.limits, read.throttle
+    if view.controls_known:
+        held, unreadable = view.controls, read.unreadable
+        pauses = held.pauses if PAUSES in unreadable else pauses
+        limits = held.limits if LIMITS in unreadable else limits
+        throttle = held.throttle if THROTTLE in unreadable else throttle
+    elif read.unreadable and pauses.everything is None:
+        why = ", ".join(f"{path} cannot be understood: {w}" for path, w in read.unreadable.items())
+        pauses = replace(pauses, everything=Pause(why))
+    return Controls(pauses, limits, throttle, read.unreadable)
+
+
+def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
+    view.queue_read = True
+    known = view.queue
+    view.due.queue = view.due.tenure = view.due.cancel = True
+    if plan is None:
+        view.queue = None
+        return
+    if plan.czxid == view.queue_ended:
+        return
+    same = known is not None and plan.czxid == known.czxid
+    if known is not None and same and plan.version <= known.version and not known.stale:
+        return
+    view.queue = PlanNode.of(plan)
+
+
+def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
+    view.history_read = True
+    oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
+    view.ended = dict(oldest_first)
+    for name, history in event.open.items():
+        _open_history(view, name, history, now)
+    for name in event.ended:
+        _ended_elsewhere(view, name)
+    view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
+
+
+def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
+    if event.request in view.unlearned:
+        view.unlearned.discard(event.request)
+        settled = request_of(view, event.request, now).settled
+        settled.update(entry.partition for entry in event.entries)
+    if event.request in view.asked_accepted:
+        # Asked again where more of it turns up: another daemon accepted entries meanwhile.
+        view.asked_accepted.discard(event.request)
+        if view.cancellation is not None:
+            view.accepted[event.request] = event
+    view.due.cancel = view.due.submissions = True
+
+
+def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
+    """Take a request for ended whose summary is there: another daemon, or we before, wrote it."""
+    request = view.requests.get(name)
+    if request is not None and not request.open:
+        request.has_ended = True
+        request.settled.clear()
+
+
+def _is_outdated(request: Request, history: OpenHistory) -> bool:
+    """Whether a read is from before our last write: rows are never taken away."""
+    if history.accepted != request.accepted:
+        return history.accepted < request.accepted
+    lacks_endings = len(history.endings) < len(request.endings)
+    return lacks_endings or len(history.refused) < len(request.refused)
+
+
+def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
+    """Count anew what is kept of a request: it may be known in part from before."""
+    request = request_of(view, name, now)
+    if request.has_ended or _is_outdated(request, history):
+        return
+    request.kind = kind_of(name)
+    request.refused.clear()
+    request.endings.clear()
+    request.fates.clear()
+    request.parts.clear()
+    if request.kind == "request" and history.accepted > request.accepted:
+        view.unlearned.add(name)
+    request.accepted = history.accepted
+    request.total = 0 if request.kind == "request" else history.accepted
+    for part in history.parts.values():
+        add_part(request, part)
+    for refusal in history.refused:
+        refused(view, refusal, now)
+    for ending in history.endings:
+        ended(view, ending, now)

@@ -1,0 +1,83 @@
+"""
+The adaptive pace: as many partitions in flight as the cluster bears.
+
+Each interval in which nothing speaks against it allows a few more (additive increase); a partition
+outside our moves that lost a replica out of its ISR, or a broker that was slow to answer, halves
+what is allowed (multiplicative decrease). It lies between 1 and the limit. Every change says why.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from controller.core.effects import SetTimer
+from controller.core.model import BrokerId, Instant
+from controller.core.records import Change, Decision, PaceRecord
+from controller.core.scheduling.limits import in_flight_limit
+from controller.core.strain import SlowAnswer
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+PACE_TIMER: Final = "pace"
+PACE_EVERY_S: Final = 30.0
+FIRST_SHARE: Final = 0.25
+"""Of the limit, at the begin of a tenure: what the cluster bears is not known."""
+GROWTH_SHARE: Final = 0.1
+"""Of the limit, more after each good interval."""
+
+
+def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Begin with a part of the limit, then judge interval by interval."""
+    if not view.options.adaptive or view.tenure is None:
+        return Decision()
+    timer = SetTimer(PACE_TIMER, Instant(now + PACE_EVERY_S))
+    limit = in_flight_limit(view)
+    if view.pace is None:
+        first = max(1, ceil(limit * FIRST_SHARE))
+        record = PaceRecord(None, first, f"begins with a quarter of the limit of {limit}", now)
+        return Decision((Change((record,)),), (timer,))
+    if not (due.timer or due.pace):
+        return Decision()
+    over_at = Instant(view.pace_since + PACE_EVERY_S)
+    if now < over_at:
+        return Decision(effects=(SetTimer(PACE_TIMER, over_at),))
+    against = evidence_against(view)
+    before = min(view.pace, limit)
+    if against:
+        after = max(1, before // 2)
+    else:
+        after = min(limit, before + max(1, int(limit * GROWTH_SHARE)))
+    why = against or "no ISR shrank outside the plan, and brokers answer quickly"
+    return Decision((Change((PaceRecord(before, after, why, now),)),), (timer,))
+
+
+def evidence_against(view: ClusterView) -> str:
+    """Return what speaks against the present pace since the interval began; empty: nothing."""
+    since = view.pace_since
+    lost = [loss for loss in view.isr_losses if loss.at > since]
+    slow = [answer for answer in view.slow_answers if answer.at > since]
+    said = []
+    if lost:
+        said.append(f"{len(lost)} times the ISR of a partition outside the plan shrank, ")
+        said[-1] += f"the last was {lost[-1].partition}"
+    if slow:
+        worst = max(slow, key=lambda answer: answer.took_s)
+        said.append(f"broker {worst.broker} took {worst.took_s:.1f} s to answer")
+    return "; ".join(said)
+
+
+# --- what is folded into the view --------------------------------------------------------------
+
+
+def limit_adapted(view: ClusterView, record: PaceRecord) -> None:
+    """Fold a pace; the next interval begins."""
+    view.pace = record.in_flight_max
+    view.pace_since = record.at
+    view.due.capacity = True
+
+
+def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
+    """Keep it as evidence where a broker took long to answer."""
+    if took_s > view.options.slow_answer_s:
+        view.slow_answers.append(SlowAnswer(broker, took_s, now))

@@ -1,0 +1,174 @@
+"""
+The limits of one turn, counted down as steps are planned.
+
+Starts from what is in flight. What a step costs is a slot, a copy into each broker it adds, a copy
+out of the leader, and the bytes of those copies where the size is known.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.reassignments import Reassignment
+from controller.core.scheduling.holds import step_hold
+from controller.core.scheduling.limits import (
+    bytes_in_flight_max,
+    in_flight_max,
+    in_flight_max_of,
+    incoming_max,
+    leader_moves_max,
+    outgoing_max,
+)
+from controller.core.view import ClusterView
+
+LEADER_MOVES_TIMER: Final = "leader_moves"
+"""When leaderships may move again that were refused: a second later."""
+
+
+class Budget:
+    """What may still begin in this turn."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        now: Instant,
+        hold: Blocked | None = None,
+        health: Blocked | None = None,
+    ) -> None:
+        """
+        Take the present counts of the view.
+
+        Args:
+            view: Everything known.
+            now: The present instant.
+            hold: Forbids every new step.
+            health: Forbids new steps that copy, but for those that lead back.
+
+        """
+        self._view = view
+        self._now = now
+        self._in_flight = view.in_flight
+        self._in_flight_max = in_flight_max(view)
+        self._of_requests: dict[RequestId, int] = {}
+        self._incoming = dict(view.incoming)
+        self._outgoing = dict(view.outgoing)
+        self._bytes = view.bytes_in_flight
+        self._moves: dict[BrokerId, int] = {}
+        self._hold = hold
+        self._health = health
+        self.refused_leader_moves = False
+        """Whether a leadership has to wait for the next second."""
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether another partition may be in flight."""
+        return self._hold is None and self._in_flight < self._in_flight_max
+
+    def gate(
+        self,
+        partition: TopicPartition,
+        reassignment: Reassignment,
+        adding: Replicas,
+        leader: BrokerId,
+    ) -> Blocked | None:
+        """Return what a step has to wait for that is nobody's fault: a hold or a limit."""
+        if self._hold is not None:
+            return self._hold
+        brokers = (*adding, leader) if adding else ()
+        held = step_hold(self._view, reassignment, brokers, self._now)
+        if held is not None:
+            return held
+        if self._health is not None and adding and not reassignment.goal.rolls_back:
+            return self._health
+        request = reassignment.goal.request
+        if self._in_flight >= self._in_flight_max:
+            return _limit(f"{self._in_flight_max} partitions are in flight")
+        cap = in_flight_max_of(self._view, request)
+        if cap is not None and self._count_of(request) >= cap:
+            return _limit(f"{cap} partitions of request {request} are in flight")
+        return self._copies(partition, adding, leader)
+
+    def _copies(
+        self, partition: TopicPartition, adding: Replicas, leader: BrokerId
+    ) -> Blocked | None:
+        view = self._view
+        for broker in adding:
+            if self._incoming.get(broker, 0) >= incoming_max(view, broker):
+                return _limit(f"broker {broker} receives its limit of copies")
+        if adding and self._outgoing.get(leader, 0) >= outgoing_max(view, leader):
+            return _limit(f"broker {leader} serves its limit of copies")
+        most, size = bytes_in_flight_max(view), self._size(partition, adding)
+        # What is larger than the limit by itself goes alone rather than never.
+        if most is not None and self._bytes and self._bytes + size > most:
+            return _limit(f"{self._bytes} of {most} bytes are in flight")
+        return None
+
+    def leader_gate(self, old: BrokerId, new: BrokerId) -> Blocked | None:
+        """Return what keeps a leadership from moving now: each makes clients look for it."""
+        most = leader_moves_max(self._view)
+        for broker in (old, new):
+            if self._moves_of(broker) >= most:
+                self.refused_leader_moves = True
+                return Blocked(
+                    BlockedBy.LEADER_MOVES,
+                    f"{most} leaderships of broker {broker} moved within a second",
+                )
+        return None
+
+    def move_leader(self, old: BrokerId, new: BrokerId) -> None:
+        """Count a leadership that moves this turn."""
+        for broker in (old, new):
+            self._moves[broker] = self._moves_of(broker) + 1
+
+    def _moves_of(self, broker: BrokerId) -> int:
+        if broker not in self._moves:
+            since, count = self._view.leader_moves.get(broker, (self._now, 0))
+            self._moves[broker] = count if self._now < since + 1.0 else 0
+        return self._moves[broker]
+
+    def _count_of(self, request: RequestId) -> int:
+        if request not in self._of_requests:
+            known = self._view.requests.get(request)
+            self._of_requests[request] = 0 if known is None else known.in_flight
+        return self._of_requests[request]
+
+    def _size(self, partition: TopicPartition, adding: Replicas) -> int:
+        return self._view.sizes.get(partition, 0) * len(adding)
+
+    def give_back(self, reassignment: Reassignment) -> None:
+        """Count a step that ends this turn: its partition may use its own slot again."""
+        load, request = reassignment.load, reassignment.goal.request
+        self._in_flight -= 1
+        self._of_requests[request] = self._count_of(request) - 1
+        if load is None:
+            return
+        self._bytes -= load.size
+        for broker in load.incoming:
+            self._incoming[broker] = self._incoming.get(broker, 0) - 1
+        if load.outgoing is not None:
+            self._outgoing[load.outgoing] = self._outgoing.get(load.outgoing, 0) - 1
+
+    def take(
+        self, partition: TopicPartition, request: RequestId, adding: Replicas, leader: BrokerId
+    ) -> None:
+        """Count a step that begins this turn."""
+        self._in_flight += 1
+        self._of_requests[request] = self._count_of(request) + 1
+        self._bytes += self._size(partition, adding)
+        for broker in adding:
+            self._incoming[broker] = self._incoming.get(broker, 0) + 1
+        if adding:
+            self._outgoing[leader] = self._outgoing.get(leader, 0) + 1
+
+
+def _limit(detail: str) -> Blocked:
+    return Blocked(BlockedBy.LIMIT, detail)

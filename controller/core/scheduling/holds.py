@@ -1,0 +1,100 @@
+"""
+Why a request, or a partition, may not begin a step just now though nothing is wrong with it.
+
+A pause, a closed window, the kill switch, an atomic request that is not complete. A step that began
+goes on. What leads back after a cancellation obeys pauses only: who stops a move at once does not
+want to wait for the night.
+"""
+
+from __future__ import annotations
+
+from controller.core.controls import Pause
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId
+from controller.core.reassignments import Reassignment
+from controller.core.scheduling.limits import windows_of
+from controller.core.view import ClusterView
+from controller.core.windows import is_open, opens_in_s
+
+
+def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked | None:
+    """Return what keeps every partition of a request from beginning a step."""
+    pauses = view.controls.pauses
+    if pauses.everything is not None:
+        return _paused("everything is paused", pauses.everything)
+    own = pauses.requests.get(request)
+    if own is not None:
+        return _paused(f"request {request} is paused", own)
+    if is_incomplete(view, request):
+        return Blocked(BlockedBy.INCOMPLETE, "not all of the atomic request was accepted yet")
+    unix_s = view.unix_s(now)
+    for window in windows_of(view, request):
+        if unix_s is None or not is_open(window, unix_s):
+            return Blocked(BlockedBy.WINDOW, f"outside of the window {window}")
+    return None
+
+
+def is_incomplete(view: ClusterView, request: RequestId) -> bool:
+    """Whether a request that wants all or nothing has parts that were not accepted yet."""
+    known = view.requests.get(request)
+    if known is None or not known.options.atomic:
+        return False
+    if len(known.parts) < known.options.parts:
+        return True
+    listed = view.submissions_listed
+    if listed is None or not (listed - view.submissions.keys()).isdisjoint(known.parts):
+        # What was not read yet is the rest of it, and may refuse the whole.
+        return True
+    return any(s.request == request for s in view.submissions.values())
+
+
+def _paused(what: str, pause: Pause) -> Blocked:
+    words = what
+    if pause.by:
+        words += f" by {pause.by}"
+    if pause.reason:
+        words += f": {pause.reason}"
+    return Blocked(BlockedBy.PAUSED, words)
+
+
+def step_hold(
+    view: ClusterView, reassignment: Reassignment, brokers: tuple[BrokerId, ...], now: Instant
+) -> Blocked | None:
+    """
+    Return what keeps this reassignment's next step from beginning.
+
+    Args:
+        view: What is known.
+        reassignment: Whose step.
+        brokers: Who would copy, and from whom; empty for a step that copies nothing.
+        now: The present instant.
+
+    """
+    goal, pauses = reassignment.goal, view.controls.pauses
+    if goal.rolls_back:
+        if brokers and pauses.everything is not None:
+            return _paused("everything is paused", pauses.everything)
+    else:
+        if view.kill_switch and not reassignment.has_moved:
+            return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
+        held = request_hold(view, goal.request, now)
+        if held is not None:
+            return held
+    for broker in brokers:
+        if broker in pauses.brokers:
+            return _paused(f"broker {broker} is paused", pauses.brokers[broker])
+    return None
+
+
+def next_opening(view: ClusterView, now: Instant) -> Instant | None:
+    """Return when the next closed window of a request with work opens; None where none does."""
+    unix_s = view.unix_s(now)
+    if unix_s is None:
+        return None
+    waits = [
+        seconds
+        for name, request in view.requests.items()
+        if request.open
+        for window in windows_of(view, name)
+        if (seconds := opens_in_s(window, unix_s)) > 0
+    ]
+    return Instant(now + min(waits)) if waits else None

@@ -1,0 +1,173 @@
+"""
+Counting what is in hand: reassignments taken up, handed on and dropped, steps that begin and end.
+
+The one place where the counts behind the limits change; each is what a recount would give.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeVar
+
+from controller.core.foreign import policy_of
+from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
+from controller.core.options import ForeignMoves
+from controller.core.phases import AwaitingController, Expanding, Pending
+from controller.core.reassignments import Load, Reassignment
+from controller.core.request_records import request_of
+from controller.core.scheduling.consequences import goal_held, goal_let_go
+from controller.core.view import ClusterView
+
+Key = TypeVar("Key")
+
+
+def begin(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+) -> None:
+    """Take a reassignment up, and count it where it belongs."""
+    request = request_of(view, reassignment.goal.request, now)
+    request.open += 1
+    request.settled.add(partition)
+    request.has_ended = False
+    if reassignment.goal.route is Route.FOREIGN:
+        request.route, request.kind = Route.FOREIGN, "foreign"
+        request.total += 1
+    view.reassignments[partition] = reassignment
+    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    _count(view.topics_at_work, partition.topic, 1)
+    _count_led_back(view, reassignment.goal, 1)
+    goal_held(view, partition, now)
+    if reassignment.in_flight:
+        count_in_flight(view, reassignment, 1)
+    elif reassignment.goal.rolls_back:
+        view.resumed[partition] = None
+    else:
+        view.waiting.add(partition, reassignment.goal.request)
+
+
+def hand_on(
+    view: ClusterView,
+    partition: TopicPartition,
+    reassignment: Reassignment,
+    goal: ReassignmentSpec,
+    now: Instant,
+) -> None:
+    """Give a reassignment another goal, of the same request or of another."""
+    moving = reassignment.in_flight
+    if moving:
+        count_in_flight(view, reassignment, -1)
+    if goal.request != reassignment.goal.request:
+        request_of(view, reassignment.goal.request, now).open -= 1
+        later = request_of(view, goal.request, now)
+        later.open += 1
+        later.settled.add(partition)
+        view.due.endings = True
+    view.other_routes += {goal.route, reassignment.goal.route} != {Route.REQUEST}
+    _count_led_back(view, reassignment.goal, -1)
+    reassignment.goal = goal
+    _count_led_back(view, goal, 1)
+    goal_held(view, partition, now)
+    if moving:
+        count_in_flight(view, reassignment, 1)
+    elif goal.rolls_back:
+        # What goes back goes before what has not begun.
+        view.waiting.discard(partition)
+        view.resumed[partition] = None
+    elif partition in view.waiting:
+        view.waiting.add(partition, goal.request)
+
+
+def _count_led_back(view: ClusterView, goal: ReassignmentSpec, change: int) -> None:
+    if goal.cancelled_by is not None:
+        _count(view.led_back, goal.cancelled_by, change)
+
+
+def _count(counts: Counter[Key], key: Key, change: int) -> None:
+    """Count by key; who comes down to none is not in it any more."""
+    counts[key] += change
+    if not counts[key]:
+        del counts[key]
+
+
+def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
+    """Count a step that begins or ends, for all and for its request."""
+    if reassignment.goal.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
+        view.in_flight += change
+    request = view.requests.get(reassignment.goal.request)
+    if request is not None:
+        request.in_flight += change
+
+
+def begin_anew(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
+) -> None:
+    """Take a step up where the topic znode says it is, whatever this tenure did of another one."""
+    assignment = view.known_assignment(partition)
+    view.acked.pop(partition, None)
+    view.watched.pop(partition, None)
+    unload(view, reassignment)
+    reassignment.inherited = True
+    view.due.add((partition,))
+    if assignment is not None and assignment.is_reassigning:
+        reassignment.enter(Expanding(), now)
+        return
+    reassignment.enter(Pending(), now)
+    count_in_flight(view, reassignment, -1)
+    view.resumed[partition] = None
+    view.due.tenure = True
+
+
+def drop(view: ClusterView, partition: TopicPartition) -> None:
+    """Let go of a reassignment that ended, or whose record turned out not to exist."""
+    reassignment = view.reassignments.pop(partition, None)
+    view.waiting.discard(partition)
+    view.resumed.pop(partition, None)
+    if reassignment is None:
+        return
+    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    _count(view.topics_at_work, partition.topic, -1)
+    _count_led_back(view, reassignment.goal, -1)
+    if reassignment.in_flight:
+        count_in_flight(view, reassignment, -1)
+    unload(view, reassignment)
+    request = view.requests.get(reassignment.goal.request)
+    if request is not None:
+        request.open -= 1
+    view.watched.pop(partition, None)
+    goal_let_go(view, partition)
+
+
+def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
+    """Count what the step in flight copies against the limits."""
+    assignment = view.assignment(partition)
+    state = view.states.get(partition)
+    if assignment is None or state is None:
+        return
+    if isinstance(reassignment.phase, AwaitingController):
+        target, there = reassignment.phase.target, assignment.replicas
+        added = assignment.adding_replicas
+        incoming = tuple(r for r in target if r not in there or r in added)
+    else:
+        removing = assignment.removing_replicas
+        incoming = tuple(r for r in assignment.adding_replicas if r not in removing)
+    outgoing: BrokerId | None = state.leader if incoming else None
+    size = view.sizes.get(partition, 0) * len(incoming)
+    reassignment.load = Load(incoming, outgoing, size)
+    view.bytes_in_flight += size
+    for broker in incoming:
+        view.incoming[broker] = view.incoming.get(broker, 0) + 1
+    if outgoing is not None:
+        view.outgoing[outgoing] = view.outgoing.get(outgoing, 0) + 1
+
+
+def unload(view: ClusterView, reassignment: Reassignment) -> None:
+    """Give back what the step in flight of a reassignment counted against the limits."""
+    load, reassignment.load = reassignment.load, None
+    if load is None:
+        return
+    view.due.capacity = True
+    view.bytes_in_flight -= load.size
+    for broker in load.incoming:
+        view.incoming[broker] -= 1
+    if load.outgoing is not None:
+        view.outgoing[load.outgoing] -= 1

@@ -1,0 +1,132 @@
+"""
+What holds for a request, a broker or everything just now: settings, and what was turned since.
+
+What the operator turned for one request comes before what the request said, that before what was
+turned for all, and the daemon's settings last.
+"""
+
+from __future__ import annotations
+
+from controller.core.controls import UNTHROTTLED, BrokerLimits, QueueOrder, RequestLimits
+from controller.core.model import BrokerId, ReassignmentSpec, RequestId, Route
+from controller.core.submissions import RequestOptions, StepSize, Window
+from controller.core.view import ClusterView
+
+_AS_SUBMITTED = RequestLimits()
+_AS_ALL = BrokerLimits()
+
+
+def _turned(view: ClusterView, request: RequestId) -> RequestLimits:
+    return view.controls.limits.requests.get(request, _AS_SUBMITTED)
+
+
+def priority_of(view: ClusterView, request: RequestId) -> int:
+    """Return a request's priority: higher goes first."""
+    turned = _turned(view, request).priority
+    if turned is not None:
+        return turned
+    known = view.requests.get(request)
+    return 0 if known is None else known.options.priority
+
+
+def step_size_of(view: ClusterView, goal: ReassignmentSpec) -> int | None:
+    """Return how many replicas a step of this reassignment adds at most; None is all at once."""
+    if goal.route is Route.FOREIGN:
+        return view.options.step_size
+    known = view.requests.get(goal.request)
+    for size in (
+        _turned(view, goal.request).step_size,
+        None if known is None else known.options.step_size,
+        view.controls.limits.step_size,
+    ):
+        if size is not None:
+            return _number(size)
+    return view.options.step_size
+
+
+def _number(size: StepSize) -> int | None:
+    return None if size == "all" else size
+
+
+def throttle_of(view: ClusterView, request: RequestId) -> int | None:
+    """Return a request's throttle in bytes per second and broker; None where there is none."""
+    known = view.requests.get(request)
+    own = own_throttle(view, request, RequestOptions() if known is None else known.options)
+    throttle = view.controls.throttle if own is None else own
+    return None if throttle == UNTHROTTLED else throttle
+
+
+def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
+    """Return a request's own throttle, set live or submitted; None: the throttle of all holds."""
+    turned = _turned(view, request).throttle
+    return options.throttle if turned is None else turned
+
+
+def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:
+    """Return the windows that all have to be open for a step of the request to begin."""
+    known = view.requests.get(request)
+    own = _turned(view, request).window or (None if known is None else known.options.window)
+    return tuple(w for w in (own, view.controls.limits.window) if w is not None)
+
+
+def in_flight_limit(view: ClusterView) -> int:
+    """Return how many partitions may have a step under way at most."""
+    turned = view.controls.limits.max_partitions_in_flight
+    return view.options.max_partitions_in_flight if turned is None else turned
+
+
+def in_flight_max(view: ClusterView) -> int:
+    """Return how many partitions may be in flight now: the adaptive pace may allow fewer."""
+    limit = in_flight_limit(view)
+    return limit if view.pace is None else max(1, min(limit, view.pace))
+
+
+def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
+    """Return how many partitions of the request may; None where it has no limit of its own."""
+    turned = _turned(view, request).max_partitions_in_flight
+    if turned is not None:
+        return turned
+    known = view.requests.get(request)
+    return None if known is None else known.options.max_partitions_in_flight
+
+
+def incoming_max(view: ClusterView, broker: BrokerId) -> int:
+    """Return how many replicas a broker copies at once."""
+    own = view.controls.limits.brokers.get(broker, _AS_ALL).max_incoming
+    return incoming_limit(view) if own is None else own
+
+
+def incoming_limit(view: ClusterView) -> int:
+    """Return how many replicas a broker copies at once that has no limit of its own."""
+    turned = view.controls.limits.max_incoming_per_broker
+    return view.options.max_incoming_per_broker if turned is None else turned
+
+
+def outgoing_max(view: ClusterView, broker: BrokerId) -> int:
+    """Return how many partitions a broker serves copies of at once."""
+    own = view.controls.limits.brokers.get(broker, _AS_ALL).max_outgoing
+    return outgoing_limit(view) if own is None else own
+
+
+def outgoing_limit(view: ClusterView) -> int:
+    """Return how many partitions a broker serves at once that has no limit of its own."""
+    turned = view.controls.limits.max_outgoing_per_broker
+    return view.options.max_outgoing_per_broker if turned is None else turned
+
+
+def bytes_in_flight_max(view: ClusterView) -> int | None:
+    """Return how many bytes may be on their way, as far as sizes are known; None: no limit."""
+    turned = view.controls.limits.max_bytes_in_flight
+    return view.options.max_bytes_in_flight if turned is None else turned
+
+
+def leader_moves_max(view: ClusterView) -> int:
+    """Return how many leaderships one broker may lose or gain by our steps in a second."""
+    turned = view.controls.limits.max_leader_moves_per_broker_per_second
+    return view.options.max_leader_moves_per_broker_per_second if turned is None else turned
+
+
+def order_of(view: ClusterView) -> QueueOrder:
+    """Return which of the waiting partitions of equal priority goes first."""
+    turned = view.controls.limits.order
+    return view.options.order if turned is None else turned

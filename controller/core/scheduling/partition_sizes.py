@@ -1,0 +1,186 @@
+"""
+When the sizes of the partitions in work are asked for, and what two sizes in a row tell.
+
+New reassignments soon, all of them from time to time, and those being copied more often: what their
+new replicas hold is how far they are. A size that is not known is never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    EntityConfig,
+    broker_entity,
+)
+from controller.core.effects import Effect, MeasureSizes, SetTimer
+from controller.core.events import SizesRead
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+SIZES_TIMER: Final = "sizes"
+SOON_S: Final = 1.0
+"""Requests are accepted in chunks: their partitions are asked for together."""
+GROWTH_AFTER_S: Final = 5.0
+"""Two sizes that follow closer say nothing of a rate."""
+
+
+def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Ask for the sizes of what is in work."""
+    if not (due.sizes or due.timer) or not view.leading or not view.reassignments:
+        return Decision()
+    soon = Instant(view.unmeasured_since + SOON_S)
+    refresh = Instant(now + view.options.size_refresh_s)
+    if now >= view.measure_at:
+        effect = MeasureSizes(tuple(view.reassignments))
+        return Decision(effects=(effect, SetTimer(SIZES_TIMER, refresh)))
+    effects: list[Effect] = []
+    copying = _copying(view) if now >= view.copies_at else ()
+    if copying:
+        effects.append(MeasureSizes(copying, copies=True))
+    if view.unmeasured and now >= soon:
+        effects.append(MeasureSizes(tuple(view.unmeasured)))
+    at = min(soon, view.measure_at) if view.unmeasured and now < soon else view.measure_at
+    later = Instant(now + view.options.copy_refresh_s)
+    at = min(at, view.copies_at if now < view.copies_at else later)
+    return Decision(effects=(*effects, SetTimer(SIZES_TIMER, at)))
+
+
+def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
+    """Return the partitions whose step in flight copies something."""
+    if not view.in_flight:
+        return ()
+    return tuple(p for p, r in view.reassignments.items() if r.load is not None and r.load.incoming)
+
+
+# --- what is folded into the view --------------------------------------------------------------
+
+
+def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Note a new reassignment."""
+    if not view.unmeasured:
+        view.unmeasured_since = now
+    if partition not in view.sizes:
+        view.unmeasured[partition] = None
+    view.due.sizes = True
+
+
+def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
+    """Note that sizes were asked for."""
+    if effect.copies:
+        view.copies_at = Instant(now + view.options.copy_refresh_s)
+        return
+    if now >= view.measure_at:
+        view.measure_at = Instant(now + view.options.size_refresh_s)
+        view.copies_at = Instant(now + view.options.copy_refresh_s)
+    for partition in effect.partitions:
+        view.unmeasured.pop(partition, None)
+
+
+def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
+    """Take sizes as told, and what grew since; forget those of what is done."""
+    for partition in [p for p in view.sizes if p not in view.reassignments]:
+        forget_size(view, partition)
+    for partition, size in event.sizes.items():
+        reassignment = view.reassignments.get(partition)
+        if reassignment is None:
+            continue
+        if not reassignment.in_flight:
+            view.due.order = True
+        _note_copied(view, partition, event.replicas.get(partition, {}), now)
+        view.sizes[partition] = size
+        at, before = view.measured.setdefault(partition, (now, size))
+        if now - at >= GROWTH_AFTER_S:
+            # Less than before: retention or compaction took more than producers sent.
+            view.growth[partition] = max(0, size - before) / (now - at)
+            view.measured[partition] = (now, size)
+
+
+def _note_copied(
+    view: ClusterView, partition: TopicPartition, held: Mapping[BrokerId, int], now: Instant
+) -> None:
+    """Note that a copy made progress where the added replicas hold more bytes than before."""
+    load = view.reassignments[partition].load
+    if load is None or not load.incoming or not held:
+        view.copied.pop(partition, None)
+        return
+    copied = sum(held.get(broker, 0) for broker in load.incoming)
+    if copied > view.copied.get(partition, 0):
+        view.note_progress(partition, now)
+    view.copied[partition] = copied
+
+
+def forget_size(view: ClusterView, partition: TopicPartition) -> None:
+    """Forget what was known of a partition's size."""
+    view.sizes.pop(partition, None)
+    view.measured.pop(partition, None)
+    view.growth.pop(partition, None)
+    view.unmeasured.pop(partition, None)
+    view.copied.pop(partition, None)
+
+
+# --- throttles that copies cannot keep up with -------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlowThrottle:
+    """A broker's throttle is below what producers send to the partitions it copies or serves."""
+
+    broker: BrokerId
+    receives: bool
+    """Whether it is the one that copies; else it serves the copies."""
+    rate: int
+    """Bytes per second that the throttle allows."""
+    growth: float
+    """Bytes per second that producers add."""
+
+    def __str__(self) -> str:
+        does = "receives copies" if self.receives else "serves copies"
+        return (
+            f"broker {self.broker} {does} at {self.rate} bytes/s by its throttle, while producers "
+            f"send {self.growth:.0f} bytes/s to the same partitions: they may never be in sync"
+        )
+
+
+def slow_throttles(
+    view: ClusterView, in_flight: Iterable[TopicPartition]
+) -> tuple[SlowThrottle, ...]:
+    """
+    Return the throttles below the produce rate of what is copied under them just now.
+
+    Args:
+        view: Everything known.
+        in_flight: The partitions with a step under way.
+
+    """
+    if not view.leases and not view.kept_throttles:
+        return ()
+    grown: dict[tuple[BrokerId, bool], float] = {}
+    for partition in in_flight:
+        growth = view.growth.get(partition)
+        reassignment = view.reassignments.get(partition)
+        load = None if reassignment is None else reassignment.load
+        if load is None or growth is None:
+            continue
+        for broker in load.incoming:
+            grown[broker, True] = grown.get((broker, True), 0.0) + growth
+            if load.outgoing is not None:
+                grown[load.outgoing, False] = grown.get((load.outgoing, False), 0.0) + growth
+    slow = []
+    for (broker, receives), growth in sorted(grown.items()):
+        rate = _rate(view, broker, FOLLOWER_RATE if receives else LEADER_RATE)
+        if rate is not None and growth > rate:
+            slow.append(SlowThrottle(broker, receives, rate, growth))
+    return tuple(slow)
+
+
+def _rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
+    config = view.entity_configs.get(broker_entity(broker))
+    text = config.values.get(key, "") if isinstance(config, EntityConfig) else ""
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,148 @@
+"""
+Folds what becomes of leases into the view: read, written, ended, refused.
+
+Called by ``observe`` and ``apply`` only; what follows is decided in ``throttles``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.core.applied_throttles import Entity, EntityConfig, ThrottleRefusal
+from controller.core.effects import Effect, ReadEntityConfigs
+from controller.core.events import AppliedThrottlesRead, EntityConfigsRead
+from controller.core.model import Instant, ZkVersion
+from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    Change,
+    ThrottlesSettledRecord,
+)
+from controller.core.view import ClusterView
+
+
+def leases_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
+    """Take the leases as read; once they are known only of those in doubt, as only we write."""
+    read = dict(event.leases)
+    if view.leases_read:
+        for entity in view.doubtful_leases:
+            if entity in read:
+                view.leases[entity] = read[entity]
+            else:
+                view.leases.pop(entity, None)
+    else:
+        view.leases = read
+    view.leases_read = view.due.tenure = True
+    view.doubtful_leases.clear()
+    throttles_doubted(view)
+
+
+def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instant) -> None:
+    """Take settings as read, unless we wrote newer ones; have what changed looked at."""
+    for entity, read in event.configs.items():
+        known = view.entity_configs.get(entity)
+        view.asked_entities[entity] = now
+        if isinstance(known, EntityConfig) and _is_older(read, known):
+            continue
+        view.entity_configs[entity] = read
+        if read != known:
+            view.stakes.note(entity)
+    view.due.throttles = True
+
+
+def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
+    if isinstance(read, str):
+        # It was readable before: the next compare-and-set will tell.
+        return True
+    if read.version is None or known.version is None:
+        return False
+    return read.version < known.version
+
+
+def throttles_doubted(view: ClusterView) -> None:
+    """Have every throttle looked at: what is wanted, or what stands, may be another."""
+    view.stakes.note_all(view.leases)
+    view.due.throttles = True
+
+
+def lease_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
+    """Fold a lease and the settings written with it."""
+    lease = record.lease
+    view.leases[lease.entity] = replace(lease, version=_next(lease.version))
+    view.doubtful_leases.discard(lease.entity)
+    config = EntityConfig(dict(record.values), _next(record.expected_version))
+    view.entity_configs[lease.entity] = config
+    view.lease_refusals.pop(lease.entity, None)
+    view.stakes.note(lease.entity)
+    view.due.throttles = True
+
+
+def lease_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
+    """Fold the end of a lease; what is wanted of the entity now is read and decided anew."""
+    view.leases.pop(record.entity, None)
+    view.doubtful_leases.discard(record.entity)
+    _forget(view, record.entity)
+    view.lease_refusals.pop(record.entity, None)
+    view.stakes.note(record.entity)
+    view.due.throttles = True
+
+
+def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None:
+    """Fold what was found right: steps may begin on it."""
+    for settled in record.settled:
+        entity = settled.entity
+        if not view.stakes.settle(entity, settled.note):
+            continue
+        if settled.kept:
+            view.kept_throttles[entity] = settled.kept
+        else:
+            view.kept_throttles.pop(entity, None)
+        if entity not in view.leases:
+            # Nobody reads it again from time to time: next time it has to be read first.
+            _forget(view, entity)
+    view.due.throttles = view.due.capacity = True
+
+
+def _forget(view: ClusterView, entity: Entity) -> None:
+    view.entity_configs.pop(entity, None)
+    view.asked_entities.pop(entity, None)
+
+
+def lease_doubted(
+    view: ClusterView, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
+) -> Effect:
+    """Somebody was faster than our write: return the read of the settings."""
+    entity = _entity_of(record)
+    view.doubtful_leases.add(entity)
+    _forget(view, entity)
+    view.stakes.note(entity)
+    view.due.throttles = True
+    return ReadEntityConfigs((entity,))
+
+
+def leases_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
+    """Note that a change cannot be written at all, if it is a lease's; it is tried again later."""
+    for record in change.records:
+        if isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
+            entity = _entity_of(record)
+            view.lease_refusals[entity] = ThrottleRefusal(why, now)
+            view.stakes.note(entity)
+            view.due.throttles = True
+
+
+def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> Entity:
+    return record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
+
+
+def leases_unknown(view: ClusterView) -> None:
+    """Forget what was read: a write of unknown fate, or another daemon, may have changed it."""
+    view.leases_read = False
+    view.doubtful_leases.clear()
+    view.entity_configs.clear()
+    view.asked_entities.clear()
+    view.lease_refusals.clear()
+    view.kept_throttles.clear()
+
+
+def _next(version: ZkVersion | None) -> ZkVersion:
+    return ZkVersion(0) if version is None else ZkVersion(version + 1)

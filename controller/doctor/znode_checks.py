@@ -1,0 +1,98 @@
+"""Checks of our own znodes and of those that plans are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.partition.gates import ids
+from controller.doctor.findings import Finding, Severity
+from controller.doctor.snapshot import Snapshot
+from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, goal_path
+
+
+def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find records of reassignments whose partition does not exist."""
+    for partition, goal in sorted(snapshot.znodes.goals.items()):
+        if snapshot.znodes.assignment(partition) is not None:
+            continue
+        yield Finding(
+            "lost_record",
+            Severity.WARNING,
+            goal_path(partition),
+            f"to {ids(goal.target)} by {goal.request}, but there is no such partition",
+            "a running daemon ends it; if it stays, delete the znode",
+        )
+
+
+def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find recorded reassignments to brokers that are not live: they wait."""
+    for partition, goal in sorted(snapshot.znodes.goals.items()):
+        dead = [r for r in goal.target if r not in snapshot.znodes.brokers]
+        if dead:
+            yield Finding(
+                "dead_target",
+                Severity.WARNING,
+                str(partition),
+                f"to be reassigned to {ids(goal.target)}, and broker {ids(dead)} is not live",
+                "bring it back, or submit a plan with another target",
+            )
+
+
+def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find znodes that cannot be understood."""
+    for path, reason in sorted(snapshot.znodes.unreadable.items()):
+        yield Finding(
+            "unreadable",
+            Severity.CRITICAL,
+            path,
+            reason,
+            "find out who wrote it; repair it, or delete it if it is one of ours",
+        )
+
+
+def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find znodes that ZooKeeper's permissions hide from us."""
+    for path in sorted(snapshot.znodes.hidden):
+        yield Finding(
+            "hidden",
+            Severity.WARNING,
+            path,
+            "ZooKeeper does not let us read it; checks that need it are left out",
+            "authenticate as the brokers do (zookeeper_auth_scheme or zookeeper_sasl_mechanism), "
+            "or set the permissions of Kafka's own znodes",
+        )
+
+
+def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find a plan that cannot be understood, or that nobody carries out."""
+    plan = snapshot.znodes.legacy
+    if plan is None:
+        return
+    if plan.unreadable is not None:
+        yield Finding(
+            "legacy_plan_unreadable",
+            Severity.CRITICAL,
+            LEGACY_PLAN,
+            plan.unreadable,
+            "a running daemon keeps a copy among the outcomes and deletes it",
+        )
+    elif not snapshot.znodes.daemons:
+        yield Finding(
+            "legacy_plan_left",
+            Severity.WARNING,
+            LEGACY_PLAN,
+            f"lists {len(plan.entries)} partitions, and no daemon leads",
+            "start the daemon; a Kafka controller may be carrying it out all at once",
+        )
+
+
+def kill_switch(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find the node that forbids new reassignments."""
+    if snapshot.znodes.kill_switch:
+        yield Finding(
+            "kill_switch",
+            Severity.WARNING,
+            KILL_SWITCH,
+            "it exists: new reassignments are refused, and accepted ones do not begin",
+            "`reassigner enable` when reassignments may begin again",
+        )

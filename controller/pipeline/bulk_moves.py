@@ -1,0 +1,111 @@
+"""
+The bulk of a plan: a sample of what brokers have too much of goes to those that have too little.
+
+Only between brokers that are over on bytes *and* replicas and such that are under on both, so every
+copy serves both goals. One replica after the other is judged by what everything before it left to
+do, so nothing overshoots. What is left over is ``residues``'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from controller.pipeline.candidates import Candidate, Change, moved
+from controller.pipeline.placement_ledger import PlacementLedger
+from controller.planning.quotas import Band
+
+OFFERED: Final = 3.0
+"""How many replicas are offered for each that has to go: some cannot go anywhere useful."""
+
+
+class BulkMoves:
+    """What is still to be given and taken, and who takes what."""
+
+    def __init__(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
+        """Begin with the least that has to be exchanged."""
+        self._ledger: Final = ledger
+        give_size, take_size = ledger.flows(sizes, of_size=True)
+        give_count, take_count = ledger.flows(counts, of_size=False)
+        both = (give_size > 0) & (give_count >= 1)
+        self.give_size = np.where(both, give_size, 0.0)
+        self.give_count = np.where(both, np.floor(give_count), 0.0)
+        both = (take_size > 0) & (take_count >= 1)
+        self.take_size = np.where(both, take_size, 0.0)
+        self.take_count = np.where(both, np.floor(take_count), 0.0)
+        self._given = np.maximum(self.give_count, 1.0), np.maximum(self.give_size, 1.0)
+        self._taken = np.maximum(self.take_count, 1.0), np.maximum(self.take_size, 1.0)
+        total = ledger.by_topic.sum(axis=1)
+        self.fair: Final = total / max(1, int(np.count_nonzero(ledger.brokers.keeps)))
+
+    def is_done(self) -> bool:
+        """Whether nobody has anything to give or to take any more."""
+        return not (self.give_count >= 1).any() or not (self.take_count >= 1).any()
+
+    def levels(self) -> Any:
+        """
+        Return for each broker the level of its topics above which replicas are offered.
+
+        In units of a topic's fair share on a broker: a topic that stands at twice the level offers
+        half its replicas there. The level is where enough is offered.
+        """
+        wanted = self.give_count * OFFERED
+        held = self._ledger.by_topic
+        high = np.where(self.fair > 0, held.max(axis=1) / np.maximum(self.fair, 1e-9), 0).max()
+        levels = np.full(held.shape[1], np.inf)
+        for broker in np.flatnonzero(self.give_count >= 1).tolist():
+            low, up = 0.0, float(high)
+            for _ in range(30):
+                level = (low + up) / 2
+                offered = np.maximum(held[:, broker] - level * self.fair, 0).sum()
+                low, up = (level, up) if offered > wanted[broker] else (low, level)
+            levels[broker] = low
+        return levels
+
+    def judge(self, offer: Candidate) -> Change | None:
+        """Return where an offered replica goes, None if it stays."""
+        giver, size = offer.replicas[offer.position], offer.size
+        if self.give_count[giver] < 1 or self.give_size[giver] < size:
+            return None
+        if not self._keeps_pace(giver, size):
+            return None
+        mask = self._ledger.may_take(offer.topic, size, offer.replicas, offer.position)
+        mask &= (self.take_count >= 1) & (self.take_size >= size)
+        takers = np.flatnonzero(mask)
+        if not len(takers):
+            return None
+        lack = np.maximum(self.fair[offer.topic] - self._ledger.by_topic[offer.topic, takers], 0.02)
+        left_count = self.take_count[takers] / self._taken[0][takers]
+        left_size = self.take_size[takers] / self._taken[1][takers]
+        score = lack * left_count * left_size * self._fit(takers, size)
+        taker = int(takers[np.argmax(score)])
+        self.give_count[giver] -= 1
+        self.give_size[giver] -= size
+        self.take_count[taker] -= 1
+        self.take_size[taker] -= size
+        change = moved(offer, taker)
+        self._ledger.shift(offer.topic, size, change.before, change.after)
+        return change
+
+    def _keeps_pace(self, giver: int, size: int) -> bool:
+        """Whether this size keeps the bytes left in proportion to the replicas left."""
+        per_replica = self.give_size[giver] / self.give_count[giver]
+        first = self._given[1][giver] / self._given[0][giver]
+        if per_replica > first * 1.1:
+            return bool(size >= first * 0.5)
+        if per_replica < first * 0.9:
+            return bool(size <= first)
+        return True
+
+    def _fit(self, takers: Any, size: int) -> Any:
+        """Return how well this size suits what each taker lacks per replica: 1 at best."""
+        ratio = self.take_size[takers] / self.take_count[takers] / max(1.0, float(size))
+        first = self._taken[1][takers] / self._taken[0][takers] / max(1.0, float(size))
+        behind = ratio / first
+        return np.where(size_is_small(first), 1.0 / behind**4, behind**4)
+
+
+def size_is_small(first: Any) -> Any:
+    """Whether a size is below what is typical."""
+    return first > 1.0

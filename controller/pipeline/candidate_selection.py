@@ -1,0 +1,136 @@
+"""
+Which replicas are offered to the planner, chosen where the rows are.
+
+Each partition offers one replica at most. The order is that of a stable hash: it does not depend on
+how the rows lie in files or on machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.pipeline.candidates import Candidate
+from controller.pipeline.cluster_frame import dice, in_order
+
+PER_CLASS: Final = 12
+"""Offers of each broker and order of magnitude, for what the sample leaves over."""
+SMALLEST: Final = 150
+"""And of the smallest of each broker; as many again, on average, for those with a surplus."""
+OFFERED: Final = 3
+"""Small ones for each surplus replica: a partition that is offered from one broker is not from
+another, and some cannot go anywhere useful."""
+CLASSES_PER_DOUBLING: Final = 2
+
+
+def offers_over(  # noqa: PLR0913 - what there is to say
+    spark: Any,
+    parts: Any,
+    *,
+    held: Any,
+    fair: Any,
+    levels: Any,
+    seed: int,
+) -> Iterator[Candidate]:
+    """
+    Offer a sample of what lies above a level on each broker, topic by topic.
+
+    Args:
+        spark: The session.
+        parts: The partitions that may be offered.
+        held: Replicas by topic and broker.
+        fair: A topic's fair share on a broker, by topic.
+        levels: See ``bulk_moves.BulkMoves.levels``.
+        seed: Of the order.
+
+    """
+    chances = 1.0 - levels[None, :] * fair[:, None] / np.maximum(held, 1)
+    rows = []
+    for topic in range(len(held)):
+        brokers = np.flatnonzero((held[topic] > 0) & (chances[topic] > 0))
+        if len(brokers):
+            rows.append(
+                (topic, dict(zip(brokers.tolist(), chances[topic, brokers].tolist(), strict=True)))
+            )
+    if not rows:
+        return iter(())
+    chance = spark.createDataFrame(rows, "topic INT, chance MAP<INT, DOUBLE>")
+
+    def rank(broker: Any, position: Any) -> Any:
+        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
+        return drawn / F.try_element_at(F.col("chance"), broker)
+
+    return _offers(parts.join(F.broadcast(chance), "topic"), rank)
+
+
+def offers_by_size(spark: Any, parts: Any, *, surplus: Any, seed: int) -> Iterator[Candidate]:
+    """
+    Offer some replicas of each order of magnitude from every broker, and more small ones.
+
+    Args:
+        spark: The session.
+        parts: The partitions that may be offered.
+        surplus: How many replicas each broker has too many.
+        seed: Of the order.
+
+    """
+    sized = parts.withColumn(
+        "class", F.floor(F.log2(F.col("size") + 1.0) * CLASSES_PER_DOUBLING).cast("int")
+    )
+    counted = (
+        sized.select("class", F.explode("replicas").alias("b"))
+        .groupBy("b", "class")
+        .count()
+        .collect()
+    )
+    chances = chances_by_size({(b, c): n for b, c, n in counted}, surplus)
+    if not chances:
+        return iter(())
+    chance = spark.createDataFrame(list(chances.items()), "class INT, chance MAP<INT, DOUBLE>")
+
+    def rank(broker: Any, position: Any) -> Any:
+        drawn = dice(seed, F.col("topic"), F.col("partition"), position)
+        return drawn / F.try_element_at(F.col("chance"), broker)
+
+    return _offers(sized.join(F.broadcast(chance), "class"), rank)
+
+
+def chances_by_size(
+    counted: Mapping[tuple[int, int], int], surplus: Any
+) -> dict[int, dict[int, float]]:
+    """
+    Return the chance of a replica to be offered, by class of size and broker.
+
+    What a broker has too many of leaves it with the smallest, so as many of these are offered, and
+    not the large ones beyond them. All such extras together are bounded by the number of brokers.
+
+    Args:
+        counted: Replicas by broker and class.
+        surplus: How many replicas each broker has too many.
+
+    """
+    extra = OFFERED * np.asarray(surplus, dtype=float)
+    most = SMALLEST * len(extra)
+    smallest = SMALLEST + np.floor(extra * min(1.0, most / max(1.0, float(extra.sum()))))
+    left = smallest.astype(np.int64).tolist()
+    chances: dict[int, dict[int, float]] = {}
+    for (broker, size_class), count in sorted(counted.items()):
+        wanted = max(PER_CLASS, left[broker])
+        left[broker] = max(0, left[broker] - count)
+        chances.setdefault(size_class, {})[broker] = min(1.0, wanted / count)
+    return chances
+
+
+def _offers(parts: Any, rank: Any) -> Iterator[Candidate]:
+    """Offer of each partition the replica with the lowest rank below 1, in the order of ranks."""
+    ranked = F.transform("replicas", lambda b, n: F.struct(rank(b, n).alias("rank"), n.alias("n")))
+    best = F.array_min(F.filter(ranked, lambda x: x["rank"] < 1.0))
+    pool = parts.select("topic", "partition", "size", "replicas", best.alias("best")).where(
+        "best IS NOT NULL"
+    )
+    pool = pool.select("best.rank", "topic", "partition", "size", "replicas", "best.n")
+    for row in in_order(pool, "rank", "topic", "partition"):
+        yield Candidate(row[1], row[2], row[3], tuple(row[4]), row[5])

@@ -1,0 +1,176 @@
+"""
+A snapshot as the planner works on it: one row per partition, and what brokers and topics hold.
+
+Brokers and topics become indices in the order of ids and names, so that nothing depends on the
+order in which rows were read. A partition's size is its leader's: a new replica copies that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.errors import InvalidInputError
+from controller.pipeline.placement_ledger import UNLIMITED, Brokers, Factors, PlacementLedger
+from controller.pipeline.tables import Tables
+
+HASH_BITS: Final = 53
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A snapshot, loaded."""
+
+    parts: Any
+    """topic (index), partition, size, replicas (indices, the preferred leader first)."""
+    names: Any
+    """topic (index), name."""
+    topics: tuple[str, ...]
+    brokers: Brokers
+    racks: tuple[str, ...]
+    """What is written for each broker's rack."""
+    min_insync: Any
+    """By topic; zero where it is not known."""
+    rates: Any | None = None
+    """topic (index), partition, bytes per second that producers write; None: nobody said."""
+
+
+def load(
+    spark: Any,
+    tables: Tables,
+    *,
+    drained: Collection[int] = (),
+    fill: float = 1.0,
+) -> Cluster:
+    """
+    Load a snapshot that was checked.
+
+    Args:
+        spark: The session.
+        tables: The snapshot.
+        drained: Ids of brokers that are to hold nothing.
+        fill: Which part of a broker's capacity may be used.
+
+    Raises:
+        PlanInvalidError: a broker to drain does not exist, or nothing is left.
+
+    """
+    brokers, racks = _brokers(tables, drained, fill)
+    known = {r[0]: r[1] for r in tables.topics.select("topic", "min_insync_replicas").collect()}
+    topics = tuple(sorted(known))
+    names = spark.createDataFrame(list(enumerate(topics)), "topic INT, name STRING").persist()
+    index = spark.createDataFrame(
+        [(broker, n) for n, broker in enumerate(brokers.ids)], "broker INT, b INT"
+    )
+    replicas = tables.replicas.withColumnRenamed("topic", "name")
+    parts = (
+        replicas.join(F.broadcast(names), "name")
+        .join(F.broadcast(index), "broker")
+        .groupBy("topic", "partition")
+        .agg(
+            F.sort_array(F.collect_list(F.struct("position", "b"))).alias("placed"),
+            F.max(F.when(F.col("is_leader"), F.col("size_bytes"))).alias("of_leader"),
+            F.max("size_bytes").alias("largest"),
+        )
+        .select(
+            "topic",
+            F.col("partition").cast("int").alias("partition"),
+            F.coalesce("of_leader", "largest").cast("bigint").alias("size"),
+            F.transform("placed", lambda x: x["b"]).alias("replicas"),
+        )
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    _check_parts(parts.join(F.broadcast(names), "topic"))
+    min_insync = np.array([known[name] or 0 for name in topics], dtype=np.int64)
+    rates = tables.rates
+    if rates is not None:
+        rates = (
+            rates.withColumnRenamed("topic", "name")
+            .join(F.broadcast(names), "name")
+            .select("topic", F.col("partition").cast("int").alias("partition"), "bytes_in_per_s")
+        )
+    return Cluster(parts, names, topics, brokers, racks, min_insync, rates)
+
+
+def _brokers(
+    tables: Tables, drained: Collection[int], fill: float
+) -> tuple[Brokers, tuple[str, ...]]:
+    rows = tables.brokers.orderBy("broker").collect()
+    ids = tuple(int(row.broker) for row in rows)
+    strangers = sorted(set(drained) - set(ids))
+    if strangers:
+        raise InvalidInputError(
+            f"broker {strangers[0]} is to be drained, but is not in the snapshot"
+        )
+    dead = [row.broker for row in rows if row.is_alive is False and row.broker not in drained]
+    if dead:
+        raise InvalidInputError(
+            f"broker {', '.join(map(str, dead))} was not alive when the snapshot was taken: drain "
+            f"it, or bring it back and take another"
+        )
+    keeps = np.array([broker not in drained for broker in ids], dtype=bool)
+    if not keeps.any():
+        raise InvalidInputError("no broker is left that may hold replicas")
+    # A broker without a rack is a rack of its own.
+    texts = tuple(row.rack if row.rack is not None else f"broker {row.broker}" for row in rows)
+    keys = [(row.rack is None, t) for row, t in zip(rows, texts, strict=True)]
+    order = {key: n for n, key in enumerate(sorted(set(keys)))}
+    room = [UNLIMITED if r.capacity_bytes is None else r.capacity_bytes * fill for r in rows]
+    rack = np.array([order[key] for key in keys], dtype=np.int64)
+    return Brokers(ids, rack, keeps, np.array(room)), texts
+
+
+def _check_parts(parts: Any) -> None:
+    twice = F.size("replicas") != F.size(F.array_distinct("replicas"))
+    found = parts.where(twice).orderBy("name", "partition").limit(5).collect()
+    if found:
+        listed = ", ".join(f"{row.name}-{row.partition}" for row in found)
+        raise InvalidInputError(
+            f"replicas: columns topic, partition, broker name the same replica twice: {listed}"
+        )
+
+
+def ledger_of(cluster: Cluster, parts: Any) -> PlacementLedger:
+    """Sum up what brokers hold, by topic."""
+    held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
+    size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
+    single = parts.select("topic", "size", F.explode("replicas").alias("b"))
+    by_topic = (
+        single.groupBy("topic", "b")
+        .agg(F.count("*").cast("int").alias("n"), F.sum("size").alias("held"))
+        .groupBy("topic")
+        .agg(F.collect_list(F.struct("b", "n", "held")).alias("all"))
+        .select("topic", "all.b", "all.n", "all.held")
+    )
+    for row in by_topic.collect():
+        held[row[0], row[1]] = row[2]
+        size[row[1]] += row[3]
+    return PlacementLedger(cluster.brokers, held, size, _factors(parts))
+
+
+def _factors(parts: Any) -> Sequence[Factors]:
+    found = parts.groupBy(F.size("replicas").alias("factor")).agg(
+        F.count("*").alias("n"), F.sum("size").alias("held")
+    )
+    return [Factors(row.factor, row.n, row.held) for row in found.orderBy("factor").collect()]
+
+
+def dice(seed: int, *columns: Any) -> Any:
+    """Return a number from 0 to 1 that depends on nothing but the seed and these columns."""
+    bits = F.xxhash64(F.lit(seed), *columns)
+    return F.shiftrightunsigned(bits, 64 - HASH_BITS).cast("double") * F.lit(2.0**-HASH_BITS)
+
+
+def in_order(table: Any, *keys: Any) -> Iterator[Any]:
+    """
+    Yield rows in the order of keys, one after the other.
+
+    Selected and prepared in parallel, sorted in one place: what comes this way grows with what has
+    to change, and passes through the driver anyhow.
+    """
+    return iter(table.repartition(1).sortWithinPartitions(*keys).toLocalIterator())

@@ -1,0 +1,187 @@
+"""
+What the verbs ask for: a snapshot, a plan, a report, from the directories they name.
+
+Each opens the tables it needs, does the work, tells what it does meanwhile and returns what is to
+be printed. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.errors import InvalidInputError
+from controller.pipeline.cluster_frame import load
+from controller.pipeline.journal_reader import read_journals
+from controller.pipeline.plan_options import PlanOptions
+from controller.pipeline.plan_summary import Summary, summarize
+from controller.pipeline.plan_writer import Cutter, write_plan
+from controller.pipeline.planner import Planner, Progress
+from controller.pipeline.report import build_report
+from controller.pipeline.report_page import Disks, page
+from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, capture
+from controller.pipeline.stock_snapshot import told_by_files
+from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
+from controller.pipeline.waves import Wave, WaveLimits
+
+
+def snapshot_of_cluster(
+    spark: Any,
+    told: SnapshotSource,
+    brokers: Iterable[BrokerRow],
+    manifest: Manifest,
+    directory: Path,
+) -> Mapping[str, Any]:
+    """Write a snapshot of what a cluster told; return how much there is."""
+    return _counted(capture(spark, told, brokers, manifest, directory))
+
+
+def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
+    spark: Any,
+    plan: Path,
+    sizes: Path | None,
+    brokers: Path | None,
+    taken_at: str,
+    directory: Path,
+    *,
+    rates: Sequence[tuple[str, int | None, float]] = (),
+) -> Mapping[str, Any]:
+    """Write a snapshot of a stock JSON; return how much there is."""
+    told, rows = told_by_files(spark, plan, sizes, brokers)
+    told = replace(told, rates=rates)
+    manifest = Manifest("", taken_at, str(plan))
+    return _counted(capture(spark, told, rows, manifest, directory))
+
+
+def _counted(tables: Tables) -> Mapping[str, Any]:
+    total = tables.replicas.agg(
+        F.count("*").alias("replicas"),
+        F.count_distinct("topic", "partition").alias("partitions"),
+        F.sum("size_bytes").alias("bytes"),
+    ).first()
+    found: dict[str, Any] = total.asDict()
+    return found | {
+        "brokers": tables.brokers.count(),
+        "topics": tables.topics.count(),
+        "cluster_id": tables.manifest.cluster_id,
+    }
+
+
+def make_plan(  # noqa: PLR0913, PLR0917 - what there is to say
+    spark: Any,
+    snapshot: str,
+    wishes: PlanOptions,
+    limits: WaveLimits,
+    directory: str,
+    tell: Progress,
+) -> tuple[Summary, list[Wave], list[Path]]:
+    """
+    Plan, cut and write.
+
+    Raises:
+        PlanInvalidError: the snapshot or a wish is wrong, or the plan cannot be carried out.
+
+    """
+    wishes.check()
+    tell("reading the snapshot")
+    tables = read_tables(spark, snapshot)
+    check_tables(tables, snapshot)
+    drained = wishes.drain | set(wishes.replace)
+    cluster = load(spark, tables, drained=drained, fill=wishes.fill)
+    planned = Planner(spark, cluster, wishes, tell).plan()
+    tell("counting what it comes to")
+    summary, loads = summarize(planned)
+    waves = Cutter(spark, planned, limits, tell).cut()
+    tell("writing")
+    files = write_plan(planned, summary, loads, waves, tables.manifest, directory)
+    return summary, list(waves[1]), files
+
+
+def make_report(  # noqa: PLR0913, PLR0917 - the directories
+    spark: Any,
+    journals: Sequence[Path],
+    plan: Path | None,
+    after: Path | None,
+    directory: Path,
+    tell: Progress,
+) -> Path:
+    """
+    Write the report's tables and page; return the page.
+
+    Args:
+        spark: The session.
+        journals: The directories of the daemons' journals.
+        plan: The directory of the plan that was carried out.
+        after: A snapshot that was taken afterwards.
+        directory: Where the report goes.
+        tell: Told what is done.
+
+    Raises:
+        PlanInvalidError: something that is named cannot be read.
+
+    """
+    if plan is not None and after is not None:
+        _refuse_other_cluster(spark, plan, after)
+    tell("reading journals")
+    journal, broken = read_journals(spark, journals)
+    changes = loads = None
+    if plan is not None:
+        changes, loads = _plan_tables(spark, plan)
+    report = build_report(journal, changes, loads)
+    for name, table in report.tables().items():
+        tell(f"writing {name}")
+        table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
+    tell("drawing")
+    disks = _disks(spark, loads, after)
+    about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
+    path = directory / "report.html"
+    requests = [row.request for row in report.requests.select("request").collect()]
+    try:
+        path.write_text(page(report, disks, broken=broken, about=about), encoding="utf-8")
+        # What the status page of a daemon looks for.
+        (directory / "report.json").write_text(
+            json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
+        )
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+    return path
+
+
+def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
+    """Refuse to set a plan beside a snapshot of another cluster."""
+    summary = plan / "summary.json"
+    try:
+        planned = json.loads(summary.read_text(encoding="utf-8"))["snapshot"]["cluster_id"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"{summary}: not the summary of a plan: {error}") from error
+    found = read_tables(spark, str(after)).manifest.cluster_id
+    if planned and found and planned != found:
+        raise InvalidInputError(
+            f"{after}/manifest: column cluster_id is {found}, but {summary} is about the cluster "
+            f"{planned}"
+        )
+
+
+def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:
+    if not (plan / "summary.json").exists():
+        raise InvalidInputError(f"{plan}: not the directory of a plan: there is no summary.json")
+    return spark.read.parquet(str(plan / "changes")), spark.read.parquet(str(plan / "brokers"))
+
+
+def _disks(spark: Any, loads: Any | None, after: Path | None) -> Disks:
+    before: dict[int, int] = {}
+    planned: dict[int, int] = {}
+    found: dict[int, int] = {}
+    if loads is not None:
+        for row in loads.collect():
+            before[row.broker], planned[row.broker] = row.bytes_before, row.bytes_after
+    if after is not None:
+        tables = read_tables(spark, str(after))
+        for row in tables.replicas.groupBy("broker").agg(F.sum("size_bytes").alias("n")).collect():
+            found[row.broker] = row.n
+    return Disks(before, planned, found)

@@ -1,0 +1,206 @@
+"""
+The rest of a plan: what the sample left over, first in replicas with the smallest, then in bytes.
+
+Works on a pool of offers that grows with the number of brokers, not of partitions: from every
+broker some of each order of magnitude, and more of the smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from controller.pipeline.candidates import Candidate, Change, moved
+from controller.pipeline.placement_ledger import PlacementLedger
+from controller.planning.quotas import Band
+
+MARGIN: Final = 0.006
+"""Of the width of the band."""
+PEERS_MAX: Final = 12
+"""Brokers that are looked at as the other side of a replica in bytes."""
+FITS_MAX: Final = 6
+"""Replicas that fit best between two brokers: one may not be allowed where it would go."""
+TRIED_MAX: Final = 100
+"""Small replicas of one broker that are tried."""
+
+NOTHING: Final = np.zeros(0, dtype=bool)
+
+
+class FineTuning:
+    """A pool of offers and the bands to come into."""
+
+    def __init__(
+        self, ledger: PlacementLedger, sizes: Band, counts: Band, offers: Iterable[Candidate]
+    ) -> None:
+        """Take up the pool."""
+        self._ledger: Final = ledger
+        self._size_low, self._size_high = np.array(sizes.low), np.array(sizes.high)
+        self._size_target = np.array(sizes.target)
+        # Who is brought into the band in bytes goes this far beyond its edge: evening out the
+        # replicas afterwards takes or brings a few bytes.
+        self._margin = MARGIN * (self._size_high - self._size_low)
+        self._count_low, self._count_high = np.array(counts.low), np.array(counts.high)
+        self._count_target = np.array(counts.target)
+        by_giver: dict[int, list[Candidate]] = {}
+        for offer in offers:
+            by_giver.setdefault(offer.replicas[offer.position], []).append(offer)
+        for found in by_giver.values():
+            found.sort(key=lambda o: (o.size, o.topic, o.partition))
+        self._offers: Final = by_giver
+        self._sizes: Final = {b: np.array([o.size for o in f]) for b, f in by_giver.items()}
+        self._left: Final = {b: np.ones(len(f), dtype=bool) for b, f in by_giver.items()}
+        self._stuck: set[tuple[int, bool]] = set()
+        self._group: Final = np.zeros(len(ledger.brokers.ids), dtype=np.int64)
+        for number, group in enumerate(ledger.groups(), start=1):
+            self._group[list(group)] = number
+
+    # --- replicas ------------------------------------------------------------------------------
+
+    def shed_counts(self) -> Iterator[Change]:
+        """Relieve the brokers with too many replicas, of the smallest; those with too few wait."""
+        self._stuck.clear()
+        while (change := self._next_count(take=False)) is not None:
+            yield change
+
+    def even_counts(self) -> Iterator[Change]:
+        """Bring every broker's replicas into the band, with the smallest there are."""
+        self._stuck.clear()
+        while (change := self._next_count(take=True)) is not None:
+            yield change
+
+    def _next_count(self, *, take: bool) -> Change | None:
+        over = self._ledger.count - self._count_high
+        under = self._count_low - self._ledger.count
+        worst = [(float(v), int(b), True) for b, v in enumerate(over) if v > 0]
+        if take:
+            worst += [(float(v), int(b), False) for b, v in enumerate(under) if v > 0]
+        for _, broker, gives in sorted(worst, key=lambda w: (-w[0], w[1])):
+            if (broker, gives) in self._stuck:
+                continue
+            change = self._give_small(broker) if gives else self._take_small(broker)
+            if change is not None:
+                return change
+            self._stuck.add((broker, gives))
+        return None
+
+    def _give_small(self, giver: int) -> Change | None:
+        ledger = self._ledger
+        need = (ledger.count - self._count_target) / np.maximum(self._count_target, 1)
+        for n in np.flatnonzero(self._left.get(giver, NOTHING)).tolist():
+            offer = self._offers[giver][n]
+            mask = ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)
+            mask &= ledger.count + 1 <= self._count_high
+            mask &= (ledger.size + offer.size <= self._size_high) | (ledger.size > self._size_high)
+            if mask.any():
+                return self._book(giver, n, int(np.argmin(np.where(mask, need, np.inf))))
+        return None
+
+    def _take_small(self, taker: int) -> Change | None:
+        ledger = self._ledger
+        spare = (ledger.count - self._count_target) / np.maximum(self._count_target, 1)
+        spare[ledger.count - 1 < self._count_low] = -np.inf
+        for giver in self._highest(spare, taker, len(spare)):
+            for n in np.flatnonzero(self._left.get(giver, NOTHING))[:TRIED_MAX].tolist():
+                offer = self._offers[giver][n]
+                if ledger.size[giver] - offer.size < self._size_low[giver]:
+                    continue
+                if ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[taker]:
+                    return self._book(giver, n, taker)
+        return None
+
+    # --- bytes ---------------------------------------------------------------------------------
+
+    def even_sizes(self) -> Iterator[Change]:
+        """Bring every broker's bytes into the band, with few replicas that fit best."""
+        self._stuck.clear()
+        while (change := self._next_size()) is not None:
+            yield change
+
+    def _next_size(self) -> Change | None:
+        over = self._ledger.size - self._size_high
+        under = self._size_low - self._ledger.size
+        worst = [(float(v), int(b), True) for b, v in enumerate(over) if v > 0]
+        worst += [(float(v), int(b), False) for b, v in enumerate(under) if v > 0]
+        for _, broker, gives in sorted(worst, key=lambda w: (-w[0], w[1])):
+            if (broker, gives) in self._stuck:
+                continue
+            givers = [broker] if gives else self._givers(broker)
+            takers = self._takers(broker) if gives else [broker]
+            change = self._best_fit(givers, takers, broker)
+            if change is not None:
+                return change
+            self._stuck.add((broker, gives))
+        return None
+
+    def _givers(self, taker: int) -> list[int]:
+        over = (self._ledger.size - self._size_target) / np.maximum(self._size_target, 1)
+        return self._highest(over, taker, PEERS_MAX)
+
+    def _takers(self, giver: int) -> list[int]:
+        under = (self._size_target - self._ledger.size) / np.maximum(self._size_target, 1)
+        return self._highest(under, giver, PEERS_MAX)
+
+    def _highest(self, value: Any, broker: int, how_many: int) -> list[int]:
+        """Return the brokers of the same group with the highest values above minus infinity."""
+        value = np.where(self._group == self._group[broker], value, -np.inf)
+        value[broker] = -np.inf
+        highest = np.argsort(-value, kind="stable")[:how_many]
+        return [int(b) for b in highest if value[b] > -np.inf]
+
+    def _best_fit(self, givers: list[int], takers: list[int], mended: int) -> Change | None:
+        """Choose the replica that mends the most for its bytes and for being one more."""
+        ranked: list[tuple[float, int, int, int]] = []
+        for giver in givers:
+            left = np.flatnonzero(self._left.get(giver, NOTHING))
+            if not len(left):
+                continue
+            sizes = self._sizes[giver][left]
+            for taker in takers:
+                if taker == giver:
+                    continue
+                score = self._gain(giver, taker, sizes, mended)
+                ranked += [
+                    (-float(score[n]), giver, int(left[n]), taker)
+                    for n in np.argsort(-score, kind="stable")[:FITS_MAX].tolist()
+                    if score[n] > 0
+                ]
+        for _, giver, n, taker in sorted(ranked):
+            offer = self._offers[giver][n]
+            if self._ledger.may_take(offer.topic, offer.size, offer.replicas, offer.position)[
+                taker
+            ]:
+                return self._book(giver, n, taker)
+        return None
+
+    def _gain(self, giver: int, taker: int, sizes: Any, mended: int) -> Any:
+        """Return how much less bytes are outside of the bands, by byte and replica spent."""
+        ledger = self._ledger
+        left, got = ledger.size[giver], ledger.size[taker]
+        before = self._outside(giver, left, mended) + self._outside(taker, got, mended)
+        after = self._outside(giver, left - sizes, mended)
+        after = after + self._outside(taker, got + sizes, mended)
+        typical = float(ledger.size.sum()) / max(1, int(ledger.count.sum()))
+        cost = sizes + typical
+        if ledger.count[giver] - 1 < self._count_low[giver]:
+            cost = cost + typical
+        if ledger.count[taker] + 1 > self._count_high[taker]:
+            if not self._left.get(taker, NOTHING).any():
+                return np.full(len(sizes), -1.0)  # it has nothing to give in exchange
+            cost = cost + typical
+        return (before - after) / cost
+
+    def _outside(self, broker: int, size: Any, mended: int) -> Any:
+        margin = self._margin[broker] if broker == mended else 0.0
+        over = np.maximum(size - (self._size_high[broker] - margin), 0)
+        return over + np.maximum(self._size_low[broker] + margin - size, 0)
+
+    # --- booking -------------------------------------------------------------------------------
+
+    def _book(self, giver: int, n: int, taker: int) -> Change:
+        self._left[giver][n] = False
+        offer = self._offers[giver][n]
+        change = moved(offer, taker)
+        self._ledger.shift(offer.topic, offer.size, change.before, change.after)
+        return change

@@ -1,0 +1,369 @@
+"""
+Plans a whole cluster: what has to change, the bulk, the rest, and who leads.
+
+Decisions are made one after the other by what the driver holds per broker and topic; the rows they
+are about are selected, ordered, joined and written by Spark, and pass through the driver one at a
+time. The same snapshot, wishes and seed make the same plan however the rows are partitioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from controller.errors import InvalidInputError
+from controller.pipeline.bulk_moves import BulkMoves
+from controller.pipeline.candidate_selection import offers_by_size, offers_over
+from controller.pipeline.candidates import Change
+from controller.pipeline.cluster_frame import Cluster, dice, in_order, ledger_of
+from controller.pipeline.fine_tuning import FineTuning
+from controller.pipeline.leadership_flows import leader_flows
+from controller.pipeline.placement_ledger import PlacementLedger
+from controller.pipeline.plan_options import PlanOptions
+from controller.pipeline.required_moves import RequiredMove, RequiredMoves
+from controller.planning.quotas import Band, band
+
+ROUNDS_MAX: Final = 4
+"""Pools that are looked through for what the sample left over."""
+CHUNK: Final = 50_000
+"""Changes the driver holds before it hands them to Spark."""
+CHANGES: Final = "topic INT, partition INT, after ARRAY<INT>"
+ROUND_SALT: Final = 1_000
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """The bands of the three loads."""
+
+    sizes: Band
+    counts: Band
+    leaders: Band
+
+
+@dataclass(slots=True)
+class Planned:
+    """A plan, before it is written."""
+
+    cluster: Cluster
+    wishes: PlanOptions
+    rows: Any
+    """topic, partition, size, replicas (before), after; one row for each partition."""
+    bands: Bands
+    sizes_before: Any
+    counts_before: Any
+    leaders_before: Any
+    cap: Any
+    """Each topic's largest number of replicas on one broker before."""
+    settled: list[tuple[int, ...]]
+    """The brokers of each rack, where every rack is to end with one replica of each partition."""
+    notes: list[str] = field(default_factory=list)
+
+
+class Planner:
+    """Makes one plan."""
+
+    def __init__(self, spark: Any, cluster: Cluster, wishes: PlanOptions, tell: Progress) -> None:
+        """Prepare to plan a cluster that was loaded."""
+        self._spark: Final = spark
+        self._cluster: Final = cluster
+        self._wishes: Final = wishes
+        self._tell: Final = tell
+        self._index: Final = cluster.brokers.index()
+        chosen = wishes.chooses(cluster.topics)
+        movable = spark.createDataFrame(
+            [(n,) for n, is_chosen in enumerate(chosen) if is_chosen], "topic INT"
+        )
+        self._movable: Final = cluster.parts.join(F.broadcast(movable), "topic", "left_semi")
+        self._chunks: list[Any] = []
+        self._buffer: list[tuple[int, int, list[int]]] = []
+        self._bytes = self._moves = 0
+        self._is_capped = False
+        self._notes: list[str] = []
+
+    def plan(self) -> Planned:
+        """
+        Make the plan.
+
+        Raises:
+            PlanInvalidError: a wish names what does not exist.
+
+        """
+        wishes, cluster = self._wishes, self._cluster
+        self._tell("summing up what brokers hold")
+        ledger = ledger_of(cluster, cluster.parts)
+        duty = self._duty()
+        if wishes.replication_factor:
+            ledger = self._with_factor(ledger, wishes.replication_factor)
+        sizes, counts = ledger.bands(wishes.tolerance)
+        before = ledger.size.copy(), ledger.count.copy(), ledger.cap.copy()
+        if not wishes.only_leaders:
+            self._place(ledger, sizes, counts, duty)
+            if not wishes.only_needed:
+                self._sample(ledger, sizes, counts)
+                self._rest(ledger, sizes, counts)
+        rows = self._rows()
+        led_before, leaders, rows = self._lead(rows)
+        return Planned(
+            cluster,
+            wishes,
+            rows,
+            Bands(sizes, counts, leaders),
+            before[0],
+            before[1],
+            led_before,
+            before[2],
+            ledger.settled(),
+            self._notes,
+        )
+
+    # --- what has to change --------------------------------------------------------------------
+
+    def _duty(self) -> RequiredMove:
+        replaced: dict[int, int] = {}
+        for broker, other in self._wishes.replace.items():
+            for one in (broker, other):
+                if one not in self._index:
+                    raise InvalidInputError(f"broker {one} is not in the snapshot")
+            replaced[self._index[broker]] = self._index[other]
+        factor = self._wishes.replication_factor
+        keeps = int(np.count_nonzero(self._cluster.brokers.keeps))
+        if factor is not None and factor > keeps:
+            raise InvalidInputError(f"replication factor {factor} needs more than {keeps} brokers")
+        return RequiredMove(replaced=replaced, replication_factor=factor)
+
+    def _with_factor(self, ledger: PlacementLedger, factor: int) -> PlacementLedger:
+        """Return the ledger with the shares of another replication factor."""
+        changed = {row.factor: (row.n, row.held) for row in self._factors(self._movable)}
+        factors: dict[int, tuple[int, int]] = {}
+        for found in ledger.factors:
+            n, held = changed.get(found.replication_factor, (0, 0))
+            factors[found.replication_factor] = (found.partitions - n, found.size - held)
+        n, held = factors.get(factor, (0, 0))
+        factors[factor] = (
+            n + sum(v[0] for v in changed.values()),
+            held + sum(v[1] for v in changed.values()),
+        )
+        return ledger.with_factors(factors)
+
+    def _factors(self, parts: Any) -> Any:
+        return (
+            parts.groupBy(F.size("replicas").alias("factor"))
+            .agg(F.count("*").alias("n"), F.sum("size").alias("held"))
+            .collect()
+        )
+
+    def _place(
+        self, ledger: PlacementLedger, sizes: Band, counts: Band, duty: RequiredMove
+    ) -> None:
+        self._tell("placing what cannot stay")
+        brokers = self._cluster.brokers
+        racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
+        moves = F.array(*(F.lit(bool(k)) for k in self._leaving(duty)))
+        used = F.size(F.array_distinct(F.transform("replicas", lambda b: F.get(racks, b))))
+        bad = used < F.least(F.size("replicas"), F.lit(ledger.racks))
+        bad |= F.exists("replicas", lambda b: F.get(moves, b))
+        if duty.replication_factor is not None:
+            bad |= F.size("replicas") != duty.replication_factor
+        rows = self._movable.where(bad).select(
+            dice(self._wishes.seed, F.col("topic"), F.col("partition")).alias("rank"),
+            "topic",
+            "partition",
+            "size",
+            "replicas",
+        )
+        placer = RequiredMoves(ledger, sizes, counts, duty)
+        for row in in_order(rows, "rank", "topic", "partition"):
+            if self._is_capped:
+                self._notes.append("a cap ended the plan before everything that was asked for")
+                break
+            change = placer.place(row[1], row[2], row[3], tuple(row[4]))
+            if change is not None:
+                self._take(change)
+        self._flush()
+        self._notes += [f"{why} ({n} times)" for why, n in sorted(placer.problems.items())]
+
+    def _leaving(self, duty: RequiredMove) -> Iterator[bool]:
+        for n, keeps in enumerate(self._cluster.brokers.keeps.tolist()):
+            yield not keeps or n in duty.replaced
+
+    # --- balance -------------------------------------------------------------------------------
+
+    def _sample(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
+        sample = BulkMoves(ledger, sizes, counts)
+        if sample.is_done():
+            return
+        self._tell("moving the bulk")
+        offers = offers_over(
+            self._spark,
+            self._untouched(),
+            held=ledger.by_topic,
+            fair=sample.fair,
+            levels=sample.levels(),
+            seed=self._wishes.seed,
+        )
+        for offer in offers:
+            if sample.is_done() or self._is_capped:
+                break
+            change = sample.judge(offer)
+            if change is not None:
+                self._take(change)
+        self._flush()
+
+    def _rest(self, ledger: PlacementLedger, sizes: Band, counts: Band) -> None:
+        for attempt in range(1, ROUNDS_MAX + 1):
+            outside = len(sizes.outside(ledger.size.tolist()))
+            if not outside and not counts.outside(ledger.count.tolist()):
+                return
+            if self._is_capped:
+                return
+            self._tell(f"moving the rest, round {attempt}")
+            seed = self._wishes.seed + ROUND_SALT * attempt
+            surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
+            offers = offers_by_size(self._spark, self._untouched(), surplus=surplus, seed=seed)
+            residue = FineTuning(ledger, sizes, counts, offers)
+            moved = self._moves
+            for stage in (residue.shed_counts, residue.even_sizes, residue.even_counts):
+                self._take_all(stage())
+            self._flush()
+            if self._moves == moved:
+                return
+
+    # --- changes -------------------------------------------------------------------------------
+
+    def _take_all(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._take(change)
+            if self._is_capped:
+                return
+
+    def _take(self, change: Change) -> None:
+        copied = len(set(change.after) - set(change.before))
+        self._bytes += change.size * copied
+        self._moves += copied
+        self._buffer.append((change.topic, change.partition, list(change.after)))
+        if len(self._buffer) >= CHUNK:
+            self._flush()
+        wishes = self._wishes
+        for what, cap, used in (
+            ("bytes", wishes.bytes_max, self._bytes),
+            ("moves", wishes.moves_max, self._moves),
+        ):
+            if cap is not None and used >= cap and not self._is_capped:
+                self._is_capped = True
+                self._notes.append(f"the cap of {cap} {what} ended the plan early")
+
+    def _flush(self) -> None:
+        if self._buffer:
+            chunk = self._spark.createDataFrame(self._buffer, CHANGES).coalesce(1).persist()
+            chunk.count()
+            self._chunks.append(chunk)
+            self._buffer = []
+
+    def _changes(self) -> Any:
+        changes = self._spark.createDataFrame([], CHANGES)
+        for chunk in self._chunks:
+            changes = changes.union(chunk)
+        return changes
+
+    def _untouched(self) -> Any:
+        if not self._chunks:
+            return self._movable
+        return self._movable.join(self._changes(), ["topic", "partition"], "left_anti")
+
+    def _rows(self) -> Any:
+        joined = self._cluster.parts.join(self._changes(), ["topic", "partition"], "left")
+        after = F.coalesce("after", "replicas").alias("after")
+        return joined.select("topic", "partition", "size", "replicas", after).persist(
+            StorageLevel.MEMORY_AND_DISK
+        )
+
+    # --- leaders -------------------------------------------------------------------------------
+
+    def _lead(self, rows: Any) -> tuple[Any, Band, Any]:
+        """Even out who leads; return leaders before, their band, and the rows."""
+        self._tell("choosing leaders")
+        brokers = self._cluster.brokers
+        size = len(brokers.ids)
+        before, led = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        pairs = (
+            rows.groupBy(F.get("replicas", F.lit(0)), F.get("after", F.lit(0))).count().collect()
+        )
+        for old, new, count in pairs:
+            before[old] += count
+            led[new] += count
+        group = np.flatnonzero(brokers.keeps).tolist()
+        target = [led.sum() / len(group) if brokers.keeps[b] else 0.0 for b in range(size)]
+        within = band(target, [float(led.sum()) + 1.0] * size, self._wishes.tolerance)
+        if self._wishes.only_needed or not within.outside(led.tolist()):
+            return before, within, rows
+        offered = np.zeros((size, size), dtype=np.int64)
+        fullness = F.array(
+            *(F.lit(max(0.05, n / max(1.0, target[b]))) for b, n in enumerate(led.tolist()))
+        )
+
+        def cost(b: Any, n: Any) -> Any:
+            drawn = dice(self._wishes.seed + 1, F.col("topic"), F.col("partition"), n)
+            return F.struct((drawn * F.get(fullness, b)).alias("cost"), n.alias("n"))
+
+        followers = F.slice(F.transform("after", cost), 2, 1_000)
+        offers = (
+            self._only_movable(rows)
+            .where(F.size("after") > 1)
+            .select("topic", "partition", "after", F.array_min(followers)["n"].alias("n"))
+            .select(
+                "topic",
+                "partition",
+                "n",
+                F.get("after", F.lit(0)).alias("leader"),
+                F.get("after", F.col("n")).alias("follower"),
+            )
+            .persist()
+        )
+        for leader, follower, count in offers.groupBy("leader", "follower").count().collect():
+            offered[leader, follower] = count
+        swapped = leader_flows(led, offered, within, group)
+        chosen = self._swapped(offers, swapped)
+        joined = rows.join(chosen, ["topic", "partition"], "left")
+        moved = F.transform(
+            "after",
+            lambda b, n: (
+                F.when(n == 0, F.get("after", F.col("n")))
+                .when(n == F.col("n"), F.get("after", F.lit(0)))
+                .otherwise(b)
+            ),
+        )
+        after = F.when(F.col("n").isNull(), F.col("after")).otherwise(moved).alias("after")
+        final = joined.select("topic", "partition", "size", "replicas", after)
+        return before, within, final.persist(StorageLevel.MEMORY_AND_DISK)
+
+    def _only_movable(self, rows: Any) -> Any:
+        movable = self._movable.select("topic").distinct()
+        return rows.join(F.broadcast(movable), "topic", "left_semi")
+
+    def _swapped(self, offers: Any, flow: Any) -> Any:
+        """Return as many offers of each pair as were asked for, those with the lowest dice."""
+        wanted = self._spark.createDataFrame(
+            [(int(a), int(b), int(flow[a, b])) for a, b in np.argwhere(flow > 0)],
+            "leader INT, follower INT, wanted INT",
+        )
+        # The lowest of each pair, without a sort of everything: pairs are many and small.
+        drawn = dice(self._wishes.seed + 2, F.col("topic"), F.col("partition"))
+        lined = (
+            offers.join(F.broadcast(wanted), ["leader", "follower"])
+            .groupBy("leader", "follower", "wanted")
+            .agg(
+                F.sort_array(
+                    F.collect_list(F.struct(drawn.alias("d"), "topic", "partition", "n"))
+                ).alias("all")
+            )
+        )
+        return lined.select(
+            F.explode(F.slice("all", F.lit(1), F.col("wanted"))).alias("one")
+        ).select("one.topic", "one.partition", "one.n")

@@ -1,0 +1,132 @@
+"""
+Names for the instants between two writes or sends of a reassignment.
+
+Whoever dies does so between two of them: there the proof of recovery dies on purpose, in the
+simulation and on real brokers. Which instant is which is ``boundary_names``. Nothing is named, and
+nothing costs anything, unless somebody asks to be told. No decision depends on a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class Failpoint(StrEnum):
+    """An instant at which a daemon may be when it dies; in the order of a reassignment's way."""
+
+    CLAIMED = "claimed"
+    LIVE_BROKERS_TOLD = "live-brokers-told"
+    REQUEST_OPENED = "request-opened"
+    BEFORE_ACCEPTED = "before-accepted"
+    ACCEPTED = "accepted"
+    REQUEST_DELETED = "request-deleted"
+    BEFORE_THROTTLED = "before-throttled"
+    THROTTLED = "throttled"
+    BEFORE_A1 = "before-A1"
+    A1_WRITTEN = "A1-written"
+    A1_REPEATED = "A1-repeated"
+    UNLISTED = "unlisted"
+    A2_LEADER_TOLD = "A2-leader-told"
+    A2_FOLLOWER_TOLD = "A2-follower-told"
+    A2_UPDATE_METADATA_SENT = "A2-UpdateMetadata-sent"
+    SYNCED = "synced"
+    NEXT_STEP_WRITTEN = "next-step-written"
+    B3_WRITTEN = "B3-written"
+    B3_LEADER_TOLD = "B3-leader-told"
+    B3_UPDATE_METADATA_SENT = "B3-UpdateMetadata-sent"
+    EXCLUSION_ACKNOWLEDGED = "exclusion-acknowledged"
+    B4_STOP_REPLICA_SENT = "B4-StopReplica-sent"
+    B5_DELETE_SENT = "B5-delete-sent"
+    B5_ACKNOWLEDGED = "B5-acknowledged"
+    DROPPED = "dropped"
+    STEP_ENDED = "step-ended"
+    BEFORE_RETARGETED = "before-retargeted"
+    RETARGETED = "retargeted"
+    BEFORE_CANCELLED = "before-cancelled"
+    CANCELLED = "cancelled"
+    CANCELLATION_CHOSEN = "cancellation-chosen"
+    STEP_TURNED = "step-turned"
+    B6_WRITTEN = "B6-written"
+    ORPHAN_RECORDED = "orphan-recorded"
+    B8_LEADER_TOLD = "B8-leader-told"
+    B8_UPDATE_METADATA_SENT = "B8-UpdateMetadata-sent"
+    ELECTION_WRITTEN = "election-written"
+    ELECTION_LEADER_TOLD = "election-leader-told"
+    BEFORE_UNTHROTTLED = "before-unthrottled"
+    UNTHROTTLED = "unthrottled"
+    OUTCOME_WRITTEN = "outcome-written"
+    CANCELLATION_ENDED = "cancellation-ended"
+    PLAN_ENDED = "plan-ended"
+    ORPHAN_DELETE_SENT = "orphan-delete-sent"
+    ORPHAN_ENDED = "orphan-ended"
+
+
+MEANING: Final[Mapping[Failpoint, str]] = {
+    Failpoint.CLAIMED: "the claim is made, no broker has heard of it",
+    Failpoint.LIVE_BROKERS_TOLD: "the first broker got the UpdateMetadata that fences the last "
+    "controller's requests",
+    Failpoint.REQUEST_OPENED: "a submitted request is noted as being accepted, none of its entries "
+    "is",
+    Failpoint.BEFORE_ACCEPTED: "the plan is read and judged, nothing of it is recorded",
+    Failpoint.ACCEPTED: "the records of the goals are durable, nothing else is",
+    Failpoint.REQUEST_DELETED: "every entry of a submitted request was accepted or refused, and "
+    "its znode is gone",
+    Failpoint.BEFORE_THROTTLED: "throttles are decided, neither they nor their leases are written",
+    Failpoint.THROTTLED: "throttles stand in the settings and their leases are durable, nothing is "
+    "copied under them",
+    Failpoint.BEFORE_A1: "a first step is decided, nothing of it is written",
+    Failpoint.A1_WRITTEN: "a first step is in the topic znode and the state, nothing is sent",
+    Failpoint.A1_REPEATED: "a step found in the topic znode has its leader epoch bumped anew, "
+    "nothing is sent",
+    Failpoint.UNLISTED: "what waits was taken out of the legacy znode",
+    Failpoint.A2_LEADER_TOLD: "the leader got the step's LeaderAndIsr",
+    Failpoint.A2_FOLLOWER_TOLD: "another replica than the leader got it",
+    Failpoint.A2_UPDATE_METADATA_SENT: "the first broker got the step's UpdateMetadata",
+    Failpoint.SYNCED: "the target is in the ISR, what follows is not written",
+    Failpoint.NEXT_STEP_WRITTEN: "the next step is in the topic znode and the state, nothing of it "
+    "is sent",
+    Failpoint.B3_WRITTEN: "the dropped replicas are out of the ISR and the leader is one of the "
+    "target, nothing is sent",
+    Failpoint.B3_LEADER_TOLD: "the leader got that",
+    Failpoint.B3_UPDATE_METADATA_SENT: "the first broker got the UpdateMetadata of that",
+    Failpoint.EXCLUSION_ACKNOWLEDGED: "the leader knows the replicas without the dropped ones, "
+    "StopReplica is not sent",
+    Failpoint.B4_STOP_REPLICA_SENT: "a dropped replica got StopReplica, without deletion",
+    Failpoint.B5_DELETE_SENT: "a dropped replica got StopReplica, with deletion",
+    Failpoint.B5_ACKNOWLEDGED: "the dropped replicas are deleted, the topic znode still names them",
+    Failpoint.DROPPED: "the topic znode forgot the dropped replicas, the added ones still copy",
+    Failpoint.STEP_ENDED: "a step ended, the next has to wait and is not written",
+    Failpoint.BEFORE_RETARGETED: "another target of a step in flight is judged, not recorded",
+    Failpoint.RETARGETED: "another target is recorded, the step in flight is as it was",
+    Failpoint.BEFORE_CANCELLED: "a cancellation is read, nothing of it is recorded",
+    Failpoint.CANCELLED: "the records, and the legacy znode's entries, lead back to the originals; "
+    "the step in flight is as it was",
+    Failpoint.CANCELLATION_CHOSEN: "it is recorded that all that is to be cancelled was chosen",
+    Failpoint.STEP_TURNED: "what the step in flight no longer needs is listed as removed, "
+    "nothing is sent",
+    Failpoint.B6_WRITTEN: "the topic znode is final and the record is gone, nobody is told",
+    Failpoint.ORPHAN_RECORDED: "a step ended without the deletion of a replica on a dead broker, "
+    "which is recorded",
+    Failpoint.B8_LEADER_TOLD: "the leader got the LeaderAndIsr without adding replicas, where the "
+    "last step dropped nothing",
+    Failpoint.B8_UPDATE_METADATA_SENT: "the first broker got the final UpdateMetadata",
+    Failpoint.ELECTION_WRITTEN: "the preferred replica leads in the state, nothing is sent",
+    Failpoint.ELECTION_LEADER_TOLD: "the preferred replica got that",
+    Failpoint.BEFORE_UNTHROTTLED: "throttles are to be lifted, they and their leases stand",
+    Failpoint.UNTHROTTLED: "throttles are lifted and their leases are gone",
+    Failpoint.OUTCOME_WRITTEN: "how a request, plan or cancellation ended is written",
+    Failpoint.CANCELLATION_ENDED: "the cancellation's znode is gone",
+    Failpoint.PLAN_ENDED: "the legacy znode is gone and the outcome is written, the role is held",
+    Failpoint.ORPHAN_DELETE_SENT: "an orphan's broker is back and got StopReplica with deletion",
+    Failpoint.ORPHAN_ENDED: "the orphan's record is gone",
+}
+"""Each boundary in words, as the documentation prints them."""
+
+Reached = Callable[[Collection[Failpoint]], None]
+"""
+Told at every instant between two writes or sends which boundaries it is, often none.
+
+It may never return: that is what it is for.
+"""

@@ -1,0 +1,374 @@
+"""
+Merges many independent changes into few multis (group commit).
+
+One topic znode write serves every partition of the topic in the multi, one write of a plan's znode
+every entry, one shard every row that is kept of a request. Multis are bounded in operations and
+bytes. Versions are predicted: the second multi that writes a topic expects the version the first
+one leaves. It is sent when that one is durable (``independent``): were both under way, a write of
+somebody else in between, which moves the version as well, would have the first refused and be
+overwritten by the second. What is decided by a topic znode without writing it is led by a check
+that it still says so.
+
+Pure: what comes back is values; the store adds the fences and executes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from controller.core.cached_znodes import PlanNode
+from controller.core.model import (
+    PartitionAssignment,
+    Replicas,
+    Route,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+)
+from controller.core.records import (
+    AssignmentRecord,
+    Change,
+    LegacyEntryRecord,
+    QueueEntryEndedRecord,
+    Record,
+    SpecEndedRecord,
+    SpecRecord,
+    SubmissionReliedRecord,
+)
+from controller.core.view import ClusterView
+from controller.reactor.outcome_rows import Rows
+from controller.reactor.ports import Check, Operation, SetData
+from controller.reactor.znode_operations import operations_of
+from controller.znodes import legacy_plans, paths, topics
+
+MAX_BYTES = 700_000
+"""What a multi may have: well below ``jute.maxbuffer``, and shared by enough changes."""
+FULL_PERCENT = 95
+"""
+Of the largest request: what a multi may have where a large topic leaves no room for much else.
+
+Sizes are estimates.
+"""
+BESIDE_PLAN_BYTES = 60_000
+"""What else there is room for where a plan or topic that is written anew nearly fills a multi."""
+
+_PARTITION_BYTES = 40
+"""Of a partition in its topic's znode."""
+_ASSIGNMENT_BYTES = 60
+"""What a partition adds to it that begins to be reassigned."""
+_ENTRY_BYTES = 50
+"""Of an entry of a plan, beside its topic's name and its brokers."""
+_ORIGINAL_BYTES = 24
+"""Of its originals beside the brokers, where they are written."""
+
+Entries = dict[TopicPartition, Replicas | None]
+"""Entries of a plan that change; None takes one out."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Changes that share one multi, and what that multi moves forward."""
+
+    changes: list[Change] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    owners: list[tuple[Change, ...]] = field(default_factory=list)
+    """For each operation the changes it belongs to: one, or all that share a merged write."""
+    topics: tuple[str, ...] = ()
+    legacy: bool = False
+    queue: bool = False
+    shards: int = 0
+    """The number that the next shard of this tenure may have."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A batch being filled."""
+
+    changes: list[Change] = field(default_factory=list)
+    own: list[tuple[Change, Operation]] = field(default_factory=list)
+    topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
+    relied_on: dict[str, list[Change]] = field(default_factory=dict)
+    """Changes that hold only as long as a topic znode says what they were decided by."""
+    submissions: dict[SubmissionReliedRecord, list[Change]] = field(default_factory=dict)
+    """Changes that hold only as long as a submitted znode is as it was read."""
+    legacy: Entries = field(default_factory=dict)
+    queue: Entries = field(default_factory=dict)
+    sharing: dict[str, dict[int, Change]] = field(default_factory=dict)
+    """Changes that share the one write of a znode, by its path."""
+    rows: Rows = field(default_factory=Rows)
+    size: int = 0
+    plans: int = 0
+    """Of which the plans that are written anew."""
+    whole_topics: int = 0
+    """Of which the topics as they were."""
+
+    def owners(self, path: str) -> tuple[Change, ...]:
+        """Return the changes that share the write of a znode, in their order."""
+        return tuple(self.sharing[path].values())
+
+
+class _Plan:
+    """A plan's znode as the writes of this decision leave it, one after the other."""
+
+    def __init__(
+        self,
+        path: str,
+        node: PlanNode | None,
+        original_of: Callable[[TopicPartition], Replicas | None] = lambda _: None,
+    ) -> None:
+        self.path = path
+        self._original_of = original_of
+        self._version = ZkVersion(0) if node is None else node.version
+        self.exists = node is not None
+        self.entries = {} if node is None else dict(node.entries)
+        self._size: int | None = None
+        """Estimated once for each writing: it takes a walk through all entries."""
+
+    def write(self, changed: Entries) -> SetData:
+        """Write it with these entries changed, or without them."""
+        for partition, replicas in changed.items():
+            if replicas is None:
+                self.entries.pop(partition, None)
+            else:
+                self.entries[partition] = replicas
+        version, self._version = self._version, ZkVersion(self._version + 1)
+        originals = {p: r for p in self.entries if (r := self._original_of(p)) is not None}
+        data = legacy_plans.encode_legacy_plan(self.entries, originals)
+        self._size = None
+        return SetData(self.path, data, version)
+
+    def size(self, draft: Entries) -> int:
+        """Estimate what one more entry adds to a multi that changes these."""
+        return _ENTRY_BYTES if draft else _ENTRY_BYTES + self.whole_size()
+
+    def whole_size(self) -> int:
+        """Estimate how many bytes it has."""
+        if self._size is None:
+            self._size = sum(self._entry_size(p, r) for p, r in self.entries.items())
+        return self._size
+
+    def _entry_size(self, partition: TopicPartition, replicas: Replicas) -> int:
+        size = _ENTRY_BYTES + len(partition.topic) + _ids_size(replicas)
+        original = self._original_of(partition)
+        return size if original is None else size + _ORIGINAL_BYTES + _ids_size(original)
+
+
+class Batcher:
+    """Turns one decision's changes into batches, with versions predicted across them."""
+
+    def __init__(self, view: ClusterView) -> None:
+        """Start from the versions the view holds."""
+        self._view = view
+        self._topics: dict[str, dict[int, PartitionAssignment]] = {}
+        self._versions: dict[str, ZkVersion] = {}
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy, self._annotation)
+        self._queue = _Plan(paths.QUEUE, view.queue)
+        self._shards = view.shards
+
+    def _annotation(self, partition: TopicPartition) -> Replicas | None:
+        """Return what KIP-236 calls the original replicas, where operators want them written."""
+        if not self._view.options.annotate_legacy:
+            return None
+        known = self._view.reassignments.get(partition)
+        return None if known is None else known.goal.original
+
+    def _topic_size(self, topic: str) -> int:
+        """Estimate how many bytes a topic's znode has."""
+        return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
+
+    def apart(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
+        """
+        Take entries of the plan out of ends that have no room for both the topic and the plan.
+
+        Kafka's controller writes them one after the other, too: who takes over in between finds an
+        entry that stands, and takes it out.
+
+        Returns:
+            The changes, and those that are to follow where the one they are part of was written.
+
+        """
+        first: list[Change] = []
+        then: list[Change] = []
+        for change in changes:
+            entries = tuple(r for r in change.records if isinstance(r, LegacyEntryRecord))
+            if not entries or self._has_room(change):
+                first.append(change)
+                continue
+            others = tuple(r for r in change.records if not isinstance(r, LegacyEntryRecord))
+            first.append(replace(change, records=others))
+            then.append(Change(entries, partition=change.partition))
+        return first, then
+
+    def _has_room(self, change: Change) -> bool:
+        """Whether the plan may be written with the change: it fits beside the topic, or has to."""
+        topics = [r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)]
+        if not topics or not any(isinstance(r, SpecEndedRecord) for r in change.records):
+            return True
+        return sum(map(self._topic_size, topics)) + self._legacy.whole_size() <= MAX_BYTES
+
+    def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
+        """Yield the batches, in the order in which they have to be committed."""
+        draft = _Draft()
+        for change in sorted(changes, key=_topic_of):
+            operations = [op for r in change.records for op in operations_of(r, self._view)]
+            size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
+            shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
+            full = len(draft.own) + len(operations) + shared > self._view.options.multi_operations
+            if draft.changes and (full or draft.size + size > self._bytes_max(draft)):
+                yield self._close(draft)
+                draft = _Draft()
+                size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
+            self._add(draft, change, operations, size)
+        if draft.changes:
+            yield self._close(draft)
+
+    def _merged_size(self, change: Change, draft: _Draft) -> int:
+        """Estimate what the change's share of merged writes adds to the multi."""
+        size = draft.rows.size(change)
+        for record in change.records:
+            if isinstance(record, AssignmentRecord):
+                topic = record.partition.topic
+                if topic not in draft.topics:
+                    size += self._topic_size(topic)
+                size += _ASSIGNMENT_BYTES
+            elif isinstance(record, LegacyEntryRecord):
+                size += self._legacy.size(draft.legacy)
+            elif isinstance(record, QueueEntryEndedRecord):
+                size += self._queue.size(draft.queue)
+        return size
+
+    def _add(self, draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
+        draft.changes.append(change)
+        draft.size += size
+        draft.own += [(change, op) for op in operations]
+        draft.rows.add(change)
+        for record in change.records:
+            if _relies_on_topic(record) and record.partition.topic in self._view.topics:
+                draft.relied_on.setdefault(record.partition.topic, []).append(change)
+            if isinstance(record, SubmissionReliedRecord):
+                draft.submissions.setdefault(record, []).append(change)
+                continue
+            if isinstance(record, AssignmentRecord):
+                topic = record.partition.topic
+                draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
+                entry = draft.topics.setdefault(topic, {})
+                entry[record.partition.partition] = record.assignment
+                path = paths.topic_path(topic)
+            elif isinstance(record, LegacyEntryRecord):
+                draft.plans += 0 if draft.legacy else self._legacy.whole_size()
+                draft.legacy[record.partition] = record.replicas
+                path = paths.LEGACY_PLAN
+            elif isinstance(record, QueueEntryEndedRecord):
+                draft.plans += 0 if draft.queue else self._queue.whole_size()
+                draft.queue[record.partition] = None
+                path = paths.QUEUE
+            else:
+                continue
+            draft.sharing.setdefault(path, {})[id(change)] = change
+
+    def _close(self, draft: _Draft) -> Batch:
+        batch = Batch(changes=draft.changes)
+        for name, relying in draft.relied_on.items():
+            if name not in draft.topics:
+                version = self._versions.get(name, self._view.topics[name].version)
+                batch.operations.append(Check(paths.topic_path(name), version))
+                batch.owners.append(tuple(relying))
+        for submission, relying in draft.submissions.items():
+            path = paths.submission_path(submission.name)
+            batch.operations.append(Check(path, submission.version))
+            batch.owners.append(tuple(relying))
+        for name, entries in draft.topics.items():
+            batch.operations.append(self._topic_write(name, entries))
+            batch.owners.append(draft.owners(paths.topic_path(name)))
+        batch.legacy = self._merge(batch, self._legacy, draft.legacy, draft)
+        batch.queue = self._merge(batch, self._queue, draft.queue, draft)
+        for change, operation in draft.own:
+            batch.operations.append(operation)
+            batch.owners.append((change,))
+        for shard, sharing in draft.rows.shards(self._epoch, self._shards):
+            batch.operations.append(shard)
+            batch.owners.append(sharing)
+            self._shards += 1
+        batch.topics = tuple(draft.topics)
+        batch.shards = self._shards
+        return batch
+
+    def _bytes_max(self, draft: _Draft) -> int:
+        """Return how large a batch may become: also what is large is written for many at once."""
+        with_topics = draft.plans + draft.whole_topics + BESIDE_PLAN_BYTES
+        full = self._view.options.request_bytes * FULL_PERCENT // 100
+        return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES, min(with_topics, full))
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self._view.tenure is None else self._view.tenure.epoch
+
+    @staticmethod
+    def _merge(batch: Batch, plan: _Plan, entries: Entries, draft: _Draft) -> bool:
+        """Add the one write that serves every entry; False where nothing is written."""
+        if not entries or not plan.exists:
+            return False
+        batch.operations.append(plan.write(entries))
+        batch.owners.append(draft.owners(plan.path))
+        return True
+
+    def _topic_write(self, name: str, entries: dict[int, PartitionAssignment]) -> SetData:
+        topic = self._view.topics[name]
+        partitions = self._topics.setdefault(name, dict(topic.partitions))
+        partitions.update(entries)
+        version = self._versions.get(name, topic.version)
+        self._versions[name] = ZkVersion(version + 1)
+        assignment = TopicAssignment(partitions, version, topic.czxid, topic.topic_id)
+        return SetData(paths.topic_path(name), topics.encode_topic(assignment), version)
+
+
+def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Yield the batches in groups, each up to one that expects what another of its group writes."""
+    group: list[Batch] = []
+    written: set[str] = set()
+    for batch in batches:
+        expecting = [o for o in batch.operations if isinstance(o, Check | SetData)]
+        if any(o.path in written for o in expecting):
+            yield group
+            group, written = [], set()
+        written.update(o.path for o in expecting if isinstance(o, SetData))
+        group.append(batch)
+    if group:
+        yield group
+
+
+def changes_of(batches: Iterable[Batch]) -> list[Change]:
+    """Return the changes of all of them."""
+    return [change for batch in batches for change in batch.changes]
+
+
+def _ids_size(replicas: Replicas) -> int:
+    return sum(len(str(broker)) + 1 for broker in replicas)
+
+
+def _topic_of(change: Change) -> str:
+    return "" if change.partition is None else change.partition.topic
+
+
+def _relies_on_topic(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
+    """
+    Whether a record is made of what a topic znode says: where a partition was, or that it is there.
+
+    What was read may be from before our claim, whatever has been read since: a Kafka controller may
+    have ended a move meanwhile, and a cancellation would lead back to where nobody ever was. A
+    controller that is told what to do may be doing it, late and unseen by what was read last.
+    """
+    match record:
+        case SpecRecord(goal=goal):
+            return goal.version is None and goal.route is not Route.FOREIGN
+        case SpecEndedRecord(version=version, stands=stands):
+            return version is None or stands
+        case _:
+            return False
+
+
+def _size(operation: Operation) -> int:
+    data = getattr(operation, "data", b"")
+    return len(operation.path) + len(data) + 40

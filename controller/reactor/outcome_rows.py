@@ -1,0 +1,131 @@
+"""
+Collects the rows that many changes of one multi keep of a request, as few znodes.
+
+Accepted entries in one kind of shard, refusals and endings in another; a shard grows to
+``SHARD_BYTES`` and no further. The names are unique: the controller epoch is, and the number counts
+up within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from controller.core.model import AcceptedEntry, PartitionOutcome, Refusal, RequestId
+from controller.core.records import (
+    AcceptedRecord,
+    Change,
+    PartitionOutcomeRecord,
+    Record,
+    RefusalRecord,
+)
+from controller.reactor.ports import Create
+from controller.znodes import outcome_parts, paths
+
+SHARD_BYTES: Final = 300_000
+_NODE_BYTES: Final = 600
+"""Path and frame of a shard."""
+_ROW_BYTES: Final = 160
+"""Of a row beside its topic, brokers and texts: keys, reason, fate, numbers, marks."""
+_NUMBER_BYTES: Final = 11
+"""A broker id and its comma."""
+
+Row = AcceptedEntry | Refusal | PartitionOutcome
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one batch, by request and kind, each with the change it belongs to."""
+
+    accepted: dict[RequestId, list[tuple[Change, AcceptedEntry]]] = field(default_factory=dict)
+    ended: dict[RequestId, list[tuple[Change, Refusal | PartitionOutcome]]] = field(
+        default_factory=dict
+    )
+
+    def add(self, change: Change) -> None:
+        """Collect the rows of a change."""
+        for record in change.records:
+            for request, row in rows_of(record):
+                if isinstance(row, AcceptedEntry):
+                    self.accepted.setdefault(request, []).append((change, row))
+                else:
+                    self.ended.setdefault(request, []).append((change, row))
+
+    def size(self, change: Change) -> int:
+        """Estimate what a change's rows add to the multi."""
+        size = 0
+        for record in change.records:
+            for request, row in rows_of(record):
+                known = self.accepted if isinstance(row, AcceptedEntry) else self.ended
+                size += row_size(row) + (0 if request in known else _NODE_BYTES)
+        return size
+
+    def shards(self, epoch: int, number: int) -> Iterator[tuple[Create, tuple[Change, ...]]]:
+        """Yield the znodes to create, each with the changes it belongs to."""
+        for request, accepted in self.accepted.items():
+            for part in _split(accepted):
+                shard = paths.Shard("accepted", epoch, number, len(part))
+                data = outcome_parts.encode_accepted([row for _, row in part])
+                yield Create(paths.shard_path(request, shard), data), _owners(part)
+                number += 1
+        for request, ended in self.ended.items():
+            for rows in _split(ended):
+                shard = paths.Shard("ended", epoch, number, len(rows))
+                data = outcome_parts.encode_ended(
+                    [row for _, row in rows if isinstance(row, Refusal)],
+                    [row for _, row in rows if isinstance(row, PartitionOutcome)],
+                )
+                yield Create(paths.shard_path(request, shard), data), _owners(rows)
+                number += 1
+
+
+def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
+    """Yield the rows a record keeps, each with its request."""
+    match record:
+        case AcceptedRecord(request=request, entry=entry):
+            yield request, entry
+        case RefusalRecord(refusals=refusals):
+            for refusal in refusals:
+                yield refusal.request, refusal
+        case PartitionOutcomeRecord(ending=ending):
+            yield ending.request, ending
+        case _:
+            pass
+
+
+def row_size(row: Row) -> int:
+    """Return how many bytes a row takes at most: cheaply, as there may be very many."""
+    match row:
+        case AcceptedEntry(partition=partition, original=original, target=target):
+            brokers = len(original or ()) + len(target)
+            return _ROW_BYTES + len(partition.topic) + _NUMBER_BYTES * brokers
+        case PartitionOutcome(partition=partition, detail=detail):
+            return _ROW_BYTES + len(partition.topic) + _text_size(detail)
+        case Refusal(entry=entry, detail=detail, partition=where):
+            topic = "" if where is None else where.topic
+            return _ROW_BYTES + len(topic) + _text_size(entry) + _text_size(detail)
+
+
+def _text_size(text: str) -> int:
+    """Return how many bytes a text takes in JSON at most: two escapes for the rarest of letters."""
+    if text.isascii() and text.isprintable():
+        return len(text) + text.count('"') + text.count("\\")
+    return 12 * len(text)
+
+
+def _split(rows: Sequence[tuple[Change, AnyRow]]) -> Iterator[list[tuple[Change, AnyRow]]]:
+    part: list[tuple[Change, AnyRow]] = []
+    size = 0
+    for change, row in rows:
+        size += row_size(row)
+        if part and size > SHARD_BYTES:
+            yield part
+            part, size = [], row_size(row)
+        part.append((change, row))
+    yield part
+
+
+def _owners(rows: Sequence[tuple[Change, Row]]) -> tuple[Change, ...]:
+    return tuple({id(change): change for change, _ in rows}.values())

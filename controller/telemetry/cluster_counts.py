@@ -1,0 +1,257 @@
+"""
+Counts of the cluster that are gauges: what a Kafka controller's JMX would say, and what we are at.
+
+Pure functions of the view; the longest walks every partition, so the caller paces them, and goes on
+with other work between their slices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
+from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.phases import LABELS, AwaitingController, Ended, Pending, Phase, Syncing
+from controller.core.reassignments import Reassignment
+from controller.core.requests.acceptance import legacy_request_id
+from controller.core.view import ClusterView
+from controller.telemetry.incremental import Walk, in_slices, visited
+
+EXAMPLES_MAX: Final = 5
+"""Partitions named for each reason: the first that were accepted."""
+UNNOTED: Final = "none"
+"""The reason of what is stalled without a note of what it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One partition that waits, as it is named for its reason."""
+
+    partition: TopicPartition
+    request: RequestId
+    detail: str
+    since: Instant | None
+    """None of an entry that is not accepted yet."""
+    is_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCounts:
+    """Reassignments by phase, by what they wait for, and by request."""
+
+    phases: Counter[str]
+    blocked: Counter[str]
+    """
+    Everything that waits, by what for: in flight, waiting, and not accepted yet.
+
+    What is copying is not among them.
+    """
+    examples: Mapping[str, tuple[Example, ...]]
+    """For each of these reasons the first few by name."""
+    moving: Counter[RequestId]
+    """Those in flight, by request."""
+    waiting: Counter[RequestId]
+    undecided: int
+    """Entries of the legacy znode that cannot be accepted yet."""
+    in_flight: tuple[TopicPartition, ...]
+    copying: int
+    """Those in flight whose new replicas are not in sync yet, and that wait for nothing else."""
+    stalled: Mapping[TopicPartition, str]
+    """
+    Those without progress for too long, and what they wait for; copies may be among them.
+
+    In flight without a change of phase, or not begun for another reason than that others go first.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCounts:
+    """
+    What Kafka's ``KafkaController`` exports while it is active.
+
+    OfflinePartitionsCount, PreferredReplicaImbalanceCount, GlobalTopicCount, GlobalPartitionCount.
+    """
+
+    topics: int
+    partitions: int
+    offline_partitions: int
+    preferred_replica_imbalance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What we are, what we hold, and what is left over."""
+
+    tenure_s: float = 0.0
+    """How long we have been the controller; 0 while we are not."""
+    brokers: int = 0
+    orphans: int = 0
+    throttle: int = 0
+    """Bytes per second and broker an operator turned for everything; 0: none."""
+    oldest_isr_wait_s: float = 0.0
+    """How long the oldest copy in flight has been awaited in its ISR."""
+    paused: bool = False
+    disabled: bool = False
+    orders_unanswered: int = 0
+    """Partitions of which the cluster's controller was told, and has not said anything yet."""
+
+
+def role_of(view: ClusterView, now: Instant) -> Role:
+    """Return what is the case; looks at what is in flight only if something is."""
+    syncing = (
+        (r.phase_since for r in view.reassignments.values() if isinstance(r.phase, Syncing))
+        if view.in_flight
+        else ()
+    )
+    return Role(
+        tenure_s=0.0 if view.tenure is None else now - view.tenure.since,
+        brokers=len(view.brokers),
+        orphans=len(view.orphans),
+        throttle=view.controls.throttle or 0,
+        oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
+        paused=view.controls.pauses.everything is not None,
+        disabled=bool(view.kill_switch),
+        orders_unanswered=sum(
+            isinstance(r.phase, AwaitingController) and r.phase.error is None
+            for r in (view.reassignments.values() if view.in_flight else ())
+        ),
+    )
+
+
+def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk[WorkCounts]:
+    """
+    Count the reassignments: there may be tens of thousands.
+
+    In flight is what is between its first step and its end, also while its next step waits. What
+    begins or ends during the walk may be counted or not.
+    """
+    counting = _Counting(view, now, Instant(now - stalled_after_s))
+    yield from visited(view.reassignments, counting.add)
+    undecided = counting.add_undecided(view)
+    return WorkCounts(
+        phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
+        blocked=Counter({by.value: n for by, n in counting.blocked.items()}),
+        examples={by.value: tuple(few) for by, few in counting.examples.items()},
+        moving=Counter(counting.moving),
+        waiting=Counter(counting.waiting),
+        undecided=undecided,
+        in_flight=tuple(counting.in_flight),
+        copying=counting.copying,
+        stalled=counting.stalled,
+    )
+
+
+def is_stalled(reassignment: Reassignment, reason: Blocked | None, still_since: Instant) -> bool:
+    """
+    Whether a reassignment has not come on since then.
+
+    Begun, its phase tells; not begun, it is stalled only if it waits for more than its turn.
+    """
+    if _is_begun(reassignment):
+        return reassignment.phase_since <= still_since
+    if reason is None or reason.by in IN_TURN:
+        return False
+    return since_of(reassignment) <= still_since
+
+
+def _is_begun(reassignment: Reassignment) -> bool:
+    phase = reassignment.phase
+    return not isinstance(phase, Ended) and (
+        reassignment.step > 0 or not isinstance(phase, Pending)
+    )
+
+
+class _Counting:
+    """The counts while they are made; plain dictionaries, as a Counter's lookups are slow."""
+
+    def __init__(self, view: ClusterView, now: Instant, still_since: Instant) -> None:
+        self.phases: dict[type[Phase], int] = {}
+        self.blocked: dict[BlockedBy, int] = {}
+        self.examples: dict[BlockedBy, list[Example]] = {}
+        self.moving: dict[RequestId, int] = {}
+        self.waiting: dict[RequestId, int] = {}
+        self.in_flight: list[TopicPartition] = []
+        self.copying = 0
+        self.stalled: dict[TopicPartition, str] = {}
+        self._waits = BlockedReasons(view, now)
+        self._leading = view.leading
+        self._still_since = still_since
+
+    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        kind, request = type(reassignment.phase), reassignment.goal.request
+        self.phases[kind] = self.phases.get(kind, 0) + 1
+        is_begun = _is_begun(reassignment)
+        reason = self._waits.of(reassignment)
+        if reason is not None:
+            self._blocked(partition, request, reason, since_of(reassignment), is_begun=is_begun)
+        self.copying += reassignment.is_copying
+        if is_begun:
+            self.moving[request] = self.moving.get(request, 0) + 1
+            self.in_flight.append(partition)
+        else:
+            self.waiting[request] = self.waiting.get(request, 0) + 1
+        if self._leading and is_stalled(reassignment, reason, self._still_since):
+            noted = reassignment.blocked if reassignment.is_copying else reason
+            self.stalled[partition] = UNNOTED if noted is None else noted.by.value
+
+    def add_undecided(self, view: ClusterView) -> int:
+        found = 0
+        for partition, reason in self._waits.undecided():
+            found += 1
+            if view.legacy is not None:
+                request = legacy_request_id(view.legacy.czxid)
+                self._blocked(partition, request, reason, None, is_begun=False)
+        return found
+
+    def _blocked(
+        self,
+        partition: TopicPartition,
+        request: RequestId,
+        reason: Blocked,
+        since: Instant | None,
+        *,
+        is_begun: bool,
+    ) -> None:
+        self.blocked[reason.by] = self.blocked.get(reason.by, 0) + 1
+        few = self.examples.setdefault(reason.by, [])
+        if len(few) < EXAMPLES_MAX:
+            # The view keeps them in the order of their acceptance: the first are the oldest.
+            few.append(Example(partition, request, reason.detail, since, is_begun))
+
+
+def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
+    """
+    Return how many entries of requests were neither accepted nor refused yet.
+
+    They count in the total of their request from its first turn on; large ones are accepted in
+    chunks, turn by turn.
+    """
+    found: Counter[RequestId] = Counter()
+    for submission in view.submissions.values():
+        known = view.requests.get(submission.request)
+        if known is not None and submission.name in known.parts:
+            rest = islice(submission.entries, view.judged.get(submission.name, 0), None)
+            found[submission.request] += sum(p not in known.settled for p in rest)
+    return found
+
+
+def cluster_counts(view: ClusterView) -> Walk[ClusterCounts]:
+    """Count the partitions; one whose state is not read yet is neither offline nor imbalanced."""
+    partitions = offline = imbalanced = 0
+    deletions = view.deletions or frozenset()
+    for name, topic in list(view.topics.items()):
+        partitions += len(topic.partitions)
+        for found in () if name in deletions else in_slices(topic.partitions.items()):
+            for number, assignment in found:
+                partition = TopicPartition(name, number)
+                state = view.states.get(partition)
+                if state is None:
+                    continue
+                offline += not view.is_live(state.leader, partition)
+                imbalanced += state.leader not in assignment.replicas[:1]
+            yield
+    return ClusterCounts(len(view.topics), partitions, offline, imbalanced)

@@ -1,0 +1,156 @@
+"""
+Bytes to copy and copied, by request and by broker: pure functions of the view.
+
+A partition counts as large as its largest replica, as brokers tell it. What its size is not known
+of counts in ``unknown`` alone. Walks every reassignment, in slices: see ``slices``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.reassignments import Reassignment
+from controller.core.view import ClusterView
+from controller.telemetry.incremental import Walk, visited
+
+Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
+"""What unfinished replicas of a partition hold so far, as their brokers told."""
+
+
+@dataclass(slots=True)
+class Volume:
+    """The bytes of one request."""
+
+    moved: int = 0
+    remaining: int = 0
+    known: int = 0
+    """Open partitions whose size is known."""
+    unknown: int = 0
+    """Open partitions whose size is not."""
+
+    @property
+    def total(self) -> int:
+        """All there is to copy, done or not."""
+        return self.moved + self.remaining
+
+
+@dataclass(slots=True)
+class BrokerVolume:
+    """What one broker has to do with it."""
+
+    incoming: int = 0
+    """Replicas it copies just now."""
+    outgoing: int = 0
+    """Partitions it serves copies of just now."""
+    in_remaining: int = 0
+    """Bytes it will receive, begun or not."""
+    out_remaining: int = 0
+    """Bytes of replicas that leave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """Everything, at one moment."""
+
+    requests: Mapping[RequestId, Volume] = field(default_factory=dict)
+    brokers: Mapping[BrokerId, BrokerVolume] = field(default_factory=dict)
+    routes: Mapping[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
+    """Replicas being copied just now, by the broker that serves and the one that receives."""
+
+
+def volumes_of(view: ClusterView, held: Held) -> Walk[Volumes]:
+    """Count all there is to copy."""
+    counting = _Counting(view, held)
+    yield from visited(view.reassignments, counting.add)
+    for name, request in view.requests.items():
+        if request.moved_bytes is not None:
+            counting.requests.setdefault(name, Volume()).moved += request.moved_bytes
+    return Volumes(counting.requests, counting.brokers, counting.routes)
+
+
+@lru_cache(maxsize=20_000)
+def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replicas]:
+    """Return who gets a replica and who loses one."""
+    coming = tuple(b for b in target if b not in original)
+    return coming, tuple(b for b in original if b not in target)
+
+
+class _Counting:
+    """The counts while they are made."""
+
+    def __init__(self, view: ClusterView, held: Held) -> None:
+        self._view = view
+        self._held = held
+        self.requests: dict[RequestId, Volume] = {}
+        self.brokers: dict[BrokerId, BrokerVolume] = {b: BrokerVolume() for b in view.brokers}
+        self.routes: dict[tuple[BrokerId, BrokerId], int] = {}
+
+    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        goal = reassignment.goal
+        volume = self.requests.setdefault(goal.request, Volume())
+        self._load(reassignment)
+        size = self._view.sizes.get(partition)
+        if size is None:
+            volume.unknown += 1
+            return
+        volume.known += 1
+        if reassignment.step == 0 and goal.original is not None and not reassignment.in_flight:
+            # Nearly all of very many: nothing of it is done.
+            coming, going = _difference(goal.original, goal.target)
+            volume.remaining += size * len(coming)
+            for broker in coming:
+                self._of(broker).in_remaining += size
+            for broker in going:
+                self._of(broker).out_remaining += size
+            return
+        wanted, copied = self._copies(partition, reassignment)
+        held = self._held(partition) if wanted else {}
+        for broker in wanted:
+            part = min(size, held.get(broker, 0))
+            volume.moved += part
+            volume.remaining += size - part
+            self._of(broker).in_remaining += size - part
+        volume.moved += size * len(copied)
+        assignment = self._view.known_assignment(partition)
+        for broker in () if assignment is None else assignment.replicas:
+            if broker not in goal.target:
+                self._of(broker).out_remaining += size
+
+    def _copies(
+        self, partition: TopicPartition, reassignment: Reassignment
+    ) -> tuple[Replicas, Replicas]:
+        """Return the replicas of the target that must still be copied, and those that were."""
+        goal = reassignment.goal
+        assignment = self._view.known_assignment(partition)
+        if assignment is None:
+            return (), ()
+        state = self._view.states.get(partition)
+        isr = () if state is None else state.isr
+        wanted, copied = [], []
+        for broker in goal.target:
+            is_new = goal.original is not None and broker not in goal.original
+            is_there = broker in assignment.replicas
+            if not is_there or (broker in assignment.adding_replicas and broker not in isr):
+                wanted.append(broker)
+            elif is_new:
+                copied.append(broker)
+        return tuple(wanted), tuple(copied)
+
+    def _load(self, reassignment: Reassignment) -> None:
+        load = reassignment.load
+        if load is None or load.outgoing is None:
+            return
+        self._of(load.outgoing).outgoing += 1
+        for broker in load.incoming:
+            self._of(broker).incoming += 1
+            route = (load.outgoing, broker)
+            self.routes[route] = self.routes.get(route, 0) + 1
+
+    def _of(self, broker: BrokerId) -> BrokerVolume:
+        found = self.brokers.get(broker)
+        if found is None:
+            found = self.brokers[broker] = BrokerVolume()
+        return found

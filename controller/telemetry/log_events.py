@@ -1,0 +1,395 @@
+"""
+What is worth telling: events and committed changes as notes, each a kind, a level and fields.
+
+A note becomes one log line, and one journal line where it tells of an event. Nothing is told twice
+for the same fact: what is read again unchanged, or waits for the same thing, makes no note.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+from controller.core.controllership.eligibility import refusals
+from controller.core.controls import Controls
+from controller.core.events import (
+    BrokersRead,
+    CancellationRead,
+    ClaimFailed,
+    ControllerClaimed,
+    ControlsRead,
+    Deposed,
+    Event,
+    KillSwitchRead,
+    LeaderAndIsrAnswered,
+    LeadershipGained,
+    LeadershipLost,
+    LegacyPlanRead,
+    LogDirEventsRead,
+    ReassignmentsAltered,
+    ReassignmentsProbed,
+    ShutdownRequested,
+    SizesRead,
+    SpecsRead,
+    StatesRead,
+    StopReplicaAnswered,
+    TopicConfigsRead,
+    TopicsRead,
+    UpdateMetadataAnswered,
+)
+from controller.core.model import BrokerEpoch, BrokerId
+from controller.core.outcomes import Summary
+from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    BlockedRecord,
+    CancellationEndedRecord,
+    Change,
+    EngineRecord,
+    LegacyPlanEndedRecord,
+    OrphanEndedRecord,
+    OrphanRecord,
+    PaceRecord,
+    PartitionOutcomeRecord,
+    PartRecord,
+    PhaseRecord,
+    PreferredElectionEndedRecord,
+    Record,
+    RefusalRecord,
+    RequestOutcomeRecord,
+    SpecEndedRecord,
+    SpecRecord,
+    StateCreatedRecord,
+    StateRecord,
+    YieldedRecord,
+)
+from controller.core.view import ClusterView
+from controller.telemetry.json_values import flat, plain
+from controller.telemetry.kafka_errors import error_name
+from controller.telemetry.measurements import Answer, is_error, kind_of
+from controller.telemetry.phase_changes import PhaseChange
+
+MANY: Final = 20
+"""Notes of one kind from one event or change; what is beyond is counted in one more."""
+SAMPLE: Final = 5
+SHOWN_MAX: Final = 200
+"""Of a text that may be as long as a znode."""
+
+
+class Level(StrEnum):
+    """Severity, as structlog names its methods."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One thing worth telling."""
+
+    kind: str
+    level: Level
+    content: object = field(default_factory=dict)
+    """Its fields, or the record that has them; of many notes nobody ever asks for the fields."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What is told, as JSON can hold it."""
+        return self.content if isinstance(self.content, Mapping) else flat(self.content)
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that a partition came into, where it tells of that."""
+        if isinstance(self.content, Mapping):
+            return self.content.get("phase")
+        return self.content.phase if isinstance(self.content, PhaseChange) else None
+
+
+def info(kind: str, **fields: object) -> LogEvent:
+    """Make a note of the ordinary course of things."""
+    return LogEvent(kind, Level.INFO, {k: plain(v) for k, v in fields.items()})
+
+
+def warning(kind: str, **fields: object) -> LogEvent:
+    """Make a note that an operator should look at."""
+    return LogEvent(kind, Level.WARNING, {k: plain(v) for k, v in fields.items()})
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def phase_note(change: PhaseChange) -> LogEvent:
+    """Tell a phase change: the one line everything can be followed by."""
+    return LogEvent("phase", Level.INFO, change)
+
+
+def notes_of_change(change: Change) -> Iterator[LogEvent]:
+    """Tell what became durable, but for phase changes."""
+    moves = any(isinstance(r, PhaseRecord) for r in change.records)
+    for record in change.records:
+        yield from _of_record(record, moves=moves)
+
+
+def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
+    match record:
+        case SpecRecord():
+            fields = {**flat(record.goal), **flat(record)}
+            fields.pop("goal")
+            yield LogEvent("accepted", Level.INFO, fields)
+        case SpecEndedRecord():
+            yield LogEvent("reassignment_ended", Level.INFO, record)
+        case RefusalRecord(refusals=refusals):
+            for refusal in refusals[:MANY]:
+                yield LogEvent("refused", Level.WARNING, refusal)
+            if len(refusals) > MANY:
+                request = refusals[0].request
+                yield warning("refused_more", request=request, entries=len(refusals) - MANY)
+        case PartitionOutcomeRecord(ending=ending):
+            yield LogEvent("ended_otherwise", Level.INFO, ending)
+        case PartRecord(request=request, part=part):
+            yield info("request_seen", request=request, part=part.name, entries=part.total)
+        case CancellationEndedRecord():
+            yield info("cancellation_ended")
+        case AppliedThrottleRecord(lease=lease):
+            # Lists may be very long; they are in the lease.
+            values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
+            yield info("throttle_set", entity=lease.entity, values=values)
+        case AppliedThrottleEndedRecord(entity=entity, values=values):
+            yield info("throttle_lifted", entity=entity, restored=values is not None)
+        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
+            yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
+        case EngineRecord(engine=engine, why=why):
+            yield info("engine_chosen", engine=engine.value, why=why)
+        case RequestOutcomeRecord():
+            yield _ended(record.summary)
+        case LegacyPlanEndedRecord():
+            yield info("plan_ended")
+        case OrphanRecord(orphan=orphan):
+            yield LogEvent("orphan", Level.WARNING, orphan)
+        case OrphanEndedRecord(orphan=orphan):
+            yield LogEvent("orphan_ended", Level.INFO, orphan)
+        case StateRecord() if not moves:
+            yield LogEvent("leader_changed", Level.INFO, record)
+        case StateCreatedRecord():
+            yield LogEvent("partition_created", Level.INFO, record)
+        case PreferredElectionEndedRecord():
+            yield info("preferred_election_ended")
+        case YieldedRecord(topics=topics):
+            yield info("yielded", topics=topics)
+        case BlockedRecord(blocked=blocked) if blocked is not None:
+            by, detail = blocked.by.value, blocked.detail
+            topic, partition = record.partition
+            fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
+            yield LogEvent("waits", Level.DEBUG, fields)
+        case _:
+            pass
+
+
+def _ended(summary: Summary) -> LogEvent:
+    return info(
+        "outcome",
+        request=summary.request,
+        total=summary.total,
+        done=summary.done,
+        refused=sum(r.entries for r in summary.refused),
+        otherwise={fate.value: count for fate, count in summary.fates.items()},
+        reason=summary.reason,
+        requested_by=summary.requested_by,
+    )
+
+
+# --- events ------------------------------------------------------------------------------------
+
+
+class LogEvents:
+    """Tells events; remembers what was told, so that each fact is told once."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._brokers: dict[BrokerId, BrokerEpoch] | None = None
+        self._plan: int | None = None
+        self._unreadable: dict[str, str] = {}
+        self._native: tuple[str, ...] = ()
+        self._silent: frozenset[BrokerId] = frozenset()
+        self._disabled = False
+        self._controls = Controls()
+
+    def _turned(self, controls: Controls) -> Iterator[LogEvent]:
+        """Tell what an operator turned."""
+        before, self._controls = self._controls, controls
+        if controls.pauses != before.pauses:
+            pauses = controls.pauses
+            yield info(
+                "pauses_changed",
+                everything=pauses.everything is not None,
+                requests=sorted(pauses.requests),
+                brokers=sorted(pauses.brokers),
+            )
+        if controls.limits != before.limits:
+            yield info("limits_changed", limits=plain(controls.limits))
+        if controls.throttle != before.throttle:
+            yield info("throttle_changed", bytes_per_s=controls.throttle)
+
+    def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
+        """Return what the event is worth."""
+        match event:
+            case ControllerClaimed(epoch=epoch):
+                yield info("claimed", epoch=epoch)
+            case ClaimFailed(reason=reason):
+                yield warning("claim_failed", reason=reason)
+            case Deposed(reason=reason):
+                yield info("controller_role_ended", reason=reason)
+            case LeadershipGained():
+                yield info("leadership_gained")
+            case LeadershipLost(reason=reason):
+                yield warning("leadership_lost", reason=reason)
+            case BrokersRead():
+                yield from self._brokers_changed(view)
+            case ShutdownRequested():
+                yield info("shutdown_requested")
+            case LegacyPlanRead():
+                yield from self._plan_read(event)
+            case KillSwitchRead(is_on=is_on) if is_on != self._disabled:
+                self._disabled = is_on
+                yield warning("disabled") if is_on else info("enabled")
+            case CancellationRead(cancellation=read) if read is not None:
+                yield info(
+                    "cancellation_seen",
+                    request=read.request,
+                    everything=read.is_everything,
+                    scope=read.scope.value,
+                    reason=read.reason,
+                    requested_by=read.requested_by,
+                    unreadable=read.unreadable,
+                )
+            case ControlsRead(controls=controls):
+                yield from self._not_understood("control", controls.unreadable)
+                yield from self._turned(view.controls)
+            case LogDirEventsRead(brokers=brokers) if brokers:
+                yield warning("log_directory_failed", brokers=brokers)
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+                yield from _of_answer(event)
+            case ReassignmentsAltered():
+                yield from _of_orders(event)
+            case ReassignmentsProbed(problem=problem) if problem is not None:
+                yield warning("orders_impossible", reason=problem)
+            case TopicsRead(topics=topics):
+                yield from self._not_understood("topic", topics)
+            case StatesRead(states=states):
+                yield from self._not_understood("state", states)
+            case TopicConfigsRead(configs=configs):
+                yield from self._not_understood("topic_config", configs)
+            case SizesRead(errors=errors):
+                yield from self._not_told(errors)
+            case SpecsRead(unreadable=unreadable):
+                yield from self._not_understood("goal", unreadable)
+            case _:
+                pass
+
+    def _plan_read(self, event: LegacyPlanRead) -> Iterator[LogEvent]:
+        plan = event.plan
+        if plan is None or plan.czxid == self._plan:
+            return
+        self._plan = plan.czxid
+        yield info(
+            "plan_seen",
+            entries=len(plan.entries),
+            malformed=len(plan.refused),
+            unreadable=plan.unreadable,
+            czxid=plan.czxid,
+        )
+
+    def _brokers_changed(self, view: ClusterView) -> Iterator[LogEvent]:
+        now = {b.id: b.epoch for b in view.brokers.values()}
+        before, self._brokers = self._brokers, now
+        if before is None or before == now:
+            return
+        for broker in sorted(now.keys() - before.keys()):
+            yield info("broker_joined", broker=broker, epoch=now[broker])
+        for broker in sorted(before.keys() - now.keys()):
+            yield warning("broker_died", broker=broker, epoch=before[broker])
+        for broker in sorted(now.keys() & before.keys()):
+            if now[broker] != before[broker]:
+                yield warning("broker_bounced", broker=broker, epoch=now[broker])
+
+    def _not_understood(self, what: str, found: Mapping[Any, object]) -> Iterator[LogEvent]:
+        """Tell what could not be read, once for each reason."""
+        fresh = []
+        for name, value in found.items():
+            key = f"{what} {name}"
+            if not isinstance(value, str):
+                self._unreadable.pop(key, None)
+            elif self._unreadable.get(key) != value:
+                self._unreadable[key] = value
+                fresh.append((str(name), value))
+        for name, reason in fresh[:MANY]:
+            yield warning(f"{what}_unreadable", name=name, reason=reason)
+        if len(fresh) > MANY:
+            yield warning(f"{what}_unreadable_more", count=len(fresh) - MANY)
+
+    def _not_told(self, errors: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
+        """Tell which brokers do not tell sizes, when that changed."""
+        fresh = {b: why for b, why in errors.items() if b not in self._silent}
+        self._silent = frozenset(errors)
+        for broker, why in sorted(fresh.items())[:MANY]:
+            yield warning("sizes_unknown", broker=broker, reason=why)
+
+    def eligibility(self, view: ClusterView) -> Iterator[LogEvent]:
+        """Tell whether being the controller here would be safe, when that changed."""
+        reasons = refusals(view)
+        if reasons == self._native:
+            return
+        self._native = reasons
+        if reasons:
+            yield warning("native_refused", reasons=reasons)
+        else:
+            yield info("native_possible")
+
+
+def _of_answer(event: Answer) -> Iterator[LogEvent]:
+    kind = kind_of(event)
+    if event.error:
+        error = error_name(event.error)
+        yield warning(
+            "request_refused", api=kind, broker=event.broker, error=error, code=event.error
+        )
+    if isinstance(event, UpdateMetadataAnswered):
+        return
+    failed = [r for r in event.results if is_error(event, r.error)]
+    for code, count in Counter(r.error for r in failed).items():
+        sample = islice((str(r.partition) for r in failed if r.error == code), SAMPLE)
+        yield warning(
+            "partitions_refused",
+            api=kind,
+            broker=event.broker,
+            error=error_name(code),
+            code=code,
+            count=count,
+            sample=tuple(sample),
+        )
+
+
+def _of_orders(event: ReassignmentsAltered) -> Iterator[LogEvent]:
+    """Tell how the cluster's controller took what it was told, one note for each answer."""
+    failed = [r for r in event.results if r.error]
+    yield info(
+        "orders_answered",
+        controller=event.controller,
+        orders=len(event.results),
+        refused=len(failed),
+        took_s=round(event.took_s, 3),
+    )
+    for why, count in Counter(r.why for r in failed).items():
+        sample = islice((str(r.partition) for r in failed if r.why == why), SAMPLE)
+        yield warning(
+            "orders_refused",
+            controller=event.controller,
+            reason=why,
+            count=count,
+            sample=tuple(sample),
+        )

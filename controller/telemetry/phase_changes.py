@@ -1,0 +1,106 @@
+"""
+Phase changes as they are told: from where, for how long, and what the partition looked like then.
+
+Remembers the phase each reassignment was last seen in, for the view has forgotten it when a change
+is reported; the memory goes with the reassignment, and as a whole with the tenure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.core.model import Instant, Replicas, RequestId, TopicPartition
+from controller.core.phases import LABELS, Pending, Starting, label_of
+from controller.core.records import Change, PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.view import ClusterView
+
+PENDING = LABELS[Pending]
+STARTING = LABELS[Starting]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChange:
+    """One partition came into a phase; the fields are those of its log line."""
+
+    partition: TopicPartition
+    phase: str
+    before: str
+    seconds: float | None
+    """How long the phase before it lasted; None when its begin was not seen."""
+    cause: str
+    step: int
+    request: str | None
+    replicas: Replicas
+    adding_replicas: Replicas
+    removing_replicas: Replicas
+    leader: int | None
+    isr: Replicas
+    leader_epoch: int | None
+    controller_epoch: int | None
+    zk_version: int | None
+
+    @property
+    def begins_step(self) -> bool:
+        """Whether a step begins with it; one that is sent anew stays the same step."""
+        return self.phase == STARTING and self.before != STARTING
+
+
+class PhaseMemory:
+    """The phase each reassignment was last seen in, and since when."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._seen: dict[TopicPartition, tuple[str, Instant]] = {}
+
+    def forget(self) -> None:
+        """Forget all: the tenure ended, and the phases with it."""
+        self._seen.clear()
+
+    def changes(self, change: Change, view: ClusterView) -> list[PhaseChange]:
+        """Return the phase changes of a committed change."""
+        self._accepted(change, view)
+        ended = {r.partition: r.request for r in change.records if isinstance(r, SpecEndedRecord)}
+        found = [
+            self._change(r, view, ended.get(r.partition))
+            for r in change.records
+            if isinstance(r, PhaseRecord)
+        ]
+        for partition in ended:
+            self._seen.pop(partition, None)
+        return found
+
+    def _accepted(self, change: Change, view: ClusterView) -> None:
+        """Note since when an accepted reassignment waits."""
+        for record in change.records:
+            if isinstance(record, SpecRecord) and record.partition not in self._seen:
+                accepted = view.reassignments.get(record.partition)
+                if accepted is not None:
+                    phase = label_of(accepted.phase)
+                    self._seen[record.partition] = (phase, accepted.phase_since)
+
+    def _change(
+        self, record: PhaseRecord, view: ClusterView, ended: RequestId | None
+    ) -> PhaseChange:
+        partition = record.partition
+        before, since = self._seen.get(partition, (PENDING, None))
+        self._seen[partition] = (label_of(record.phase), record.at)
+        assignment = view.assignment(partition)
+        state = view.states.get(partition)
+        reassignment = view.reassignments.get(partition)
+        return PhaseChange(
+            partition=partition,
+            phase=label_of(record.phase),
+            before=before,
+            seconds=None if since is None else round(record.at - since, 6),
+            cause=record.cause,
+            step=reassignment.step if reassignment else 0,
+            request=reassignment.goal.request if reassignment else ended,
+            replicas=assignment.replicas if assignment else (),
+            adding_replicas=assignment.adding_replicas if assignment else (),
+            removing_replicas=assignment.removing_replicas if assignment else (),
+            leader=state.leader if state else None,
+            isr=state.isr if state else (),
+            leader_epoch=state.leader_epoch if state else None,
+            controller_epoch=state.controller_epoch if state else None,
+            zk_version=state.version if state else None,
+        )

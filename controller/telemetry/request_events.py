@@ -1,0 +1,243 @@
+"""
+The course of requests and copies as notes: begun, on the way, ended; each size, each copy.
+
+Told from the status documents, so that log, journal, page and notifications agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from controller.core.events import SizesRead
+from controller.core.model import Instant, TopicPartition
+from controller.core.view import ClusterView
+from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk
+from controller.telemetry.json_values import iso
+from controller.telemetry.log_events import Level, LogEvent
+
+BUSY_EVERY_S: Final = 10.0
+"""Between two lines about a request something of which came on."""
+IDLE_EVERY_S: Final = 60.0
+OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
+OTHERWISE: Final = ("refused", "cancelled", "superseded", "skipped")
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was last told of an open request."""
+
+    since: Instant
+    at: Instant
+    progress: tuple[object, ...]
+
+
+class RequestEvents:
+    """Tells the course of requests; remembers what was told."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._open: dict[str, _Told] = {}
+        self._sized: set[TopicPartition] = set()
+        self._concluded: set[str] = set()
+        """Whose outcome this process wrote, and whose end was not told."""
+        self._told_ended: set[str] = set()
+        """Whose end was told, and whose outcome is not written yet."""
+
+    def owes_an_end(self) -> bool:
+        """Whether a request has ended here that the next status is to be told of."""
+        return bool(self._concluded)
+
+    def concluded(self, request: str) -> None:
+        """Take note that this process wrote a request's outcome: its end is ours to tell."""
+        if request in self._told_ended:
+            self._told_ended.discard(request)
+        else:
+            self._concluded.add(request)
+
+    def of(self, status: Mapping[str, Any], now: Instant) -> Iterator[LogEvent]:
+        """
+        Return what changed since the last status.
+
+        What a daemon finds ended when it starts was told by whoever ended it.
+        """
+        if status["role"] != "leader":
+            self._open.clear()
+            self._concluded.clear()
+            self._told_ended.clear()
+            return
+        named = set()
+        for request in status["requests"]:
+            named.add(request["id"])
+            yield from self._of(request, now)
+            if request["id"] in self._concluded and _had_work(request):
+                # It began and ended between two statuses.
+                yield _begun(request)
+                yield _progress(request)
+                yield _ended(request, _seconds(request["since"], status["at"]))
+        self._concluded.clear()
+        self._told_ended &= named
+        for name in [n for n in self._open if n not in named]:
+            # Too many requests: it is told of again when it is among those named.
+            del self._open[name]
+
+    def _of(self, request: Mapping[str, Any], now: Instant) -> Iterator[LogEvent]:
+        name, is_open = request["id"], request["state"] in OPEN_STATES
+        told = self._open.get(name)
+        if told is None:
+            if is_open:
+                self._open[name] = _Told(now, now, _moving(request))
+                yield _begun(request)
+                yield _progress(request)
+            return
+        if not is_open:
+            del self._open[name]
+            if name in self._concluded:
+                self._concluded.discard(name)
+            else:
+                self._told_ended.add(name)
+            yield _progress(request)
+            yield _ended(request, now - told.since)
+            return
+        progress = _moving(request)
+        every_s = IDLE_EVERY_S if progress == told.progress else BUSY_EVERY_S
+        if now >= told.at + every_s:
+            told.at, told.progress = now, progress
+            yield _progress(request)
+
+    def sizes(self, event: SizesRead, view: ClusterView) -> Iterator[LogEvent]:
+        """Return the sizes that were told for the first time."""
+        if len(self._sized) > len(view.reassignments):
+            self._sized &= view.reassignments.keys()
+        for partition, size in event.sizes.items():
+            reassignment = view.reassignments.get(partition)
+            if partition in self._sized or reassignment is None:
+                continue
+            self._sized.add(partition)
+            goal = reassignment.goal
+            assignment = view.known_assignment(partition)
+            before = goal.original
+            if before is None:
+                before = () if assignment is None else assignment.replicas
+            yield LogEvent(
+                "size",
+                Level.DEBUG,
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "request": goal.request,
+                    "bytes": size,
+                    "copies": sum(r not in before for r in goal.target),
+                },
+            )
+
+
+def copy_notes(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Iterator[LogEvent]:
+    """
+    Return what is worth a line of copies.
+
+    Args:
+        events: What happened.
+        now: The loop's time.
+        wall: The same moment of the day.
+
+    """
+    for event in events:
+        match event:
+            case Copy():
+                yield LogEvent(
+                    "copied" if event.is_whole else "copy_abandoned",
+                    Level.DEBUG,
+                    {
+                        "topic": event.partition.topic,
+                        "partition": event.partition.partition,
+                        "request": event.request,
+                        "leader": event.leader,
+                        "replica": event.replica,
+                        "begun": iso(wall - timedelta(seconds=now - event.begun)),
+                        "seconds": event.seconds,
+                        "bytes": event.bytes,
+                    },
+                )
+            case IsrShrunk():
+                yield LogEvent(
+                    "isr_shrunk",
+                    Level.WARNING,
+                    {
+                        "topic": event.partition.topic,
+                        "partition": event.partition.partition,
+                        "request": event.request,
+                        "lost": list(event.lost),
+                        "isr": list(event.isr),
+                        "leader": event.leader,
+                    },
+                )
+            case _:
+                pass
+
+
+def _moving(request: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what changes when a request comes on."""
+    counts, volume = request["partitions"], request["bytes"]
+    return (*counts.values(), None if volume is None else volume["moved"])
+
+
+def _had_work(request: Mapping[str, Any]) -> bool:
+    """Whether anything of it was accepted; a cancellation has no work of its own."""
+    counts = request["partitions"]
+    return request["kind"] != "cancel" and bool(counts["total"] > counts["refused"])
+
+
+def _seconds(begun: str, ended: str) -> float:
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
+
+
+def _begun(request: Mapping[str, Any]) -> LogEvent:
+    fields = {
+        "request": request["id"],
+        "request_kind": request["kind"],
+        "route": request["route"],
+        "entries": request["partitions"]["total"],
+        "priority": request["priority"],
+        "throttle": request["throttle"],
+        "asked_for": request["asked_for"],
+        "requested_by": request["requested_by"],
+    }
+    return LogEvent("request_begun", Level.INFO, fields)
+
+
+def _progress(request: Mapping[str, Any]) -> LogEvent:
+    counts, volume = request["partitions"], request["bytes"] or {}
+    low, high = request["eta_s"] or (None, None)
+    fields = {
+        "request": request["id"],
+        "state": request["state"],
+        "entries": counts["total"],
+        **{state: counts[state] for state in ("done", "in_flight", "waiting")},
+        "refused": counts["refused"],
+        "cancelled": counts["cancelled"],
+        "bytes_total": volume.get("total"),
+        "bytes_moved": volume.get("moved"),
+        "bytes_remaining": volume.get("remaining"),
+        "sizes_unknown": request["sizes_unknown"],
+        "rate": request["bytes_per_s"],
+        "eta_low_s": low,
+        "eta_high_s": high,
+    }
+    return LogEvent("progress", Level.DEBUG, fields)
+
+
+def _ended(request: Mapping[str, Any], seconds: float) -> LogEvent:
+    counts, volume = request["partitions"], request["bytes"] or {}
+    fields = {
+        "request": request["id"],
+        "state": request["state"],
+        "seconds": round(seconds, 3),
+        "entries": counts["total"],
+        "done": counts["done"],
+        **{state: counts[state] for state in OTHERWISE},
+        "bytes_moved": volume.get("moved"),
+    }
+    return LogEvent("request_ended", Level.DEBUG, fields)

@@ -1,0 +1,235 @@
+"""
+The notice board between the loop and everybody else: the newest snapshot, replaced, never changed.
+
+The loop publishes at most a few times per second, and less often where the view is so large that
+making the snapshot takes long: then it is made in slices, and what is counted first may have
+changed when the last is counted. Readers on other threads take the reference that is there.
+
+A snapshot names few of many partitions; about a single one, or a page of them, a reader asks, and
+the loop answers the next time it looks at the board.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from controller.core.controllership.engines import holds_role
+from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.view import ClusterView
+from controller.reactor.ports import Clock
+from controller.telemetry.cluster_counts import (
+    ClusterCounts,
+    Role,
+    WorkCounts,
+    cluster_counts,
+    role_of,
+    work_counts,
+)
+from controller.telemetry.cluster_health import ClusterHealth, cluster_health
+from controller.telemetry.copies import Copies
+from controller.telemetry.copy_volumes import volumes_of
+from controller.telemetry.explanations import explanation_of
+from controller.telemetry.incremental import Walk
+from controller.telemetry.partition_filter import Filter, listing_of
+from controller.telemetry.progress import ProgressBook
+from controller.telemetry.status import Clocks, status_of
+from controller.telemetry.timelines import Timelines
+
+INTERVAL_S: Final = 0.2
+VOLUMES_INTERVAL_S: Final = 1.0
+CLUSTER_INTERVAL_S: Final = 5.0
+"""Counting every partition of the cluster is the longest part and the least urgent."""
+SHARE: Final = 0.05
+"""The part of the loop's time that snapshots may take."""
+SLICE_S: Final = 0.01
+"""How long the loop stands still for a snapshot: a large one is made in slices, turn by turn."""
+ANSWERING_S: Final = 0.1
+"""Time for answers at one look at the board; what is left is answered at the next."""
+QUESTIONS_MAX: Final = 64
+"""Questions that may wait; beyond, the oldest is forgotten and its asker gives up in time."""
+
+Document = Mapping[str, Any]
+Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
+"""What is to be made of the view on the loop's thread, and who waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the loop last said of itself."""
+
+    status: Mapping[str, Any]
+    work: WorkCounts
+    cluster: ClusterCounts | None
+    """None while we are not the controller."""
+    strain: ClusterHealth = field(default_factory=ClusterHealth)
+    role: Role = field(default_factory=Role)
+    received: Mapping[BrokerId, int] = field(default_factory=dict)
+    """Bytes of copies that came to each broker since the daemon began."""
+    served: Mapping[BrokerId, int] = field(default_factory=dict)
+    unreachable: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Registered brokers that cannot be reached while the role is held, and why."""
+
+
+class StatusPublisher:
+    """Written by the loop, read by anybody."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        engine: str,
+        stalled_after_s: float,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        """
+        Begin with nothing to show.
+
+        Args:
+            clock: The loop's clock.
+            wall: The time of day, in UTC.
+            engine: Which engine is at work, as the status says it.
+            stalled_after_s: Without progress for so long a partition in flight counts as stalled.
+            interval_s: Shortest time between two snapshots.
+
+        """
+        self._clock = clock
+        self._wall = wall
+        self._engine = engine
+        self._stalled_after_s = stalled_after_s
+        self._interval_s = interval_s
+        self._latest: Snapshot | None = None
+        self._next_at = Instant(float("-inf"))
+        self._draft: Walk[Snapshot] | None = None
+        self._next_count_at = Instant(float("-inf"))
+        self._cluster: ClusterCounts | None = None
+        self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
+        self._next_volumes_at = Instant(float("-inf"))
+        self.copies = Copies()
+        """What is being copied: told by the observer."""
+        self.book = ProgressBook()
+        """Bytes, rates and estimates."""
+        self.timelines = Timelines()
+        """What partitions went through: told by the observer."""
+        self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
+        """Returns the brokers that cannot be reached while the role is held, and why."""
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot; None before the loop's first turn."""
+        return self._latest
+
+    def tend(self, view: ClusterView, *, at_once: bool = False) -> Snapshot | None:
+        """
+        Publish a snapshot if it is time; a large one is ready some calls later.
+
+        Args:
+            view: What is known.
+            at_once: Do not wait for the interval: something changed that people look for.
+
+        Returns:
+            The new snapshot, None if it is too early or not ready.
+
+        """
+        self._answer(view, self._clock.now())
+        started = self._clock.now()
+        if at_once:
+            self._draft = None
+        elif started < self._next_at:
+            return None
+        if self._draft is None:
+            self._draft = self._drafted(view, started, at_once=at_once)
+        # Who is stopping has nothing better to do, and may not be asked again.
+        until = float("inf") if view.stopping else started + SLICE_S
+        snapshot = None
+        try:
+            while self._clock.now() < until:
+                next(self._draft)
+        except StopIteration as end:
+            snapshot, self._draft = end.value, None
+        ended = self._clock.now()
+        pause_s = (ended - started) / SHARE
+        if snapshot is not None:
+            self._latest = snapshot
+            pause_s = max(self._interval_s, pause_s)
+        self._next_at = Instant(ended + pause_s)
+        return snapshot
+
+    @property
+    def due_in_s(self) -> float:
+        """How soon the next slice of a snapshot in the making is due; for ever without one."""
+        if self._draft is None:
+            return float("inf")
+        return max(0.0, self._next_at - self._clock.now())
+
+    def _drafted(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[Snapshot]:
+        clocks = Clocks(now, self._wall())
+        yield from self._count(view, now)
+        yield from self._measure(view, now, at_once=at_once)
+        work = yield from work_counts(view, now, self._stalled_after_s)
+        status = yield from status_of(view, clocks, work, engine=self._engine, book=self.book)
+        strain, role = cluster_health(view, work.in_flight), role_of(view, now)
+        orders = {"unanswered": role.orders_unanswered}
+        unreachable = self.unreachable() if view.tenure is not None else {}
+        return Snapshot(
+            status={
+                **status,
+                "strain": strain.as_status(),
+                "orders": orders,
+                "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
+            },
+            unreachable=unreachable,
+            work=work,
+            cluster=self._cluster,
+            strain=strain,
+            role=role,
+            received={b: t.received for b, t in self.book.traffic.items()},
+            served={b: t.served for b, t in self.book.traffic.items()},
+        )
+
+    def ask(self, partition: TopicPartition) -> Future[Document]:
+        """Ask the loop about a partition; safe from any thread."""
+        return self._ask(
+            lambda view, clocks: explanation_of(
+                view, partition, clocks, stalled_after_s=self._stalled_after_s
+            )
+        )
+
+    def ask_partitions(self, wanted: Filter) -> Future[Document]:
+        """Ask the loop for a page of the partitions; safe from any thread."""
+        return self._ask(
+            lambda view, clocks: listing_of(
+                view, wanted, clocks, stalled_after_s=self._stalled_after_s
+            )
+        )
+
+    def _ask(self, answer: Callable[[ClusterView, Clocks], Document]) -> Future[Document]:
+        future: Future[Document] = Future()
+        self._questions.append((answer, future))
+        return future
+
+    def _answer(self, view: ClusterView, now: Instant) -> None:
+        while self._questions and self._clock.now() < now + ANSWERING_S:
+            answer, future = self._questions.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_result(answer(view, Clocks(now, self._wall())))
+
+    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[None]:
+        if now < self._next_volumes_at and not at_once:
+            return
+        volumes = yield from volumes_of(view, self.copies.held)
+        self.book.note(view, volumes, now)
+        self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
+
+    def _count(self, view: ClusterView, now: Instant) -> Walk[None]:
+        if not holds_role(view):
+            self._cluster = None
+            self._next_count_at = now
+        elif self._cluster is None or now >= self._next_count_at:
+            self._cluster = yield from cluster_counts(view)
+            self._next_count_at = Instant(now + CLUSTER_INTERVAL_S)

@@ -1,0 +1,145 @@
+"""
+Reading the members of a JSON object one after the other, for objects with many optional ones.
+
+The first thing that is wrong is remembered, in words; from then on the values read mean nothing.
+Whoever reads looks at ``problem`` at the end. What the members are for is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.model import RequestId
+from controller.core.submissions import StepSize, Window
+from controller.znodes.json_documents import (
+    INT_MAX,
+    LONG_MAX,
+    Document,
+    excerpt,
+    is_int,
+    is_list,
+    is_object,
+    is_text,
+)
+from controller.znodes.paths import valid_request
+from controller.znodes.windows import read_window
+
+TEXT_MAX: Final = 1000
+"""Characters of a reason or a name at most: they are kept with what they belong to."""
+
+
+class Members:
+    """The members of one object, absent ones as None (or whatever is empty)."""
+
+    def __init__(self, document: Document, where: str = "") -> None:
+        """Read this object; ``where`` it stands is said of whatever is wrong."""
+        self._document = document
+        self._where = f"{where}: " if where else ""
+        self.problem: str | None = None
+        """What is wrong with the first bad member; None as long as there is none."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._document
+
+    def wrong(self, reason: str) -> None:
+        """Remember a reason, if it is the first."""
+        if self.problem is None:
+            self.problem = f"{self._where}{reason}"
+
+    def only(self, known: frozenset[str]) -> None:
+        """Refuse other members: they ask for something that is not going to happen."""
+        unknown = sorted(self._document.keys() - known)
+        if unknown:
+            self.wrong(f"the key {excerpt(unknown[0])} is not known")
+
+    def text(self, key: str) -> str:
+        """Read a short text."""
+        value = self._document.get(key, "")
+        if not is_text(value):
+            self.wrong(f"{key} is not a text but {excerpt(value)}")
+            return ""
+        if len(value) > TEXT_MAX:
+            self.wrong(f"{key} is longer than {TEXT_MAX} characters")
+        return value[:TEXT_MAX]
+
+    def number(self, key: str, low: int = 1, high: int = INT_MAX) -> int | None:
+        """Read an integer within bounds."""
+        value = self._document.get(key)
+        if key not in self._document or is_int(value, low, high):
+            return value if isinstance(value, int) else None
+        bounds = f"from {low} on" if high in (INT_MAX, LONG_MAX) else f"from {low} to {high}"
+        self.wrong(f"{key} is a number {bounds}, not {excerpt(value)}")
+        return None
+
+    def count(self, key: str) -> int:
+        """Read a count that has to be there."""
+        if key not in self._document:
+            self.wrong(f"{key} is missing")
+        return self.number(key, low=0, high=LONG_MAX) or 0
+
+    def rate(self, key: str) -> int | None:
+        """Read a number of bytes, or of bytes per second."""
+        return self.number(key, high=LONG_MAX)
+
+    def flag(self, key: str) -> bool:
+        """Read true or false."""
+        value = self._document.get(key, False)
+        if not isinstance(value, bool):
+            self.wrong(f"{key} is true or false, not {excerpt(value)}")
+        return value is True
+
+    def step_size(self, key: str) -> StepSize | None:
+        """Read how many replicas a step adds."""
+        value = self._document.get(key)
+        if value == "all":
+            return "all"
+        if key in self._document and not is_int(value, low=1):
+            self.wrong(f'{key} is a number from 1 on or "all", not {excerpt(value)}')
+        return value if is_int(value, low=1) else None
+
+    def window(self, key: str) -> Window | None:
+        """Read hours."""
+        if key not in self._document:
+            return None
+        read = read_window(self._document[key])
+        if isinstance(read, Window):
+            return read
+        self.wrong(f"{key}: {read}")
+        return None
+
+    def request(self, key: str) -> RequestId | None:
+        """Read a request id."""
+        value = self._document.get(key)
+        if is_text(value) and valid_request(value):
+            return RequestId(value)
+        if key in self._document:
+            self.wrong(f"{key}: {excerpt(value)} is not a request id")
+        return None
+
+    def listed(self, key: str) -> tuple[object, ...]:
+        """Read a list."""
+        value = self._document.get(key, [])
+        if is_list(value):
+            return tuple(value)
+        self.wrong(f"{key} is not a list but {excerpt(value)}")
+        return ()
+
+    def mapping(self, key: str) -> Document:
+        """Read an object."""
+        value = self._document.get(key, {})
+        if is_object(value):
+            return value
+        self.wrong(f"{key} is not an object but {excerpt(value)}")
+        return {}
+
+    def within(self, key: str, value: object) -> Members:
+        """Read an object that stands within this one; ``adopt`` it when it is read."""
+        if not is_object(value):
+            self.wrong(f"{key} is not an object but {excerpt(value)}")
+            return Members({}, f"{self._where}{key}")
+        return Members(value, f"{self._where}{key}")
+
+    def adopt(self, inner: Members) -> None:
+        """Take over what is wrong with an object that stands within this one."""
+        if inner.problem is not None and self.problem is None:
+            self.problem = inner.problem

@@ -1,0 +1,264 @@
+"""
+What operators turn while the daemon runs: the znodes ``/reassigner/control/*``.
+
+Pauses, limits and the throttle for all, each its own node. Written by the command line; may be
+edited by hand, so they are read as strictly as a plan: an unknown key is a limit somebody believes
+in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.core.controls import BrokerLimits, Limits, Pause, Pauses, QueueOrder, RequestLimits
+from controller.core.model import BrokerId, RequestId
+from controller.core.submissions import PRIORITY_MAX, Window
+from controller.znodes.json_documents import (
+    LONG_MAX,
+    excerpt,
+    read_document,
+    version_problem,
+    write_document,
+)
+from controller.znodes.json_members import Members
+from controller.znodes.paths import parse_number, valid_request
+
+_PAUSES: Final = frozenset({"version", "everything", "requests", "brokers"})
+_PAUSE: Final = frozenset({"reason", "by", "since_ms"})
+_LIMITS: Final = frozenset(
+    {
+        "version",
+        "max_partitions_in_flight",
+        "max_incoming_per_broker",
+        "max_outgoing_per_broker",
+        "max_bytes_in_flight",
+        "max_leader_moves_per_broker_per_second",
+        "step_size",
+        "order",
+        "window",
+        "brokers",
+        "requests",
+    }
+)
+_BROKER: Final = frozenset({"max_incoming", "max_outgoing"})
+_REQUEST: Final = frozenset(
+    {"priority", "step_size", "max_partitions_in_flight", "throttle", "window"}
+)
+_ORDERS: Final = {order.value: order for order in QueueOrder}
+
+
+# --- pauses --------------------------------------------------------------------------------------
+
+
+def decode_pauses(data: bytes) -> Pauses | str:
+    """Decode what stands still."""
+    members = _members(data, _PAUSES)
+    if isinstance(members, str):
+        return members
+    everything = _pause(members, "everything", members.mapping("everything"))
+    pauses = Pauses(
+        everything if "everything" in members else None,
+        {
+            request: _pause(members, f"requests: {request}", value)
+            for request, value in _by_request(members).items()
+        },
+        {
+            broker: _pause(members, f"brokers: {broker}", value)
+            for broker, value in _by_broker(members).items()
+        },
+    )
+    return pauses if members.problem is None else members.problem
+
+
+def encode_pauses(pauses: Pauses) -> bytes:
+    """Encode what stands still."""
+    document: dict[str, object] = {"version": 1}
+    if pauses.everything is not None:
+        document["everything"] = _pause_document(pauses.everything)
+    if pauses.requests:
+        document["requests"] = {r: _pause_document(p) for r, p in sorted(pauses.requests.items())}
+    if pauses.brokers:
+        document["brokers"] = {
+            str(b): _pause_document(p) for b, p in sorted(pauses.brokers.items())
+        }
+    return write_document(document)
+
+
+def _pause(outer: Members, key: str, value: object) -> Pause:
+    members = outer.within(key, value)
+    members.only(_PAUSE)
+    since_ms = members.number("since_ms", low=0, high=LONG_MAX)
+    pause = Pause(members.text("reason"), members.text("by"), since_ms or 0)
+    outer.adopt(members)
+    return pause
+
+
+def _pause_document(pause: Pause) -> dict[str, object]:
+    return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+def decode_limits(data: bytes) -> Limits | str:
+    """Decode the limits that were changed."""
+    members = _members(data, _LIMITS)
+    if isinstance(members, str):
+        return members
+    limits = Limits(
+        max_partitions_in_flight=members.number("max_partitions_in_flight"),
+        max_incoming_per_broker=members.number("max_incoming_per_broker"),
+        max_outgoing_per_broker=members.number("max_outgoing_per_broker"),
+        max_bytes_in_flight=members.rate("max_bytes_in_flight"),
+        max_leader_moves_per_broker_per_second=members.number(
+            "max_leader_moves_per_broker_per_second"
+        ),
+        step_size=members.step_size("step_size"),
+        order=_order(members),
+        window=members.window("window"),
+        brokers={
+            broker: _broker_limits(members, f"brokers: {broker}", value)
+            for broker, value in _by_broker(members).items()
+        },
+        requests={
+            request: _request_limits(members, f"requests: {request}", value)
+            for request, value in _by_request(members).items()
+        },
+    )
+    return limits if members.problem is None else members.problem
+
+
+def encode_limits(limits: Limits) -> bytes:
+    """Encode the limits that were changed."""
+    document = {"version": 1} | _said(
+        {
+            "max_partitions_in_flight": limits.max_partitions_in_flight,
+            "max_incoming_per_broker": limits.max_incoming_per_broker,
+            "max_outgoing_per_broker": limits.max_outgoing_per_broker,
+            "max_bytes_in_flight": limits.max_bytes_in_flight,
+            "max_leader_moves_per_broker_per_second": (
+                limits.max_leader_moves_per_broker_per_second
+            ),
+            "step_size": limits.step_size,
+            "order": None if limits.order is None else limits.order.value,
+            "window": limits.window,
+        }
+    )
+    if limits.brokers:
+        document["brokers"] = {
+            str(broker): _said({"max_incoming": own.max_incoming, "max_outgoing": own.max_outgoing})
+            for broker, own in sorted(limits.brokers.items())
+        }
+    if limits.requests:
+        document["requests"] = {
+            request: _said(
+                {
+                    "priority": own.priority,
+                    "step_size": own.step_size,
+                    "max_partitions_in_flight": own.max_partitions_in_flight,
+                    "throttle": own.throttle,
+                    "window": own.window,
+                }
+            )
+            for request, own in sorted(limits.requests.items())
+        }
+    return write_document(document)
+
+
+def _order(members: Members) -> QueueOrder | None:
+    if "order" not in members:
+        return None
+    named = members.text("order")
+    if named not in _ORDERS:
+        members.wrong(f"order is one of {', '.join(_ORDERS)}, not {excerpt(named)}")
+    return _ORDERS.get(named)
+
+
+def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
+    members = outer.within(key, value)
+    members.only(_BROKER)
+    # 0 is a limit too: nothing is copied to, or from, that broker.
+    limits = BrokerLimits(
+        max_incoming=members.number("max_incoming", low=0),
+        max_outgoing=members.number("max_outgoing", low=0),
+    )
+    outer.adopt(members)
+    return limits
+
+
+def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
+    members = outer.within(key, value)
+    members.only(_REQUEST)
+    limits = RequestLimits(
+        priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX),
+        step_size=members.step_size("step_size"),
+        max_partitions_in_flight=members.number("max_partitions_in_flight"),
+        throttle=members.rate("throttle"),
+        window=members.window("window"),
+    )
+    outer.adopt(members)
+    return limits
+
+
+def _said(members: Mapping[str, str | int | Window | None]) -> dict[str, object]:
+    """Leave out what says nothing."""
+    return {
+        key: str(value) if isinstance(value, Window) else value
+        for key, value in members.items()
+        if value is not None
+    }
+
+
+# --- throttle ------------------------------------------------------------------------------------
+
+
+def decode_throttle(data: bytes) -> int | str:
+    """Decode the throttle for all, in bytes per second and broker."""
+    members = _members(data, frozenset({"version", "bytes_per_s"}))
+    if isinstance(members, str):
+        return members
+    rate = members.rate("bytes_per_s")
+    if members.problem is not None:
+        return members.problem
+    return "bytes_per_s is missing" if rate is None else rate
+
+
+def encode_throttle(bytes_per_s: int) -> bytes:
+    """Encode the throttle for all."""
+    return write_document({"version": 1, "bytes_per_s": bytes_per_s})
+
+
+# --- shared --------------------------------------------------------------------------------------
+
+
+def _members(data: bytes, known: frozenset[str]) -> Members | str:
+    document = read_document(data, unique=True)
+    if isinstance(document, str):
+        return document
+    problem = version_problem(document, (1,))
+    if problem is not None:
+        return problem
+    members = Members(document)
+    members.only(known)
+    return members
+
+
+def _by_request(members: Members) -> dict[RequestId, object]:
+    read: dict[RequestId, object] = {}
+    for name, value in members.mapping("requests").items():
+        if not valid_request(name):
+            members.wrong(f"requests: {excerpt(name)} is not a request id")
+        read[RequestId(name)] = value
+    return read
+
+
+def _by_broker(members: Members) -> dict[BrokerId, object]:
+    read: dict[BrokerId, object] = {}
+    for name, value in members.mapping("brokers").items():
+        number = parse_number(name)
+        if number is None:
+            members.wrong(f"brokers: {excerpt(name)} is not a broker id")
+        else:
+            read[BrokerId(number)] = value
+    return read

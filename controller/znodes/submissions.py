@@ -1,0 +1,113 @@
+"""
+What clients submit: ``/admin/reassignment_requests/request_<10 digits>``.
+
+Three forms are understood: ``assignments`` by topic and partition, the list of ``partitions`` that
+Kafka's own tool writes, and KIP-236's bare object of topics, which has no options. A client's own
+``legacy`` flag is ignored with a warning: which route a request came by is not its to say.
+
+Entries are judged one by one (``plan_entries``). What is wrong with an option makes the whole node
+unreadable; so does a key that is there twice, as it is not guessed which one is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.submissions import RequestOptions, Submission
+from controller.znodes.json_documents import (
+    Document,
+    excerpt,
+    is_list,
+    is_object,
+    read_document,
+    version_problem,
+    write_document,
+)
+from controller.znodes.paths import parse_number
+from controller.znodes.plan_entries import judge_entries, unknown_key
+from controller.znodes.request_options import OPTION_KEYS, read_options, write_options
+
+_LEGACY: Final = "legacy"
+_FORMS: Final = ("assignments", "partitions")
+_KEYS: Final = OPTION_KEYS | {"version", *_FORMS}
+_IGNORED: Final = f"the key {_LEGACY} is ignored: a submitted request never takes the legacy route"
+
+
+def decode_submission(
+    name: str, data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int
+) -> Submission:
+    """Decode a request; what is wrong is in ``refused`` or ``unreadable``, with the reason."""
+
+    def unreadable(reason: str) -> Submission:
+        return Submission(name, {}, version, czxid, created_ms, unreadable=reason, raw=data)
+
+    document = read_document(data, unique=True)
+    if isinstance(document, str):
+        return unreadable(document)
+    warnings: tuple[str, ...] = ()
+    if _LEGACY in document and not is_object(document[_LEGACY]):
+        document = {key: value for key, value in document.items() if key != _LEGACY}
+        warnings = (_IGNORED,)
+    listed = _listed(document)
+    if isinstance(listed, str):
+        return unreadable(listed)
+    options = RequestOptions() if _is_bare(document) else read_options(document)
+    if isinstance(options, str):
+        return unreadable(options)
+    entries, refused = judge_entries(listed)
+    return Submission(name, entries, version, czxid, created_ms, options, tuple(refused), warnings)
+
+
+def encode_submission(entries: Mapping[TopicPartition, Replicas], options: RequestOptions) -> bytes:
+    """Encode a request in its first form."""
+    assignments: dict[str, dict[str, Replicas]] = {}
+    for partition, replicas in entries.items():
+        assignments.setdefault(partition.topic, {})[str(partition.partition)] = replicas
+    return write_document({"version": 1, "assignments": assignments} | write_options(options))
+
+
+def _listed(document: Document) -> list[object] | str:  # noqa: PLR0911 - one return per form
+    """Return the entries as a list, or why the node as a whole is not a request."""
+    if _is_bare(document):
+        return list(_entries_of(document))
+    problem = version_problem(document, (1,), absent=1) or unknown_key(document, _KEYS)
+    if problem is not None:
+        return problem
+    match [form for form in _FORMS if form in document]:
+        case ["partitions"] if is_list(document["partitions"]):
+            return list(document["partitions"])
+        case ["assignments"] if is_object(document["assignments"]):
+            return list(_entries_of(document["assignments"]))
+        case [form]:
+            return f"{form} is not what it has to be but {excerpt(document[form])}"
+        case []:
+            return "neither assignments nor partitions say what is to be reassigned"
+        case _:
+            return "assignments and partitions are both there: which one is meant is not guessed"
+
+
+def _is_bare(document: Document) -> bool:
+    """Whether it is nothing but topics, each an object of partitions."""
+    if not document or not all(is_object(topic) for topic in document.values()):
+        return False
+    assignments = document.get("assignments")
+    return not (
+        # A topic may have that name, but then lists of brokers stand in it.
+        len(document) == 1
+        and is_object(assignments)
+        and all(is_object(partitions) for partitions in assignments.values())
+    )
+
+
+def _entries_of(topics: Document) -> Iterator[object]:
+    """Yield the entries of an object of topics as a list would have them, as far as possible."""
+    for topic, partitions in topics.items():
+        if not is_object(partitions):
+            yield {"topic": topic, "partition": partitions}
+            continue
+        for name, replicas in partitions.items():
+            number = parse_number(name)
+            partition: object = name if number is None else number
+            yield {"topic": topic, "partition": partition, "replicas": replicas}
