@@ -31,7 +31,7 @@ class Figure:
     """From the least to the most, or the 99th percentile; empty for a single run."""
     ratio: str = ""
     """To what it is held against, measured in the same run."""
-    goal: str = ""
+    spec: str = ""
     is_met: bool | None = None
     """None for what is only there to be compared with."""
 
@@ -66,7 +66,7 @@ def reduced(rounds: Sequence[Sample]) -> Figure:
         spread=f"{min(values):.1f} to {max(values):.1f} {one.unit}" if len(values) > 1 else "",
         runs=len(values),
         ratio=f"{held:.2f}{times}" if times else "",
-        goal="" if one.limit is None else f"under {one.limit:g}{times or ' ' + one.unit}",
+        spec="" if one.limit is None else f"under {one.limit:g}{times or ' ' + one.unit}",
         is_met=None if one.limit is None else held < one.limit,
     )
 
@@ -83,7 +83,7 @@ def in_milliseconds(what: str, seconds: Sequence[float], *, goal_ms: float) -> F
         median=f"{median(seconds) * 1000:.0f} ms",
         spread=f"{min(seconds) * 1000:.0f} to {top * 1000:.0f} ms",
         runs=len(seconds),
-        goal=f"under {goal_ms:.0f} ms",
+        spec=f"under {goal_ms:.0f} ms",
         is_met=top * 1000 <= goal_ms,
     )
 
@@ -109,7 +109,7 @@ def table(figures: Iterable[Figure]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {f.ratio} | {f.what} | {f.median} | {f.spread} | {f.runs} | {f.goal} | {_met(f)} |"
+        f"| {f.ratio} | {f.what} | {f.median} | {f.spread} | {f.runs} | {f.spec} | {_met(f)} |"
         for f in figures
     ]
     return "\n".join(lines)

@@ -145,15 +145,15 @@ def _ours(shape: Shape, cost: Cost, kafka: Watched | None, flat: float) -> Figur
     )
     ratios = [] if kafka is None else [_beside(rate, kafka)]
     ratios.append(f"a partition takes {flat:.2f} times as long as in the first")
-    goals, is_met = ["cost flat within 20 %"], flat <= FLAT_GOAL
+    specs, is_met = ["cost flat within 20 %"], flat <= FLAT_GOAL
     if kafka is not None and shape.partitions >= KAFKA_GOAL_FROM:
-        goals.insert(0, f"{KAFKA_GOAL:g} times Kafka's")
+        specs.insert(0, f"{KAFKA_GOAL:g} times Kafka's")
         is_met &= rate >= KAFKA_GOAL * kafka.rate
     return _figure(
         words,
         rate,
         ratio=", ".join(ratios),
-        goal=", ".join(goals),
+        spec=", ".join(specs),
         is_met=is_met,
     )
 
@@ -163,13 +163,13 @@ def _beside(rate: float, kafka: Watched) -> str:
 
 
 def _figure(
-    what: str, rate: float, *, ratio: str = "", goal: str = "", is_met: bool | None = None
+    what: str, rate: float, *, ratio: str = "", spec: str = "", is_met: bool | None = None
 ) -> Figure:
     return Figure(
         what=f"fleet of {BROKERS}: {what}",
         median=f"{rate:.1f}/s",
         runs=1,
         ratio=ratio,
-        goal=goal,
+        spec=spec,
         is_met=is_met,
     )

@@ -161,7 +161,7 @@ def _compare(cluster: Cluster, size: int, rounds: int) -> list[Figure]:
                 took[name],
                 size,
                 ratio=f"{kafka / ours:.1f} times Kafka's, {ours / floor:.2f} times the floor",
-                goal=f"{GOAL:g} times Kafka's, {FLOOR_GOAL:g} times the floor",
+                spec=f"{GOAL:g} times Kafka's, {FLOOR_GOAL:g} times the floor",
                 is_met=kafka / ours >= GOAL and ours / floor <= FLOOR_GOAL,
             )
         )
@@ -174,7 +174,7 @@ def _figure(  # noqa: PLR0913 - a line of the table
     size: int,
     *,
     ratio: str = "",
-    goal: str = "",
+    spec: str = "",
     is_met: bool | None = None,
 ) -> Figure:
     return Figure(
@@ -183,6 +183,6 @@ def _figure(  # noqa: PLR0913 - a line of the table
         spread=f"{min(seconds):.1f} to {max(seconds):.1f} s" if len(seconds) > 1 else "",
         runs=len(seconds),
         ratio=ratio,
-        goal=goal,
+        spec=spec,
         is_met=is_met,
     )

@@ -242,7 +242,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: FailpointAction | None)
         reassignments=orders,
         clock=clock,
         observer=observer,
-        boundaries=None if ambush is None else _trapped(ambush, log),
+        failpoints=None if ambush is None else _trapped(ambush, log),
         lease=session.lease,
     )
 
@@ -264,11 +264,11 @@ def _build(settings: Settings, stack: ExitStack, ambush: FailpointAction | None)
         inbox=waking,
         clock=clock,
         on_error=on_error,
-        after_turn=observer.tend,
+        after_cycle=observer.tend,
         threads=threads,
         unix_s=time.time,
     )
-    health.watch_loop(lambda: host.last_turn)
+    health.watch_loop(lambda: host.last_cycle)
     stopping.hand_over(host)
     leadership.start()
     return host
@@ -367,14 +367,16 @@ def _trapped(ambush: FailpointAction, log: structlog.stdlib.BoundLogger) -> Fail
     """Set the trap of the debug hook, and say so loudly."""
 
     def announce(sprung: FailpointAction) -> None:
-        log.warning("debug_boundary_reached", action=sprung.action, boundary=sprung.boundary.value)
+        log.warning(
+            "debug_boundary_reached", action=sprung.action, failpoint=sprung.failpoint.value
+        )
         for handler in logging.getLogger().handlers:
             handler.flush()
 
     log.warning(
         "debug_boundary_set",
         action=ambush.action,
-        boundary=ambush.boundary.value,
+        failpoint=ambush.failpoint.value,
         nth=ambush.nth,
         detail="this daemon will kill or stop itself on purpose: never in production",
     )

@@ -30,7 +30,7 @@ class FailpointAction:
     """What to do, and where: when the boundary is reached for the nth time."""
 
     action: str
-    boundary: Failpoint
+    failpoint: Failpoint
     nth: int = 1
 
 
@@ -78,9 +78,9 @@ class FailpointHook:
         self._strike = strike
         self._left = ambush.nth
 
-    def reached(self, boundaries: Collection[Failpoint]) -> None:
+    def reached(self, failpoints: Collection[Failpoint]) -> None:
         """Strike if it is time."""
-        if self._ambush.boundary not in boundaries:
+        if self._ambush.failpoint not in failpoints:
             return
         self._left -= 1
         if self._left == 0:

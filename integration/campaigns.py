@@ -15,12 +15,12 @@ from integration.cluster import Cluster
 from integration.plans import (
     LEGACY_PLAN,
     UNLIMITED,
-    goals,
     is_reassigning,
     limit_copies,
     orphans,
     outcome,
     plan_of,
+    specs,
 )
 
 _FACTORS: Final = (3, 3, 3, 4, 5)
@@ -89,7 +89,7 @@ class Planner:
     def ended(self, plan: Plan) -> PlanEnd | None:
         """Return how a plan ended, None while it has not."""
         cluster = self._cluster
-        if cluster.zk.exists(LEGACY_PLAN) is not None or goals(cluster):
+        if cluster.zk.exists(LEGACY_PLAN) is not None or specs(cluster):
             return None
         if any(is_reassigning(cluster, topic) for topic in self._topics):
             return None
@@ -137,7 +137,7 @@ def out_of_sync(cluster: Cluster, topics: Mapping[str, int]) -> list[str]:
 def remains(cluster: Cluster, topics: Mapping[str, int]) -> list[str]:
     """Return in words what should not be there when everything has ended and all is whole."""
     found = [f"{LEGACY_PLAN} exists"] if cluster.zk.exists(LEGACY_PLAN) is not None else []
-    found += [f"goal {goal}" for goal in goals(cluster)]
+    found += [f"goal {spec}" for spec in specs(cluster)]
     found += [f"orphan record {orphan}" for orphan in sorted(orphans(cluster))]
     found += [f"{topic} is reassigning" for topic in topics if is_reassigning(cluster, topic)]
     found += out_of_sync(cluster, topics)

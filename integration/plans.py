@@ -82,7 +82,7 @@ def orphans(cluster: Cluster) -> set[str]:
     }
 
 
-def goals(cluster: Cluster) -> set[str]:
+def specs(cluster: Cluster) -> set[str]:
     """Return every reassignment that is recorded as unfinished, as ``topic-partition``."""
     return {
         f"{topic}-{partition}"
@@ -99,7 +99,7 @@ def holders(cluster: Cluster, topic: str, partition: int) -> set[int]:
 
 def is_planned(cluster: Cluster) -> bool:
     """Return whether anything of a plan is left."""
-    return cluster.zk.exists(LEGACY_PLAN) is not None or bool(goals(cluster))
+    return cluster.zk.exists(LEGACY_PLAN) is not None or bool(specs(cluster))
 
 
 def is_reassigning(cluster: Cluster, topic: str) -> bool:
@@ -122,7 +122,7 @@ def what_is_missing(cluster: Cluster, targets: Targets, *, any_leader: bool = Fa
     ]
     if cluster.zk.exists(LEGACY_PLAN) is not None:
         missing.append(f"{LEGACY_PLAN} exists")
-    missing += [f"{GOALS} holds {goal}" for goal in goals(cluster)]
+    missing += [f"{GOALS} holds {spec}" for spec in specs(cluster)]
     missing += [f"{ORPHANS} holds {orphan}" for orphan in orphans(cluster)]
     return missing
 

@@ -27,11 +27,11 @@ from integration.plans import (
     LEGACY_PLAN,
     Targets,
     await_broker_controller,
-    goals,
     holders,
     is_planned,
     is_reassigning,
     orphans,
+    specs,
 )
 from integration.seized_controllers import CONTROLLER
 from integration.traffic import Traffic
@@ -68,7 +68,7 @@ class Shape:
     """A plan whose way leads over a boundary, and what has to happen to the cluster for that."""
 
     name: str
-    boundaries: tuple[Failpoint, ...]
+    failpoints: tuple[Failpoint, ...]
     replicas: Sequence[int] = (1, 2, 3)
     targets: Mapping[int, Sequence[int]]
     options: tuple[str, ...] = ()
@@ -76,12 +76,12 @@ class Shape:
 
 STEPWISE: Final = Shape(
     name="one",
-    boundaries=STEPWISE_BOUNDARIES,
+    failpoints=STEPWISE_BOUNDARIES,
     targets={0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)},
 )
 AT_ONCE: Final = Shape(
     name="all",
-    boundaries=(
+    failpoints=(
         Failpoint.B3_WRITTEN,
         Failpoint.B3_LEADER_TOLD,
         Failpoint.B3_UPDATE_METADATA_SENT,
@@ -91,23 +91,23 @@ AT_ONCE: Final = Shape(
 )
 GROWING: Final = Shape(
     name="grow",
-    boundaries=(Failpoint.B8_LEADER_TOLD,),
+    failpoints=(Failpoint.B8_LEADER_TOLD,),
     replicas=(1, 2),
     targets={0: (1, 2, 3)},
 )
 YIELDING: Final = Shape(
     name="yield",
-    boundaries=(Failpoint.STEP_ENDED,),
+    failpoints=(Failpoint.STEP_ENDED,),
     targets={0: (5, 4, 3)},
 )
 RESUMING: Final = Shape(
     name="again",
-    boundaries=(Failpoint.A1_REPEATED,),
+    failpoints=(Failpoint.A1_REPEATED,),
     targets={0: (5, 4, 3), 1: (5, 1, 4)},
 )
 ORPHANING: Final = Shape(
     name="dead",
-    boundaries=(Failpoint.ORPHAN_RECORDED, Failpoint.ORPHAN_DELETE_SENT, Failpoint.ORPHAN_ENDED),
+    failpoints=(Failpoint.ORPHAN_RECORDED, Failpoint.ORPHAN_DELETE_SENT, Failpoint.ORPHAN_ENDED),
     targets={0: (1, 4, 5)},
 )
 SHAPES: Final = (STEPWISE, AT_ONCE, GROWING, YIELDING, RESUMING, ORPHANING)
@@ -181,7 +181,7 @@ def nothing_lost(cluster: Cluster, partitions: Mapping[str, int]) -> Iterator[Tr
 class Left:
     """What a dead daemon left in ZooKeeper."""
 
-    goals: set[str]
+    specs: set[str]
     orphans: set[str]
     promised: Mapping[int, list[int]]
     """The replicas that Kafka's controller makes of it, by partition."""
@@ -201,7 +201,7 @@ class Left:
             int(n): listed.get(int(n), [r for r in replicas if r not in removing.get(n, [])])
             for n, replicas in content["partitions"].items()
         }
-        return cls(goals(cluster), orphans(cluster), promised)
+        return cls(specs(cluster), orphans(cluster), promised)
 
 
 def judge_kafkas_end(cluster: Cluster, topic: str, left: Left) -> None:
@@ -219,9 +219,9 @@ def judge_kafkas_end(cluster: Cluster, topic: str, left: Left) -> None:
         return f"Kafka's controller ends with {dict(left.promised)}; there is {found}"
 
     eventually(is_ended, within_s=60, what=seen, tolerating=(KazooException,))
-    assert goals(cluster) == left.goals
+    assert specs(cluster) == left.specs
     assert orphans(cluster) == left.orphans
-    recorded = {name.partition("/")[2] for name in left.orphans} | left.goals
+    recorded = {name.partition("/")[2] for name in left.orphans} | left.specs
 
     def stray() -> set[str]:
         return {
@@ -239,14 +239,14 @@ def options_of(shape: Shape) -> tuple[str, ...]:
     return (*OPTIONS, *shape.options)
 
 
-def holds_the_role(shape: Shape, boundary: Failpoint) -> bool:
+def holds_the_role(shape: Shape, failpoint: Failpoint) -> bool:
     """
     Return whether the daemon that dies has to be the controller before the plan is there.
 
     A broker in charge may begin an entry, all replicas at once, before the claim. Where the claim
     itself is tried, or the hand-back to a deletion, that has to be.
     """
-    return shape is not YIELDING and boundary not in (
+    return shape is not YIELDING and failpoint not in (
         Failpoint.CLAIMED,
         Failpoint.LIVE_BROKERS_TOLD,
     )

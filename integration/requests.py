@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from integration.cluster import Cluster
 from integration.daemon import run_reassigner
-from integration.plans import OUTCOMES, Targets, children, goals, outcome
+from integration.plans import OUTCOMES, Targets, children, outcome, specs
 from integration.tools import ToolResult
 from integration.waiting import eventually
 
@@ -55,7 +55,7 @@ def await_outcome(cluster: Cluster, request: str, *, within_s: float) -> dict[st
         eventually(
             lambda: outcome(cluster, request),
             within_s=within_s,
-            what=lambda: f"{request} has ended; open are {goals(cluster)}",
+            what=lambda: f"{request} has ended; open are {specs(cluster)}",
         )
         or {}
     )

@@ -71,13 +71,13 @@ def is_alone(shape: Shape, hand: Hand) -> bool:
 CELLS: Final = [
     pytest.param(
         shape,
-        boundary,
+        failpoint,
         hand,
-        id=f"{shape.name}-{boundary}-{hand}",
-        marks=[pytest.mark.smoke] if boundary is ROW or is_alone(shape, hand) else [],
+        id=f"{shape.name}-{failpoint}-{hand}",
+        marks=[pytest.mark.smoke] if failpoint is ROW or is_alone(shape, hand) else [],
     )
     for shape in SHAPES
-    for boundary in shape.boundaries
+    for failpoint in shape.failpoints
     for hand in Hand
 ]
 
@@ -93,12 +93,12 @@ class Scene:
         self._cluster, self._make_topic, self._daemons = cluster, make_topic, daemons
         self._shape = shape
 
-    def start(self, boundary: Failpoint | None = None, *options: str) -> Daemon:
+    def start(self, failpoint: Failpoint | None = None, *options: str) -> Daemon:
         """Start a daemon, to die at a boundary or to live."""
-        ambush = None if boundary is None else ("die", boundary)
+        ambush = None if failpoint is None else ("die", failpoint)
         return self._daemons.start(*options_of(self._shape), *options, ambush=ambush)
 
-    def die_at(self, boundary: Failpoint, hand: Hand) -> Daemon:
+    def die_at(self, failpoint: Failpoint, hand: Hand) -> Daemon:
         """
         Submit the plan and let a daemon die; return it.
 
@@ -108,12 +108,12 @@ class Scene:
         if self._shape is ORPHANING:
             strike(self._cluster, 2, 3)
             eventually(lambda: self._cluster.isr(self.topic, 0) == {1}, within_s=20)
-        is_first = holds_the_role(self._shape, boundary)
+        is_first = holds_the_role(self._shape, failpoint)
         options = ("--tenure", "permanent") if is_first else ()
         first = self.start(Failpoint.A1_WRITTEN, *options) if self._shape is RESUMING else None
         if first is not None:
             await_tenure(first)
-        doomed = self._start_doomed(boundary, options, is_alone=first is None)
+        doomed = self._start_doomed(failpoint, options, is_alone=first is None)
         if hand is Hand.STANDBY:
             self.start()
         if self._shape in (YIELDING, RESUMING):
@@ -129,7 +129,7 @@ class Scene:
                 await_death(doomed)
         elif self._shape is YIELDING:
             self._delete(other)
-        elif self._shape is ORPHANING and boundary is not Failpoint.ORPHAN_RECORDED:
+        elif self._shape is ORPHANING and failpoint is not Failpoint.ORPHAN_RECORDED:
             eventually(lambda: not is_planned(self._cluster), within_s=DIES_WITHIN_S)
             for broker in (2, 3):
                 self._cluster.brokers[broker].spawn()
@@ -138,13 +138,13 @@ class Scene:
         return doomed
 
     def _start_doomed(
-        self, boundary: Failpoint, options: tuple[str, ...], *, is_alone: bool
+        self, failpoint: Failpoint, options: tuple[str, ...], *, is_alone: bool
     ) -> Daemon:
         if self._shape is YIELDING:
-            doomed = self.start(boundary, "--tenure-linger", "60")
+            doomed = self.start(failpoint, "--tenure-linger", "60")
             self._occupy(doomed)
             return doomed
-        doomed = self.start(boundary, *options)
+        doomed = self.start(failpoint, *options)
         if options and is_alone:
             await_tenure(doomed)
         return doomed
@@ -203,13 +203,13 @@ def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # no
     make_topic: MakeTopic,
     daemons: Daemons,
     shape: Shape,
-    boundary: Failpoint,
+    failpoint: Failpoint,
     hand: Hand,
 ) -> None:
     """Kill -9 of itself, then the hand: every target, no stray directory, nothing of ours left."""
     scene = Scene(cluster, make_topic, daemons, shape)
     with nothing_lost(cluster, {scene.topic: len(scene.targets)}):
-        dead = scene.die_at(boundary, hand)
+        dead = scene.die_at(failpoint, hand)
         if hand is Hand.KAFKA:
             judge_kafkas_end(cluster, scene.topic, Left.behind(cluster, scene.topic))
             scene.start_dead()
@@ -234,7 +234,7 @@ def test_daemons_die_at_one_boundary_after_the_other(
     back = dict.fromkeys(range(4), (1, 2, 3))
     topic = make_topic(back, SAFE)
     plans = deque([there, back])
-    left = deque(shape.boundaries)
+    left = deque(shape.failpoints)
     running: list[Daemon] = []
 
     def go_on() -> bool:

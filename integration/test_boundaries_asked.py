@@ -82,8 +82,8 @@ THROTTLED: Final = Asked(
     "throttle", lambda cluster, targets: submit_request(cluster, targets, throttle=RATE)
 )
 CELLS: Final = [
-    pytest.param(asked, boundary, hand, id=f"{asked.name}-{boundary}-{hand}")
-    for asked, boundary, hands in (
+    pytest.param(asked, failpoint, hand, id=f"{asked.name}-{failpoint}-{hand}")
+    for asked, failpoint, hands in (
         (CANCELLED, Failpoint.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
         (CANCELLED, Failpoint.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
         (CANCELLED, Failpoint.CANCELLATION_ENDED, (Hand.RESTARTED,)),
@@ -104,13 +104,13 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
     make_topic: MakeTopic,
     daemons: Daemons,
     asked: Asked,
-    boundary: Failpoint,
+    failpoint: Failpoint,
     hand: Hand,
 ) -> None:
     """Kill -9 of itself, then the hand: no order, no throttle and no stray directory is left."""
     topic = make_topic(dict.fromkeys(FIRST, ORIGINAL), SAFE)
     before = throttles(cluster, topic)  # other tests leave rates of their own
-    doomed = daemons.start(*OPTIONS, "--tenure", "permanent", ambush=("die", boundary))
+    doomed = daemons.start(*OPTIONS, "--tenure", "permanent", ambush=("die", failpoint))
     await_tenure(doomed)
     with nothing_lost(cluster, {topic: len(FIRST)}):
         if asked.second is not None:
@@ -124,7 +124,7 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
                 what="the first steps are in flight",
             )
             asked.second(cluster, topic)
-            if boundary is Failpoint.CANCELLATION_ENDED:
+            if failpoint is Failpoint.CANCELLATION_ENDED:
                 cluster.brokers[5].thaw()
         await_death(doomed)
         cluster.brokers[5].thaw()

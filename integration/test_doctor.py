@@ -60,7 +60,7 @@ def test_a_sound_cluster_has_no_findings(hospital: Cluster) -> None:
 def test_a_hidden_znode_is_a_finding_and_the_rest_is_looked_at(hospital: Cluster) -> None:
     """One that clients wrote with permissions of their own; what rests on it is not concluded."""
     hospital.create_topic("veiled", {0: (1, 2)})
-    put(hospital, "/admin/reassignments/veiled/0", _goal([2, 1]))
+    put(hospital, "/admin/reassignments/veiled/0", _spec([2, 1]))
     put(hospital, "/admin/reassign_cancel", b"")
     paths = ("/admin/reassignments/veiled/0", "/brokers/topics/veiled")
     for path in paths:
@@ -132,7 +132,7 @@ def test_each_main_finding_is_made(hospital: Cluster) -> None:
     )
     record = {"version": 1, "topic_czxid": 7, "reason": "not live"}
     put(hospital, "/reassigner/orphans/1/orphaned-4", record)
-    put(hospital, "/admin/reassignments/ill/9", _goal([1, 2]))
+    put(hospital, "/admin/reassignments/ill/9", _spec([1, 2]))
     put(hospital, "/admin/reassignments/ill/1", b"nonsense")
     put(hospital, "/admin/reassign_cancel", b"")
     throttle = {"leader.replication.throttled.replicas": "1:1"}
@@ -165,7 +165,7 @@ def test_each_main_finding_is_made(hospital: Cluster) -> None:
     assert {n: hospital.replica_directories(n) for n in hospital.brokers} == before
 
 
-def _goal(target: list[int]) -> dict[str, object]:
+def _spec(target: list[int]) -> dict[str, object]:
     return {
         "version": 1,
         "original": None,

@@ -52,10 +52,10 @@ CELLS: Final = [
 
 @pytest.mark.parametrize(("boundary", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint, step_size: str
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint, step_size: str
 ) -> None:
     """The standby carries the plan out; what the frozen one still held is never sent."""
-    frozen_and_taken_over(cluster, make_topic, daemons, boundary, step_size)
+    frozen_and_taken_over(cluster, make_topic, daemons, failpoint, step_size)
 
 
 @pytest.mark.slow
@@ -64,15 +64,15 @@ def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
     [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint
 ) -> None:
     """A full minute: before the requests of a write, between two of them, before StopReplica."""
-    frozen_and_taken_over(cluster, make_topic, daemons, boundary, "1", at_least_s=WAKES_AFTER_S)
+    frozen_and_taken_over(cluster, make_topic, daemons, failpoint, "1", at_least_s=WAKES_AFTER_S)
 
 
 @pytest.mark.parametrize(("boundary", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, boundary: Failpoint, step_size: str
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint, step_size: str
 ) -> None:
     """A broker ends what is in flight; awake again, the daemon claims anew before all else."""
     topic = make_topic(dict.fromkeys(range(4), (1, 2, 3)), SAFE)
@@ -91,10 +91,10 @@ def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
         return False
 
     with nothing_lost(cluster, {topic: 4}):
-        frozen = daemons.start(*options, ambush=("freeze", boundary))
+        frozen = daemons.start(*options, ambush=("freeze", failpoint))
         eventually(plan_again, within_s=60, what=lambda: f"it freezes\n{frozen.log_tail()}")
         targets = plans[-1]
-        logs = sizes(cluster, but=handed_over(cluster, topic, boundary))
+        logs = sizes(cluster, but=handed_over(cluster, topic, failpoint))
         await_broker_controller(cluster, within_s=TAKEN_OVER_WITHIN_S + 5)
         eventually(lambda: not is_reassigning(cluster, topic), within_s=60)
         frozen.thaw()
@@ -132,7 +132,7 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
     cluster: Cluster,
     make_topic: MakeTopic,
     daemons: Daemons,
-    boundary: Failpoint,
+    failpoint: Failpoint,
     step_size: str,
     *,
     at_least_s: float = 0.0,
@@ -142,13 +142,13 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
     targets = {(topic, n): (5, 4, 3) for n in range(4)}
     options = (*PERMANENT, "--max-partitions-in-flight", "2", "--step-size", step_size)
     with nothing_lost(cluster, {topic: 4}):
-        frozen = daemons.start(*options, ambush=("freeze", boundary))
+        frozen = daemons.start(*options, ambush=("freeze", failpoint))
         await_tenure(frozen)
         standby = daemons.start(*options)
         submit(cluster, plan_of(targets))
         await_frozen(frozen)
         begun = time.monotonic()
-        logs = sizes(cluster, but=handed_over(cluster, topic, boundary))
+        logs = sizes(cluster, but=handed_over(cluster, topic, failpoint))
         await_tenure(standby, within_s=30)
         await_end(cluster, targets, within_s=60)
         eventually(lambda: time.monotonic() - begun >= at_least_s, within_s=at_least_s + 1)
@@ -175,9 +175,9 @@ def await_frozen(daemon: Daemon) -> None:
     )
 
 
-def handed_over(cluster: Cluster, topic: str, boundary: Failpoint) -> set[int]:
+def handed_over(cluster: Cluster, topic: str, failpoint: Failpoint) -> set[int]:
     """Return whose request left the loop just before, and may leave the process when it wakes."""
-    is_between = boundary is Failpoint.A2_LEADER_TOLD
+    is_between = failpoint is Failpoint.A2_LEADER_TOLD
     leaders = (cluster.leader(topic, n) for n in range(4)) if is_between else ()
     return {leader for leader in leaders if leader is not None}
 

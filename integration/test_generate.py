@@ -42,15 +42,15 @@ def test_a_proposal_is_carried_out(
     """A broker is emptied, everything is evened out, and planned again there is nothing to do."""
     topic = make_topic(dict.fromkeys(range(5), (1, 2)))
     daemons.start()
-    goal = ("--remove-broker", "2", "--rebalance")
-    found = generated(cluster, topic, *goal)
+    spec = ("--remove-broker", "2", "--rebalance")
+    found = generated(cluster, topic, *spec)
     targets = {(topic, p["partition"]): p["replicas"] for p in found["proposed"]["partitions"]}
     assert targets
     assert all(2 not in replicas for replicas in targets.values())
     counts = [after for broker, (_, after) in found["replicas"].items() if broker != "2"]
     assert max(counts) - min(counts) <= 1
     where = ("--zookeeper", cluster.zookeeper_connect)
-    done = run_reassigner("generate", topic, *goal, "--execute", "--reason", "test", *where)
+    done = run_reassigner("generate", topic, *spec, "--execute", "--reason", "test", *where)
     assert done.code == 0, done.stdout
     await_end(cluster, targets, within_s=120)
-    assert generated(cluster, topic, *goal)["proposed"]["partitions"] == []
+    assert generated(cluster, topic, *spec)["proposed"]["partitions"] == []

@@ -30,7 +30,7 @@ from controller.znodes import paths
 from controller.znodes.daemon_leader import encode_leader
 from controller.znodes.orphans import encode_orphan
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot
 
@@ -86,7 +86,7 @@ def test_the_newest_outcomes_come_first_and_are_bounded(surveyor: Surveyor, plac
 def test_an_empty_cluster_is_surveyed(surveyor: Surveyor) -> None:
     """Most of what is looked for may not exist."""
     znodes = surveyor.survey()
-    assert (znodes.topics, znodes.goals, znodes.orphans) == ({}, {}, frozenset())
+    assert (znodes.topics, znodes.specs, znodes.orphans) == ({}, {}, frozenset())
     assert (znodes.legacy, znodes.daemons, znodes.unreadable) == (None, (), {})
     assert znodes.acls == {paths.TOPICS: OPEN_ACL, "/admin": OPEN_ACL}
 
@@ -125,8 +125,8 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     place.put(paths.state_path(ONE), json.dumps(state).encode())
     place.put(paths.state_path(TWO), b"nonsense")
     place.put(paths.broker_path(BrokerId(7)), b"{}")
-    goal = ReassignmentSpec((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
-    place.put(paths.goal_path(ONE), encode_goal(goal))
+    spec = ReassignmentSpec((BrokerId(2),), None, RequestId("legacy-1"), Route.LEGACY)
+    place.put(paths.reassignment_path(ONE), encode_spec(spec))
     place.put(f"{paths.GOALS}/t-x/one", b"{}")
     orphan = Orphan(BrokerId(3), ONE, Zxid(7), "not live")
     place.put(paths.orphan_path(BrokerId(3), ONE), encode_orphan(orphan))
@@ -147,7 +147,7 @@ def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
     replicas, added = (BrokerId(1), BrokerId(2)), (BrokerId(2),)
     assert znodes.assignment(ONE) == PartitionAssignment(replicas, added)
     assert isinstance(znodes.states[ONE], PartitionState)
-    assert set(znodes.goals) == {ONE}
+    assert set(znodes.specs) == {ONE}
     assert znodes.orphans == {orphan}
     assert set(znodes.unreadable) == {
         paths.topic_path("broken"),

@@ -22,10 +22,10 @@ from integration.plans import (
     await_end,
     await_tenure,
     copies_held,
-    goals,
     is_reassigning,
     outcome,
     plan_of,
+    specs,
     submit,
 )
 from integration.waiting import eventually
@@ -55,11 +55,11 @@ def test_an_operator_adds_entries_and_takes_out_what_has_not_begun(
     await_tenure(daemons.start(*ONE_AT_A_TIME, "--legacy-mode", "mirror"))
     with copies_held(cluster, [moving]):
         request = submit(cluster, plan_of({moving: (1, 3), waiting: (1, 4), removed: (1, 5)}))
-        eventually(lambda: is_reassigning(cluster, topic) and len(goals(cluster)) == 3, within_s=20)
+        eventually(lambda: is_reassigning(cluster, topic) and len(specs(cluster)) == 3, within_s=20)
         edited = plan_of({moving: (1, 3), waiting: (1, 4), added: (2, 5)})
         cluster.zk.set(LEGACY_PLAN, json.dumps(edited).encode())
         expected = {f"{topic}-{n}" for n in (0, 1, 3)}
-        eventually(lambda: goals(cluster) == expected, within_s=20, what=f"goals are {expected}")
+        eventually(lambda: specs(cluster) == expected, within_s=20, what=f"goals are {expected}")
     targets = {moving: (1, 3), waiting: (1, 4), removed: (1, 2), added: (2, 5)}
     await_end(cluster, targets, within_s=60)
     assert reasons(outcome(cluster, request)) == {f"{topic}-2 -> [1,5]": "dropped_by_operator"}

@@ -34,7 +34,7 @@ from controller.settings import Settings
 from controller.zk.operator import Operator
 from controller.znodes import paths
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot, rigs_in
 
@@ -161,10 +161,10 @@ def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) 
     }
     assert isinstance(topics["broken"], str)
     assert topics["none"] is None
-    place.put(paths.goal_path(ONE), encode_goal(GOAL))
-    goals = operator.read_goals([ONE, TWO])
-    assert isinstance(goals[ONE], ReassignmentSpec)
-    assert goals[TWO] is None
+    place.put(paths.reassignment_path(ONE), encode_spec(GOAL))
+    specs = operator.read_specs([ONE, TWO])
+    assert isinstance(specs[ONE], ReassignmentSpec)
+    assert specs[TWO] is None
     place.put(f"{paths.BROKER_IDS}/7", b"{}")
     assert operator.live_brokers() == {7}
 
@@ -172,8 +172,8 @@ def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) 
 def test_thousands_of_partitions_are_read_at_once(operator: Operator) -> None:
     """One round trip for each would take minutes over a slow line."""
     began = time.monotonic()
-    goals = operator.read_goals(TopicPartition("t", n) for n in range(5000))
-    assert len(goals) == 5000
+    specs = operator.read_specs(TopicPartition("t", n) for n in range(5000))
+    assert len(specs) == 5000
     assert time.monotonic() - began < 10
 
 

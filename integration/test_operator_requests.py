@@ -36,7 +36,7 @@ from controller.znodes import paths
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from integration.servers import ZooKeeperServer
 from integration.test_operator import GOAL
 from integration.zk_rigs import Chroot
@@ -308,16 +308,16 @@ def test_histories_are_in_the_order_of_their_making(operator: Operator, place: C
 
 def test_partitions_with_a_record_are_listed(operator: Operator, place: Chroot) -> None:
     """Of all topics, or of some."""
-    assert operator.goal_partitions() == []
+    assert operator.reassigned_partitions() == []
     for partition in (TWO, ONE, TopicPartition("u", 10), TopicPartition("u", 9)):
-        place.put(paths.goal_path(partition), encode_goal(GOAL))
-    assert operator.goal_partitions() == [
+        place.put(paths.reassignment_path(partition), encode_spec(GOAL))
+    assert operator.reassigned_partitions() == [
         ONE,
         TWO,
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]
-    assert operator.goal_partitions(["u", "none"]) == [
+    assert operator.reassigned_partitions(["u", "none"]) == [
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]

@@ -21,7 +21,7 @@ from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.surveys import Surveyor
 from controller.znodes import paths
-from controller.znodes.applied_throttles import encode_lease
+from controller.znodes.applied_throttles import encode_applied_throttle
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill
@@ -66,7 +66,7 @@ def doctor(place: Chroot) -> Iterator[Surveyor]:
 
 def leave(place: Chroot, lease: AppliedThrottle, **config: str) -> None:
     """Leave a lease behind, and settings as they stand by now; underscores are dots."""
-    place.put(paths.lease_path(lease.entity), encode_lease(lease))
+    place.put(paths.applied_throttle_path(lease.entity), encode_applied_throttle(lease))
     values = {key.replace("_", "."): value for key, value in config.items()}
     content = {"version": 1, "config": values}
     place.put(paths.entity_config_path(lease.entity), json.dumps(content).encode())
@@ -94,9 +94,9 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surve
         log_cleaner_threads="1",
     )
     leave(place, OF_TOPIC, follower_replication_throttled_replicas="7:9,0:3,1:4,2:5")
-    leases = doctor.survey().leases
-    assert doctor.lift_throttle(leases[BROKER]) == {LEADER_RATE: None}
-    assert doctor.lift_throttle(leases[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
+    applied_throttles = doctor.survey().applied_throttles
+    assert doctor.lift_throttle(applied_throttles[BROKER]) == {LEADER_RATE: None}
+    assert doctor.lift_throttle(applied_throttles[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
     assert standing(place, OF_BROKER) == {FOLLOWER_RATE: "9", "log.cleaner.threads": "1"}
     assert standing(place, OF_TOPIC) == {FOLLOWER_REPLICAS: "7:9,2:5"}
     announced = [
@@ -104,17 +104,17 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surve
         for name in sorted(place.client.get_children(paths.CONFIG_CHANGES))
     ]
     assert announced == [BROKER, TOPIC]
-    assert doctor.survey().leases == {}
+    assert doctor.survey().applied_throttles == {}
 
 
 def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
     place: Chroot, doctor: Surveyor
 ) -> None:
     """Its settings are not brought back to life."""
-    place.put(paths.lease_path(TOPIC), encode_lease(OF_TOPIC))
-    assert doctor.lift_throttle(doctor.survey().leases[TOPIC]) == {}
+    place.put(paths.applied_throttle_path(TOPIC), encode_applied_throttle(OF_TOPIC))
+    assert doctor.lift_throttle(doctor.survey().applied_throttles[TOPIC]) == {}
     assert place.client.exists(paths.entity_config_path(TOPIC)) is None
-    assert doctor.survey().leases == {}
+    assert doctor.survey().applied_throttles == {}
 
 
 def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
@@ -122,10 +122,10 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
 ) -> None:
     """Nor by the side of a daemon that leads, nor where settings cannot be understood."""
     leave(place, OF_BROKER, leader_replication_throttled_rate="7")
-    lease = doctor.survey().leases[BROKER]
-    place.client.set(paths.lease_path(BROKER), encode_lease(OF_BROKER))
+    lease = doctor.survey().applied_throttles[BROKER]
+    place.client.set(paths.applied_throttle_path(BROKER), encode_applied_throttle(OF_BROKER))
     assert doctor.lift_throttle(lease) is None
-    lease = doctor.survey().leases[BROKER]
+    lease = doctor.survey().applied_throttles[BROKER]
     place.put(f"{paths.LEADER}/daemon-0000000001", b"{}")
     assert doctor.lift_throttle(lease) is None
     place.client.delete(f"{paths.LEADER}/daemon-0000000001")
@@ -133,7 +133,7 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
     place.client.set(paths.entity_config_path(BROKER), b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
         doctor.lift_throttle(lease)
-    assert list(doctor.survey().leases) == [BROKER]
+    assert list(doctor.survey().applied_throttles) == [BROKER]
 
 
 # --- on real brokers -----------------------------------------------------------------------------
@@ -158,11 +158,11 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     fixed = reassigner(cluster, "doctor", "--fix")
     assert "Nothing was fixed: there is no throttle" in fixed.stdout
     cluster.zk.delete(f"{GOALS}/{topic}/0")
-    leases = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
-    assert found(cluster) == {name.replace(":", "/") for name in leases}
+    applied_throttles = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
+    assert found(cluster) == {name.replace(":", "/") for name in applied_throttles}
     told = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
     assert f"would lift the throttle of topics/{topic}" in told
-    assert set(cluster.zk.get_children(LEASES)) == leases
+    assert set(cluster.zk.get_children(LEASES)) == applied_throttles
     told = reassigner(cluster, "doctor", "--fix").stdout
     assert f"lifted the throttle of brokers/3, {FOLLOWER_RATE} is gone" in told
     assert cluster.zk.get_children(LEASES) == []
@@ -182,7 +182,7 @@ def test_throttles_that_nobody_needs_are_lifted_by_the_next_daemon(
     entity = topic_entity(topic)
     lease = AppliedThrottle(entity, {FOLLOWER_REPLICAS: "0:3"}, {FOLLOWER_REPLICAS: None})
     cluster.zk.ensure_path(LEASES)
-    cluster.zk.create(paths.lease_path(entity), encode_lease(lease))
+    cluster.zk.create(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
     content = {"version": 1, "config": {FOLLOWER_REPLICAS: "0:3"}}
     cluster.zk.set(paths.entity_config_path(entity), json.dumps(content).encode())
     daemon = daemons.start("--tenure-linger", "1")

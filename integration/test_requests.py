@@ -22,11 +22,11 @@ from integration.plans import (
     await_tenure,
     children,
     copies_held,
-    goals,
     holders,
     is_reassigning,
     outcome,
     plan_of,
+    specs,
     submit,
 )
 from integration.recoveries import nothing_lost
@@ -136,21 +136,21 @@ def test_a_change_in_flight_takes_the_drop_set_of_kip_236(
 ) -> None:
     """[1,2] to [2,3], in flight changed to [2,4]: broker 3 goes at once, czxid stays."""
     topic = make_topic({0: (1, 2)})
-    goal = f"{GOALS}/{topic}/0"
+    spec = f"{GOALS}/{topic}/0"
     daemons.start(*SOON)
     with copies_held(cluster, [(topic, 0)]):
         first = submit_request(cluster, {(topic, 0): (2, 3)})
         eventually(lambda: 3 in holders(cluster, topic, 0), within_s=20)
-        before = cluster.zk.exists(goal)
+        before = cluster.zk.exists(spec)
         assert before.mzxid == before.czxid
         second = submit_request(cluster, {(topic, 0): (2, 4)})
         eventually(
             lambda: holders(cluster, topic, 0) == {1, 2, 4}, within_s=20, what="3 went, 4 came"
         )
-        changed = cluster.zk.exists(goal)
+        changed = cluster.zk.exists(spec)
         assert changed.czxid == before.czxid
         assert changed.mzxid > changed.czxid
-        assert cluster.read(goal)["original"] == [1, 2]  # type: ignore[index]
+        assert cluster.read(spec)["original"] == [1, 2]  # type: ignore[index]
         assert cluster.isr(topic, 0) == {1, 2}
     await_end(cluster, {(topic, 0): (2, 4)}, within_s=60)
     assert assignments(writes(cluster), topic, 0) == [
@@ -175,9 +175,9 @@ def test_the_legacy_route_and_requests_never_mix_on_one_partition(
     await_tenure(daemons.start("--tenure", "permanent"))
     with copies_held(cluster, [by_plan, by_request]):
         asked = submit_request(cluster, {by_request: (1, 3)})
-        eventually(lambda: len(goals(cluster)) == 1, within_s=20)
+        eventually(lambda: len(specs(cluster)) == 1, within_s=20)
         plan = submit(cluster, plan_of({by_plan: (1, 4), by_request: (1, 5)}))
-        eventually(lambda: len(goals(cluster)) == 2, within_s=20)
+        eventually(lambda: len(specs(cluster)) == 2, within_s=20)
         late = submit_request(cluster, {by_plan: (1, 5), free: (2, 3)})
         refused = eventually(lambda: refusals(cluster, late), within_s=20)
         assert refused == {f"{topic}-0 -> [1,5]": "in_flight_by_other_route"}

@@ -20,7 +20,7 @@ from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import run_reassigner
 from integration.jars import KAFKA_2_3
-from integration.plans import Daemons, configured, fill, goals, is_reassigning, plan_of
+from integration.plans import Daemons, configured, fill, is_reassigning, plan_of, specs
 from integration.tools import REASSIGN_PARTITIONS, ToolResult, run_tool
 from integration.waiting import eventually
 
@@ -291,7 +291,7 @@ def _await_idle(cluster: Cluster, topic: str) -> None:
     eventually(
         lambda: (
             not is_reassigning(cluster, topic)
-            and not goals(cluster)
+            and not specs(cluster)
             and cluster.zk.exists("/admin/reassign_partitions") is None
         ),
         within_s=90,

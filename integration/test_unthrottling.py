@@ -74,7 +74,7 @@ def test_throttles_go_and_brokers_hear_of_it(operator: Operator, place: Chroot) 
 def test_what_a_daemon_holds_stays(operator: Operator, place: Chroot) -> None:
     """It restores by itself what stood there before."""
     configure(place, "topics/t", LISTS)
-    place.put(paths.lease_path(topic_entity("t")), b"{}")
+    place.put(paths.applied_throttle_path(topic_entity("t")), b"{}")
     assert operator.clear_throttles(topics=["t"]) == frozenset()
     assert configured(place, "topics/t") == LISTS
     assert announced(place) == []

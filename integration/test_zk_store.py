@@ -129,7 +129,7 @@ def test_commits_and_reads_are_pipelined(claimed: ZkRig) -> None:
     creations = [Create(paths.state_path(p), state) for p in partitions]
     multis = [creations[n : n + 300] for n in range(0, len(creations), 300)]
     assert claimed.store.commit(multis) == [Committed()] * len(multis)
-    claimed.store.read_states(partitions, watch=True, doubts=1)
+    claimed.store.read_states(partitions, watch=True, read_generation=1)
     states = dict(claimed.wait_for(StatesRead).states)
     states |= claimed.wait_for(StatesRead).states
     assert len(states) == len(partitions)
@@ -232,7 +232,7 @@ def test_a_topic_beyond_the_default_limit_is_served_where_zookeeper_takes_it() -
                 rig.put(paths.CONTROLLER_EPOCH, b"5")
                 rig.store.claim_controller()
                 rig.wait_for(ControllerClaimed)
-                rig.store.read_topics(["huge"], doubts=0)
+                rig.store.read_topics(["huge"], read_generation=0)
                 read = rig.wait_for(TopicsRead).topics["huge"]
                 assert isinstance(read, TopicAssignment)
                 assert read.partitions == topic.partitions
@@ -266,9 +266,9 @@ def test_what_is_created_gets_the_permissions_of_the_cluster(build: Build) -> No
     rig = build(digest="kafka:secret")
     rig.store.claim_controller()
     rig.wait_for(ControllerClaimed)
-    goal = paths.goal_path(TopicPartition("t", 0))
-    assert rig.store.commit([[Create(goal, b"")]]) == [Committed()]
-    for path in (goal, paths.GOALS, paths.CONTROLLER):
+    spec = paths.reassignment_path(TopicPartition("t", 0))
+    assert rig.store.commit([[Create(spec, b"")]]) == [Committed()]
+    for path in (spec, paths.GOALS, paths.CONTROLLER):
         assert place.client.get_acls(path)[0] == acl
 
 

@@ -33,7 +33,7 @@ def test_an_unknown_boundary_is_refused_with_the_list() -> None:
     """A misspelt one would never be reached, and prove nothing."""
     with pytest.raises(InvalidInputError) as refused:
         action_of({VARIABLE: "die:A1-writen"})
-    assert all(boundary.value in str(refused.value) for boundary in Failpoint)
+    assert all(failpoint.value in str(refused.value) for failpoint in Failpoint)
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,13 @@ class Cancelling:
         first = matches.in_progress[:1]
         if not first or matches.submissions:
             return False
-        goal = self._operator.read_goals(first)[first[0]]
-        return isinstance(goal, ReassignmentSpec) and goal.cancelled_by == written.request
+        spec = self._operator.read_specs(first)[first[0]]
+        return isinstance(spec, ReassignmentSpec) and spec.cancelled_by == written.request
 
     def _follow(self, written: Cancellation) -> None:
         with self._display() as display:
             while not has_ended(self._operator, written):
-                left = len(self._operator.goal_partitions())
+                left = len(self._operator.reassigned_partitions())
                 status = self._around.status_of_leader(self._operator)
                 display.show(f"{left} partitions have not ended yet", 0, 0, status)
                 self._around.sleep(FOLLOW_S)

@@ -91,16 +91,16 @@ def _in_progress(
     topics = None
     if not wanted.is_everything and not wanted.requests:
         topics = wanted.topics | {p.topic for p in wanted.partitions}
-    recorded = operator.goal_partitions(topics)
+    recorded = operator.reassigned_partitions(topics)
     for start in range(0, len(recorded), LOOKED_AT):
-        goals = operator.read_goals(recorded[start : start + LOOKED_AT])
-        for partition, goal in goals.items():
-            if not isinstance(goal, ReassignmentSpec) or goal.rolls_back:
+        specs = operator.read_specs(recorded[start : start + LOOKED_AT])
+        for partition, spec in specs.items():
+            if not isinstance(spec, ReassignmentSpec) or spec.rolls_back:
                 continue
-            if running is not None and goal.request == running.request:
+            if running is not None and spec.request == running.request:
                 # Finished before, and on its way back by the cancellation that runs.
                 continue
-            if _selects(wanted, goal.request, partition):
+            if _selects(wanted, spec.request, partition):
                 yield partition
                 if not is_whole:
                     return
@@ -115,7 +115,7 @@ def _planned(operator: OperatorPort, wanted: Cancellation) -> Iterator[TopicPart
     if plan is not None:
         name = legacy_request_id(plan.czxid)
         chosen = [p for p in plan.entries if _selects(wanted, name, p)]
-        recorded = operator.read_goals(chosen)
+        recorded = operator.read_specs(chosen)
         yield from (p for p in chosen if recorded[p] is None)
 
 
@@ -132,7 +132,7 @@ def _begun_by_others(
         if assignment.is_reassigning
     ]
     chosen = [p for p in reassigning if _names(wanted, p) and p not in set(known)]
-    recorded = operator.read_goals(chosen)
+    recorded = operator.read_specs(chosen)
     yield from (p for p in chosen if recorded[p] is None)
 
 
@@ -161,7 +161,7 @@ def _finished(
         if e.partition not in otherwise and not (is_narrow and not _names(wanted, e.partition))
     }
     topics = operator.read_topics(p.topic for p in accepted)
-    recorded = operator.read_goals(accepted)
+    recorded = operator.read_specs(accepted)
     for partition, entry in accepted.items():
         topic = topics.get(partition.topic)
         if recorded[partition] is not None or not isinstance(topic, TopicAssignment):

@@ -140,7 +140,7 @@ class Execution:
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
-        return self._plan.keys() & set(self._operator.goal_partitions(topics))
+        return self._plan.keys() & set(self._operator.reassigned_partitions(topics))
 
     def _interrupted(self) -> Exit:
         total, still = len(self._plan), len(self._open())

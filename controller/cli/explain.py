@@ -90,7 +90,7 @@ def _lines(
 
 
 def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
-    assignment, state, goal = facts.assignment, facts.state, facts.goal
+    assignment, state, spec = facts.assignment, facts.state, facts.spec
     changing = [
         f"{word} {ids(replicas)}"
         for word, replicas in (
@@ -110,11 +110,11 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     dead = [r for r in concerned if r not in facts.live]
     if dead:
         yield "not live", f"broker {ids(dead)}"
-    if isinstance(goal, ReassignmentSpec):
-        yield "original", "unknown" if goal.original is None else ids(goal.original)
-        yield "request", f"{goal.request} ({goal.route.value})"
-    elif goal is not None:
-        yield "record", f"cannot be understood: {goal}"
+    if isinstance(spec, ReassignmentSpec):
+        yield "original", "unknown" if spec.original is None else ids(spec.original)
+        yield "request", f"{spec.request} ({spec.route.value})"
+    elif spec is not None:
+        yield "record", f"cannot be understood: {spec}"
     if facts.target is not None:
         yield "target", ids(facts.target)
     if facts.is_being_deleted:
@@ -203,7 +203,7 @@ def _document(
     why_not: str | None,
     step_size: int | None,
 ) -> dict[str, Any]:
-    assignment, state, goal = facts.assignment, facts.state, facts.goal
+    assignment, state, spec = facts.assignment, facts.state, facts.spec
     known = state if isinstance(state, PartitionState) else None
     moved = None if live is None else live["reassignment"]
     blocked = None if live is None else live["not_accepted_because"]
@@ -220,13 +220,13 @@ def _document(
         "leader": None if known is None else known.leader,
         "isr": None if known is None else list(known.isr),
         "state_problem": state if isinstance(state, str) else None,
-        "record_problem": goal if isinstance(goal, str) else None,
-        "original_replicas": list(goal.original)
-        if isinstance(goal, ReassignmentSpec) and goal.original is not None
+        "record_problem": spec if isinstance(spec, str) else None,
+        "original_replicas": list(spec.original)
+        if isinstance(spec, ReassignmentSpec) and spec.original is not None
         else None,
         "target_replicas": None if facts.target is None else list(facts.target),
-        "request": goal.request if isinstance(goal, ReassignmentSpec) else None,
-        "route": goal.route.value if isinstance(goal, ReassignmentSpec) else None,
+        "request": spec.request if isinstance(spec, ReassignmentSpec) else None,
+        "route": spec.route.value if isinstance(spec, ReassignmentSpec) else None,
         "topic_is_being_deleted": facts.is_being_deleted,
         "orphans": [
             {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}

@@ -52,7 +52,7 @@ class PartitionFacts:
     partition: TopicPartition
     assignment: PartitionAssignment
     state: PartitionState | str | None
-    goal: ReassignmentSpec | str | None
+    spec: ReassignmentSpec | str | None
     planned: Replicas | None
     """Its entry in the legacy znode."""
     live: frozenset[BrokerId]
@@ -66,7 +66,7 @@ class PartitionFacts:
     @property
     def standing(self) -> Standing:
         """How far it has come."""
-        if self.goal is not None:
+        if self.spec is not None:
             return Standing.MOVING if self.assignment.is_reassigning else Standing.WAITING
         if self.assignment.is_reassigning:
             return Standing.FOREIGN
@@ -75,8 +75,8 @@ class PartitionFacts:
     @property
     def target(self) -> Replicas | None:
         """The replicas it is to have, None where nothing is planned."""
-        if isinstance(self.goal, ReassignmentSpec):
-            return self.goal.target
+        if isinstance(self.spec, ReassignmentSpec):
+            return self.spec.target
         if self.assignment.is_reassigning:
             return self.assignment.target_replicas
         return self.planned
@@ -123,7 +123,7 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
 
     """
     plan = inspector.read_plan()
-    goal = inspector.read_goals([partition]).get(partition)
+    spec = inspector.read_specs([partition]).get(partition)
     topic = inspector.read_topics([partition.topic]).get(partition.topic)
     if topic is None:
         raise InvalidInputError(f"there is no topic {partition.topic}")
@@ -139,7 +139,7 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
         partition=partition,
         assignment=assignment,
         state=inspector.read_states([partition]).get(partition),
-        goal=goal,
+        spec=spec,
         planned=None if plan is None else plan.entries.get(partition),
         live=inspector.live_brokers(),
         is_being_deleted=partition.topic in inspector.read_deletions(),

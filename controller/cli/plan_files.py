@@ -122,13 +122,13 @@ class Entry:
     target: Replicas
     standing: Standing
     assignment: PartitionAssignment | None
-    goal: ReassignmentSpec | None
+    spec: ReassignmentSpec | None
 
     @property
     def original(self) -> Replicas | None:
         """The replicas to go back to: as the daemon recorded, else as they stand without AR."""
-        if self.goal is not None:
-            return self.goal.original
+        if self.spec is not None:
+            return self.spec.original
         if self.assignment is None:
             return None
         adding = self.assignment.adding_replicas
@@ -144,10 +144,10 @@ def look(operator: OperatorPort, plan: Plan) -> list[Entry]:
     order nothing falls between.
     """
     submitted = _submitted(operator)
-    goals = operator.read_goals(plan)
+    specs = operator.read_specs(plan)
     topics = operator.read_topics(p.topic for p in plan)
     return [
-        _entry(p, target, target in submitted.get(p, ()), goals.get(p), topics.get(p.topic))
+        _entry(p, target, target in submitted.get(p, ()), specs.get(p), topics.get(p.topic))
         for p, target in plan.items()
     ]
 
@@ -167,13 +167,13 @@ def _entry(
     partition: TopicPartition,
     target: Replicas,
     is_submitted: bool,  # noqa: FBT001 - one of many facts
-    goal: ReassignmentSpec | str | None,
+    spec: ReassignmentSpec | str | None,
     topic: TopicAssignment | str | None,
 ) -> Entry:
     found = (
         topic.partitions.get(partition.partition) if isinstance(topic, TopicAssignment) else None
     )
-    known = goal if isinstance(goal, ReassignmentSpec) else None
+    known = spec if isinstance(spec, ReassignmentSpec) else None
     standing = (
         _recorded(known, target, found)
         or (Standing.SUBMITTED if is_submitted else None)
@@ -183,13 +183,13 @@ def _entry(
 
 
 def _recorded(
-    goal: ReassignmentSpec | None, target: Replicas, assignment: PartitionAssignment | None
+    spec: ReassignmentSpec | None, target: Replicas, assignment: PartitionAssignment | None
 ) -> Standing | None:
     """Return where an entry stands that the daemon has a record of, None where it has none."""
-    if goal is not None and goal.target == target:
+    if spec is not None and spec.target == target:
         moving = assignment is not None and assignment.is_reassigning
         return Standing.MOVING if moving else Standing.ACCEPTED
-    if goal is not None and goal.rolls_back:
+    if spec is not None and spec.rolls_back:
         return Standing.ROLLING_BACK
     return None
 

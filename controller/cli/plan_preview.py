@@ -31,7 +31,7 @@ from controller.core.options import Options
 from controller.core.requests.acceptance import refusal_of
 from controller.core.view import ClusterView
 from controller.errors import ReassignmentConflictError
-from controller.znodes.paths import KILL_SWITCH, goal_path
+from controller.znodes.paths import KILL_SWITCH, reassignment_path
 
 AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
 """Effective ``min.insync.replicas`` by topic; a text says why it is not known."""
@@ -92,8 +92,8 @@ def judge(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync)
         n: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in known.items()
     }
     view.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
-    view.unreadable_goals = {
-        goal_path(p): g for p, g in inspector.read_goals(plan).items() if isinstance(g, str)
+    view.unreadable_specs = {
+        reassignment_path(p): g for p, g in inspector.read_specs(plan).items() if isinstance(g, str)
     }
     view.configs = {
         n: TopicConfig(m, unclean_leader_election=False)
@@ -138,12 +138,12 @@ def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict
     """
     found: dict[tuple[RequestId, bool], list[Entry]] = {}
     for entry in entries:
-        goal = entry.goal
-        if goal is None:
+        spec = entry.spec
+        if spec is None:
             continue
-        is_other = route is not None and goal.route is not route
-        if is_other or goal.target != entry.target:
-            found.setdefault((goal.request, is_other), []).append(entry)
+        is_other = route is not None and spec.route is not route
+        if is_other or spec.target != entry.target:
+            found.setdefault((spec.request, is_other), []).append(entry)
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
 
 

@@ -63,11 +63,11 @@ class ReadingPort(Protocol):
         """Return topic znodes."""
         ...
 
-    def goal_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         """Return the partitions that the daemon has records of."""
         ...
 
-    def read_goals(
+    def read_specs(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
         """Return the daemon's records."""

@@ -47,8 +47,8 @@ def list_open(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_js
 
 def _open_counts(operator: OperatorPort) -> Counter[RequestId]:
     """Count the records of each request: the long way, where no daemon answers."""
-    goals = operator.read_goals(operator.goal_partitions())
-    return Counter(goal.request for goal in goals.values() if isinstance(goal, ReassignmentSpec))
+    specs = operator.read_specs(operator.reassigned_partitions())
+    return Counter(spec.request for spec in specs.values() if isinstance(spec, ReassignmentSpec))
 
 
 def _open_row(

@@ -116,7 +116,7 @@ def stand_of(operator: OperatorPort, request: RequestId) -> RequestStanding:
         if s is not None and s.request == request
     ]
     accepted = operator.read_accepted(request)
-    goals = operator.read_goals(e.partition for e in accepted)
+    specs = operator.read_specs(e.partition for e in accepted)
     topics = operator.read_topics(e.partition.topic for e in accepted)
     history = operator.read_history([request]).get(request)
     if history is None and not submitted:
@@ -129,7 +129,7 @@ def stand_of(operator: OperatorPort, request: RequestId) -> RequestStanding:
         entries[partition] = _entry(
             request,
             entry,
-            goals.get(partition),
+            specs.get(partition),
             found if isinstance(found, TopicAssignment) else None,
             fates.get(partition),
         )
@@ -152,17 +152,17 @@ def _entry(
     topic: TopicAssignment | None,
     fate: OutcomeKind | None,
 ) -> Entry:
-    goal = found if isinstance(found, ReassignmentSpec) and found.request == request else None
+    spec = found if isinstance(found, ReassignmentSpec) and found.request == request else None
     assignment = topic.partitions.get(accepted.partition.partition) if topic else None
     standing = STANDING_OF.get(fate) if fate is not None else None
     if standing is None:
         standing = Standing.DONE
-        if goal is not None and goal.rolls_back:
+        if spec is not None and spec.rolls_back:
             standing = Standing.ROLLING_BACK
-        elif goal is not None:
+        elif spec is not None:
             moving = assignment is not None and assignment.is_reassigning
             standing = Standing.MOVING if moving else Standing.ACCEPTED
-    return Entry(accepted.partition, accepted.target, standing, assignment, goal)
+    return Entry(accepted.partition, accepted.target, standing, assignment, spec)
 
 
 def exit_of_standing(standing: RequestStanding) -> Exit:

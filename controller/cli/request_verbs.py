@@ -216,7 +216,7 @@ class RequestVerbs(Commands):
         display = self._display_or_nothing(as_json=as_json)
         with self._connected(zookeeper, config) as operator:
             if everything and not (yes or dry_run):
-                self._confirm(len(operator.goal_partitions()))
+                self._confirm(len(operator.reassigned_partitions()))
             cancelling = Cancelling(self._around, operator, wanted, wishes, display)
             raise typer.Exit(cancelling.run())
 

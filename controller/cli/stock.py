@@ -93,8 +93,8 @@ class StockTool:
                     f"Replication factor: {len(replicas)} larger than available brokers: "
                     f"{len(allowed)}."
                 )
-        goal = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
-        after = propose(before, goal).after if before else {}
+        spec = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
+        after = propose(before, spec).after if before else {}
         say(f"Current partition replica assignment\n{texts.plan_json(before)}\n")
         say(f"Proposed partition reassignment configuration\n{texts.plan_json(after)}")
 

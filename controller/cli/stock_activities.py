@@ -54,8 +54,8 @@ def read_activities(inspector: InspectorPort) -> Activities:
     submitted = inspector.read_submissions(inspector.submission_names()).values()
     for found in (plan, *submitted):
         targets |= {} if found is None else found.entries
-    goals = inspector.read_goals(inspector.goal_partitions())
-    targets |= {p: goal.target for p, goal in goals.items() if isinstance(goal, ReassignmentSpec)}
+    specs = inspector.read_specs(inspector.reassigned_partitions())
+    targets |= {p: spec.target for p, spec in specs.items() if isinstance(spec, ReassignmentSpec)}
     topics = inspector.survey_topics()
     return Activities(topics, dict(_active(topics, targets)))
 

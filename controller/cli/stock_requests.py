@@ -98,9 +98,9 @@ def call_off(
     def is_taken_up() -> bool:
         if is_chosen(inspector, written):
             return True
-        goals = inspector.read_goals(partitions)
+        specs = inspector.read_specs(partitions)
         return all(
-            isinstance(g, ReassignmentSpec) and g.cancelled_by is not None for g in goals.values()
+            isinstance(g, ReassignmentSpec) and g.cancelled_by is not None for g in specs.values()
         )
 
     if not await_daemon(around, inspector, is_taken_up, timeout_s=ANSWER_S):

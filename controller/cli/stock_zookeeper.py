@@ -132,10 +132,10 @@ class OldStockTool:
         """``--cancel`` of KIP-236: everything that is being reassigned."""
         found = read_activities(self._inspector)
         check_led(self._inspector, dry_run=self._dry_run)
-        goals = self._inspector.read_goals(found.active)
+        specs = self._inspector.read_specs(found.active)
         rows = []
         for partition in sorted(found.active):
-            original = getattr(goals.get(partition), "original", None) or ()
+            original = getattr(specs.get(partition), "original", None) or ()
             target = tuple(
                 r
                 for r in found.active[partition].replicas

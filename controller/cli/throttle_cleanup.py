@@ -13,7 +13,7 @@ from typing import Final
 from controller.cli.ports import OperatorPort
 from controller.core.applied_throttles import Entity
 from controller.doctor.snapshot import Snapshot
-from controller.doctor.unneeded_throttles import orphan_leases
+from controller.doctor.unneeded_throttles import unneeded_throttles
 
 MENDABLE: Final = "orphan_throttle"
 """The check whose findings are mended."""
@@ -46,7 +46,7 @@ def clean_throttles(
     """
     if snapshot.znodes.daemons:
         return
-    for lease in orphan_leases(snapshot):
+    for lease in unneeded_throttles(snapshot):
         stands = None if dry_run else operator.lift_throttle(lease)
         if stands is not None:
             yield Cleaned(lease.entity, "lifted the throttle of", stands, is_done=True)

@@ -85,7 +85,11 @@ from controller.core.scheduling.adaptive_limit import limit_adapted
 from controller.core.scheduling.in_flight import begin, count_in_flight, drop, hand_on, load, unload
 from controller.core.scheduling.isr_health import judge, note_isr
 from controller.core.scheduling.partition_sizes import sizes_asked
-from controller.core.throttling.throttle_records import lease_ended, lease_set, throttles_settled
+from controller.core.throttling.throttle_records import (
+    applied_throttle_ended,
+    applied_throttle_set,
+    throttles_settled,
+)
 from controller.core.view import ClusterView
 from controller.errors import ensure
 
@@ -129,11 +133,11 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             judge(view, partition)
             view.due.add((partition,))
         case SpecRecord():
-            view.doubtful_goals.discard(record.partition)
-            _goal(view, record, now)
+            view.doubtful_specs.discard(record.partition)
+            _spec(view, record, now)
         case SpecEndedRecord():
-            view.doubtful_goals.discard(record.partition)
-            _goal_ended(view, record, now)
+            view.doubtful_specs.discard(record.partition)
+            _spec_ended(view, record, now)
         case LegacyEntryRecord():
             _legacy_entry(view, record)
         case LegacyPlanEndedRecord():
@@ -142,9 +146,9 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             view.legacy = None
             view.due.tenure = True
         case AppliedThrottleRecord():
-            lease_set(view, record)
+            applied_throttle_set(view, record)
         case AppliedThrottleEndedRecord():
-            lease_ended(view, record)
+            applied_throttle_ended(view, record)
         case ThrottlesSettledRecord():
             throttles_settled(view, record)
         case OrphanRecord(orphan=orphan):
@@ -224,17 +228,17 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             keep_books(view, record, now)
 
 
-def _goal(view: ClusterView, record: SpecRecord, now: Instant) -> None:
-    goal = record.goal
-    version = ZkVersion(0) if goal.version is None else ZkVersion(goal.version + 1)
-    goal = replace(goal, version=None if goal.route is Route.FOREIGN else version)
+def _spec(view: ClusterView, record: SpecRecord, now: Instant) -> None:
+    spec = record.spec
+    version = ZkVersion(0) if spec.version is None else ZkVersion(spec.version + 1)
+    spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
     known = view.reassignments.get(record.partition)
     if known is None:
         phase = first_phase(view, record.partition)
-        known = Reassignment(goal=goal, since=now, phase=phase, phase_since=now)
+        known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
         begin(view, record.partition, known, now)
     else:
-        hand_on(view, record.partition, known, goal, now)
+        hand_on(view, record.partition, known, spec, now)
     view.due.partitions[record.partition] = None
     view.due.orphans = view.due.orphans or record.partition in view.orphaned
     view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
@@ -248,13 +252,13 @@ def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
     return Expanding() if begun else Pending()
 
 
-def _goal_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> None:
+def _spec_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> None:
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
     # Without a record it was where it should be when it was accepted; another may have taken it.
     is_ours = record.version is not None
-    if reassignment is not None and (is_ours or reassignment.goal.request == record.request):
+    if reassignment is not None and (is_ours or reassignment.spec.request == record.request):
         _count_bytes(view, record.partition, reassignment, request)
         drop(view, record.partition)
         _want_preferred(view, record.partition, reassignment)
@@ -269,10 +273,10 @@ def _goal_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> Non
 def _count_bytes(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
 ) -> None:
-    size, original = view.sizes.get(partition), reassignment.goal.original
+    size, original = view.sizes.get(partition), reassignment.spec.original
     if size is None or original is None or not reassignment.has_moved:
         return
-    copies = sum(r not in original for r in reassignment.goal.target)
+    copies = sum(r not in original for r in reassignment.spec.target)
     request.moved_bytes = (request.moved_bytes or 0) + size * copies
 
 
@@ -280,12 +284,12 @@ def _want_preferred(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> None:
     state = view.states.get(partition)
-    target = reassignment.goal.target
+    target = reassignment.spec.target
     if (
         view.options.preferred_election
         and state is not None
         and state.leader != target[0]
-        and reassignment.goal.route is not Route.FOREIGN
+        and reassignment.spec.route is not Route.FOREIGN
     ):
         view.preferred[partition] = None
         view.due.elections = True

@@ -32,7 +32,7 @@ class AtomicCheck:
     """Refusals it had."""
     brokers: frozenset[BrokerId]
     deletions: frozenset[str] | None
-    unreadable_goals: frozenset[str]
+    unreadable_specs: frozenset[str]
     engine: EngineName | None
     other_routes: int
     """As ``ClusterView`` counts them."""

@@ -71,12 +71,12 @@ class BlockedReasons:
 
     def _hold(self, reassignment: Reassignment) -> Blocked | None:
         """Return what an operator holds it up by; a claim would change nothing about that."""
-        goal = reassignment.goal
-        if goal.rolls_back:
+        spec = reassignment.spec
+        if spec.rolls_back:
             return None
-        if goal.request not in self._held:
-            self._held[goal.request] = request_hold(self._view, goal.request, self._now)
-        held = self._held[goal.request]
+        if spec.request not in self._held:
+            self._held[spec.request] = request_hold(self._view, spec.request, self._now)
+        held = self._held[spec.request]
         if held is None and self._view.kill_switch and not reassignment.has_moved:
             return step_hold(self._view, reassignment, (), self._now)
         return held

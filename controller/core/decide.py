@@ -109,13 +109,13 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
     """
     written: set[TopicPartition] = set()
     for change in changes:
-        own = {r.partition for r in change.records if _writes_goal(r)}
+        own = {r.partition for r in change.records if _writes_spec(r)}
         if written.isdisjoint(own):
             written |= own
             yield change
 
 
-def _writes_goal(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
+def _writes_spec(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
     match record:
         case SpecRecord():
             return True
@@ -287,12 +287,12 @@ def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
         listed = (LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.topics else "topic"
     end = ended(partition, reassignment, f"{what} deleted")
-    if reassignment.goal.route is Route.FOREIGN:
+    if reassignment.spec.route is Route.FOREIGN:
         # There is no request of ours whose outcome would ever be complete.
         return Change((end,), partition=partition)
     refusal = Refusal(
-        reassignment.goal.request,
-        entry_text(partition, reassignment.goal.target),
+        reassignment.spec.request,
+        entry_text(partition, reassignment.spec.target),
         RefusalReason.UNKNOWN_PARTITION,
         f"the {what} was deleted meanwhile",
         partition,

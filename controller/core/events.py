@@ -60,7 +60,7 @@ class TopicsRead:
     """Topic znodes; None for one that does not exist, a text for one that cannot be understood."""
 
     topics: Mapping[str, TopicAssignment | str | None]
-    doubts: int = 0
+    read_generation: int = 0
     """How many doubts (``ClusterView.doubts``) there had been when the reading began."""
 
 
@@ -69,7 +69,7 @@ class StatesRead:
     """Partition states; None where there is no znode, a text where it cannot be understood."""
 
     states: Mapping[TopicPartition, PartitionState | str | None]
-    doubts: int = 0
+    read_generation: int = 0
     """As of topics."""
     armed: frozenset[TopicPartition] | None = None
     """Whose next change will be told as ``StateChanged``; None where no watch was asked for."""
@@ -93,7 +93,7 @@ class LegacyPlanRead:
 class SpecsRead:
     """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
 
-    goals: Mapping[TopicPartition, ReassignmentSpec]
+    specs: Mapping[TopicPartition, ReassignmentSpec]
     unreadable: Mapping[str, str]
 
 
@@ -234,7 +234,7 @@ class AcceptedRead:
 class AppliedThrottlesRead:
     """Everything below ``/reassigner/throttles``."""
 
-    leases: Mapping[Entity, AppliedThrottle]
+    applied_throttles: Mapping[Entity, AppliedThrottle]
 
 
 @dataclass(frozen=True, slots=True)

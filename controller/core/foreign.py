@@ -31,7 +31,7 @@ def policy_of(view: ClusterView) -> ForeignMoves:
     return ForeignMoves.ADOPT
 
 
-def foreign_goal(assignment: PartitionAssignment) -> ReassignmentSpec:
+def foreign_spec(assignment: PartitionAssignment) -> ReassignmentSpec:
     """Return where a move of others leads, and where it came from."""
     return ReassignmentSpec(
         assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN
@@ -44,9 +44,9 @@ def count_of(view: ClusterView) -> int:
     return 0 if known is None else known.open
 
 
-def foreign_gate(view: ClusterView, goal: ReassignmentSpec) -> Blocked | None:
+def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
     """Return why a step of ours waits for others; what goes back does not."""
-    if policy_of(view) is not ForeignMoves.WAIT or goal.rolls_back:
+    if policy_of(view) is not ForeignMoves.WAIT or spec.rolls_back:
         return None
     if view.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "whether others move partitions is being read")
@@ -57,7 +57,7 @@ def foreign_gate(view: ClusterView, goal: ReassignmentSpec) -> Blocked | None:
 
 
 def is_explained(
-    view: ClusterView, goal: ReassignmentSpec, assignment: PartitionAssignment
+    view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssignment
 ) -> bool:
     """
     Whether a step in the topic znode can be one of ours; adopted, every step is.
@@ -65,9 +65,9 @@ def is_explained(
     The order itself is not on record: what it adds was asked for by this goal or an earlier one of
     the partition, what it removes was there before.
     """
-    if policy_of(view) is ForeignMoves.ADOPT or goal.original is None:
+    if policy_of(view) is ForeignMoves.ADOPT or spec.original is None:
         return True
-    named = {*goal.target, *goal.original, *goal.abandoned}
+    named = {*spec.target, *spec.original, *spec.abandoned}
     return named.issuperset(assignment.replicas)
 
 
@@ -78,7 +78,7 @@ def others_have_it(
     if policy_of(view) is not ForeignMoves.REFUSE or not count_of(view):
         return None
     running = view.reassignments.get(partition)
-    if running is not None and running.goal.route is not Route.FOREIGN:
+    if running is not None and running.spec.route is not Route.FOREIGN:
         return None
     return Refusal(
         request,
@@ -95,6 +95,6 @@ def waits_for_others(view: ClusterView, partition: TopicPartition) -> bool:
         return False
     running = view.reassignments.get(partition)
     if running is not None:
-        return running.goal.route is Route.FOREIGN
+        return running.spec.route is Route.FOREIGN
     assignment = view.assignment(partition)
     return assignment is not None and assignment.is_reassigning

@@ -16,8 +16,8 @@ from controller.core.controllership.engines import engine_of
 from controller.core.controllership.housekeeping import PREFERRED_TIMER
 from controller.core.controllership.invalidation import LEFT_TIMER
 from controller.core.controllership.responses import (
+    alterations_withdrawn,
     leader_and_isr_answered,
-    orders_withdrawn,
     reassignments_altered,
     reassignments_probed,
     stop_replica_answered,
@@ -76,9 +76,9 @@ from controller.core.scheduling.in_flight import begin, drop, hand_on
 from controller.core.scheduling.partition_sizes import SIZES_TIMER, sizes_read
 from controller.core.tenure_reset import begin_tenure, end_tenure, forget_reads
 from controller.core.throttling.throttle_records import (
+    applied_throttles_read,
+    applied_throttles_unknown,
     entity_configs_read,
-    leases_read,
-    leases_unknown,
 )
 from controller.core.topic_config_reads import topic_configs_read
 from controller.core.topic_reads import (
@@ -108,7 +108,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case LegacyPlanRead():
             _legacy_plan(view, event, now)
         case SpecsRead():
-            _goals(view, event, now)
+            _specs(view, event, now)
         case DeletionsRead():
             deletions_read(view, event, now)
         case IsrNotificationsRead():
@@ -130,7 +130,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             view.guards = event
             view.due.tenure = True
         case AppliedThrottlesRead():
-            leases_read(view, event)
+            applied_throttles_read(view, event)
         case EntityConfigsRead():
             entity_configs_read(view, event, now)
         case SizesRead():
@@ -138,9 +138,9 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case LeadershipGained():
             view.leading = True
             # Another daemon led meanwhile: what it recorded has to be read first.
-            view.goals_read = view.orphans_read = False
+            view.specs_read = view.orphans_read = False
             view.history_read = False
-            leases_unknown(view)
+            applied_throttles_unknown(view)
             view.due.tenure = True
         case LeadershipLost():
             view.leading = False
@@ -169,7 +169,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case ReassignmentsAltered():
             reassignments_altered(view, event, now)
         case AlterationsWithdrawn():
-            orders_withdrawn(view, event)
+            alterations_withdrawn(view, event)
         case ReassignmentsProbed():
             reassignments_probed(view, event)
         case TopicConfigsRead():
@@ -202,7 +202,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
-        view.stakes.note(broker_entity(broker))
+        view.participants.note(broker_entity(broker))
     gone = left | bounced
     if gone:
         view.refusers = {b: e for b, e in view.refusers.items() if b not in gone}
@@ -295,30 +295,30 @@ def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None
         view.due.dropped.update(
             p
             for p in view.legacy_reassignments()
-            if again.get(p) != view.reassignments[p].goal.target
+            if again.get(p) != view.reassignments[p].spec.target
         )
     else:
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
-def _goals(view: ClusterView, event: SpecsRead, now: Instant) -> None:
-    view.goals_read = True
-    view.unreadable_goals = dict(event.unreadable)
-    for partition, goal in event.goals.items():
-        if view.tenure is not None and partition not in view.doubtful_goals:
+def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
+    view.specs_read = True
+    view.unreadable_specs = dict(event.unreadable)
+    for partition, spec in event.specs.items():
+        if view.tenure is not None and partition not in view.doubtful_specs:
             # Nobody but us writes these now, and we may have since this was read.
             continue
         known = view.reassignments.get(partition)
         if known is not None:
-            hand_on(view, partition, known, goal, now)
+            hand_on(view, partition, known, spec, now)
         else:
-            begin(view, partition, Reassignment(goal=goal, since=now, phase_since=now), now)
-    doubtful = view.doubtful_goals if view.tenure is not None else set(view.reassignments)
-    for partition in [p for p in doubtful if p not in event.goals]:
+            begin(view, partition, Reassignment(spec=spec, since=now, phase_since=now), now)
+    doubtful = view.doubtful_specs if view.tenure is not None else set(view.reassignments)
+    for partition in [p for p in doubtful if p not in event.specs]:
         drop(view, partition)
-    view.doubtful_goals.clear()
+    view.doubtful_specs.clear()
     view.may_have_foreign = True
-    view.due.add(event.goals)
+    view.due.add(event.specs)
     view.due.tenure = view.due.endings = view.due.throttles = view.due.cancel = True
     view.due.submissions = view.due.queue = view.due.plan = True
 

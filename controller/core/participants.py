@@ -27,12 +27,12 @@ from controller.core.model import (
 class Participant:
     """One reassignment's copies: where they may come from, and where they go."""
 
-    goal: ReassignmentSpec
+    spec: ReassignmentSpec
     sources: Replicas
     receivers: Replicas
 
 
-def participant_of(goal: ReassignmentSpec, assignment: PartitionAssignment | None) -> Participant:
+def participant_of(spec: ReassignmentSpec, assignment: PartitionAssignment | None) -> Participant:
     """
     Return the stake of a goal.
 
@@ -46,11 +46,11 @@ def participant_of(goal: ReassignmentSpec, assignment: PartitionAssignment | Non
     if assignment is not None:
         present = assignment.origin_replicas
         leaving = assignment.removing_replicas
-    before = goal.original if goal.original is not None else present or ()
+    before = spec.original if spec.original is not None else present or ()
     here = tuple(r for r in (before if present is None else present) if r not in leaving)
-    receivers = tuple(r for r in goal.target if r not in before or r not in here)
-    abandoned = tuple(sorted(goal.abandoned - frozenset(before)))
-    return Participant(goal, before + abandoned, receivers)
+    receivers = tuple(r for r in spec.target if r not in before or r not in here)
+    abandoned = tuple(sorted(spec.abandoned - frozenset(before)))
+    return Participant(spec, before + abandoned, receivers)
 
 
 @dataclass(slots=True)
@@ -67,36 +67,36 @@ class Participants:
     def put(
         self,
         partition: TopicPartition,
-        goal: ReassignmentSpec,
+        spec: ReassignmentSpec,
         assignment: PartitionAssignment | None,
     ) -> None:
         """Count a reassignment that began or changed; what others began is not ours to pace."""
         self.drop(partition)
-        if goal.route is Route.FOREIGN:
+        if spec.route is Route.FOREIGN:
             return
-        stake = participant_of(goal, assignment)
-        self.topics.setdefault(partition.topic, {})[partition.partition] = stake
-        for entity in _entities(partition, stake):
+        participant = participant_of(spec, assignment)
+        self.topics.setdefault(partition.topic, {})[partition.partition] = participant
+        for entity in _entities(partition, participant):
             requests = self.requests.setdefault(entity, Counter())
-            requests[goal.request] += 1
-            if requests[goal.request] == 1:
+            requests[spec.request] += 1
+            if requests[spec.request] == 1:
                 self.note(entity)
         self.note(topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget a reassignment that ended; only the last of its request changes anything."""
         in_topic = self.topics.get(partition.topic, {})
-        stake = in_topic.pop(partition.partition, None)
-        if stake is None:
+        participant = in_topic.pop(partition.partition, None)
+        if participant is None:
             return
         if not in_topic:
             del self.topics[partition.topic]
-        for entity in _entities(partition, stake):
+        for entity in _entities(partition, participant):
             requests = self.requests[entity]
-            requests[stake.goal.request] -= 1
-            if requests[stake.goal.request] > 0:
+            requests[participant.spec.request] -= 1
+            if requests[participant.spec.request] > 0:
                 continue
-            del requests[stake.goal.request]
+            del requests[participant.spec.request]
             if not requests:
                 del self.requests[entity]
             self.note(entity)
@@ -107,15 +107,15 @@ class Participants:
         self.requests.clear()
         self.unsettled.clear()
 
-    def holds(self, partition: TopicPartition, goal: ReassignmentSpec) -> bool:
+    def holds(self, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
         """Whether the reassignment is counted with this very goal."""
-        stake = self.topics.get(partition.topic, {}).get(partition.partition)
-        return stake is not None and stake.goal == goal
+        participant = self.topics.get(partition.topic, {}).get(partition.partition)
+        return participant is not None and participant.spec == spec
 
     def entities(self, partition: TopicPartition) -> Iterable[Entity]:
         """Return the topic and the brokers a reassignment concerns; none if it is not counted."""
-        stake = self.topics.get(partition.topic, {}).get(partition.partition)
-        return () if stake is None else _entities(partition, stake)
+        participant = self.topics.get(partition.topic, {}).get(partition.partition)
+        return () if participant is None else _entities(partition, participant)
 
     def note(self, entity: Entity) -> None:
         """Have a topic or a broker looked at."""
@@ -135,6 +135,6 @@ class Participants:
         return True
 
 
-def _entities(partition: TopicPartition, stake: Participant) -> tuple[Entity, ...]:
-    brokers = sorted({*stake.sources, *stake.receivers})
+def _entities(partition: TopicPartition, participant: Participant) -> tuple[Entity, ...]:
+    brokers = sorted({*participant.sources, *participant.receivers})
     return (topic_entity(partition.topic), *(broker_entity(b) for b in brokers))

@@ -45,7 +45,7 @@ class Load:
 class Reassignment:
     """One partition's reassignment: its durable goal and how far it has come."""
 
-    goal: ReassignmentSpec
+    spec: ReassignmentSpec
     since: Instant
     phase: Phase = field(default_factory=Pending)
     phase_since: Instant = START

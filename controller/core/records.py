@@ -76,7 +76,7 @@ class SpecRecord:
     """``/admin/reassignments/T/P``: created when ``goal.version`` is None, else replaced."""
 
     partition: TopicPartition
-    goal: ReassignmentSpec
+    spec: ReassignmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class AppliedThrottleEndedRecord:
     """
 
     entity: Entity
-    lease_version: ZkVersion
+    applied_version: ZkVersion
     values: tuple[tuple[str, str], ...] | None
     expected_version: ZkVersion | None
 

@@ -17,7 +17,7 @@ from controller.core.phases import Pending, Phase
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.in_flight import count_in_flight, drop
 from controller.core.scheduling.isr_health import forget_all_health
-from controller.core.throttling.throttle_records import leases_unknown
+from controller.core.throttling.throttle_records import applied_throttles_unknown
 from controller.core.view import ClusterView, Tenure
 
 DEPARTED_S: Final = 60.0
@@ -41,8 +41,8 @@ def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> N
     view.progress_at = now
     # What the controller before us made of them is in the states that are read from now on.
     view.due.forget_brokers()
-    view.doubts += 1
-    view.claim_doubt = view.doubts
+    view.read_generation += 1
+    view.claim_generation = view.read_generation
     view.fenced = None
     view.heeded = False
     view.refusers.clear()
@@ -107,10 +107,10 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.step = int(reassignment.in_flight)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
-        elif reassignment.part_way or reassignment.goal.rolls_back:
+        elif reassignment.part_way or reassignment.spec.rolls_back:
             view.resumed[partition] = None
         else:
-            view.waiting.add(partition, reassignment.goal.request)
+            view.waiting.add(partition, reassignment.spec.request)
     view.incoming.clear()
     view.outgoing.clear()
     view.due.add(view.reassignments)
@@ -129,12 +129,12 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     Steps lead over replicas of the original and of the targets it had; a partition that has others
     was moved by somebody else.
     """
-    assignment, goal = view.known_assignment(partition), known.goal
-    if known.in_flight or assignment is None or goal.original is None:
+    assignment, spec = view.known_assignment(partition), known.spec
+    if known.in_flight or assignment is None or spec.original is None:
         return False
     replicas = set(assignment.replicas)
-    named = goal.abandoned.union(goal.original, goal.target)
-    return replicas != set(goal.original) and replicas <= named
+    named = spec.abandoned.union(spec.original, spec.target)
+    return replicas != set(spec.original) and replicas <= named
 
 
 def _doubt(view: ClusterView) -> None:
@@ -151,7 +151,7 @@ def _doubt(view: ClusterView) -> None:
     concerned |= {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
     for name, topic in view.topics.items():
         if name in concerned or any(a.is_reassigning for a in topic.partitions.values()):
-            topic.put_in_doubt(view.claim_doubt)
+            topic.put_in_doubt(view.claim_generation)
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
@@ -169,8 +169,8 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.heeded = False
     view.refusers.clear()
     view.claiming = view.resigning = view.probing = False
-    view.goals_read = view.orphans_read = view.history_read = False
-    leases_unknown(view)
+    view.specs_read = view.orphans_read = view.history_read = False
+    applied_throttles_unknown(view)
     view.fenced = None
     view.idle_since = None
     view.states.clear()
@@ -196,10 +196,10 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
         _stand(reassignment, Pending(), now)
         reassignment.load = None
         reassignment.ordered = None
-        if reassignment.goal.route is Route.FOREIGN:
+        if reassignment.spec.route is Route.FOREIGN:
             drop(view, partition)
         else:
-            view.waiting.add(partition, reassignment.goal.request)
+            view.waiting.add(partition, reassignment.spec.request)
     view.in_flight = view.bytes_in_flight = view.shards = 0
     for request in view.requests.values():
         request.in_flight = 0

@@ -129,13 +129,13 @@ def _forget_topic(view: ClusterView, name: str) -> None:
 
 def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
-    if view.tenure is not None and event.doubts < view.claim_doubt:
+    if view.tenure is not None and event.read_generation < view.claim_generation:
         _overtaken(view, event)
         return
     uncertain = {name for name, read in event.topics.items() if _may_lose(view, name, read)}
     for name, read in event.topics.items():
         if isinstance(read, TopicAssignment):
-            _topic(view, name, read, event.doubts, now)
+            _topic(view, name, read, event.read_generation, now)
         elif read is None:
             _missing(view, name)
         else:
@@ -181,7 +181,7 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
         ):
             continue
         else:
-            known.put_in_doubt(view.claim_doubt)
+            known.put_in_doubt(view.claim_generation)
         view.due.overtaken_topics.add(name)
 
 
@@ -202,7 +202,9 @@ def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
     )
 
 
-def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now: Instant) -> None:
+def _topic(
+    view: ClusterView, name: str, read: TopicAssignment, read_generation: int, now: Instant
+) -> None:
     view.unreadable_topics.pop(name, None)
     known = view.topics.get(name)
     if known is not None and known.czxid != read.czxid:
@@ -210,9 +212,9 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
         known = None
     view.due.submissions = view.due.queue = True
     if known is not None:
-        known.read_in = max(known.read_in, doubts)
+        known.read_in = max(known.read_in, read_generation)
     was_stale = known is not None and known.stale
-    in_doubt = 0 if known is None or doubts >= known.doubted else known.doubted
+    in_doubt = 0 if known is None or read_generation >= known.doubted else known.doubted
     if known is not None and is_no_news(
         read.version, known.version, stale=was_stale and not in_doubt
     ):
@@ -232,7 +234,7 @@ def _topic(view: ClusterView, name: str, read: TopicAssignment, doubts: int, now
                 view.may_have_foreign = view.due.plan = True
     topic = Topic(dict(read.partitions), read.version, read.czxid, read.topic_id)
     topic.stale, topic.doubted = was_stale and in_doubt > 0, in_doubt
-    topic.read_in = doubts if known is None else known.read_in
+    topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
     topic.asked_before = view.config_question.number if known is None else known.asked_before
     view.topics[name] = topic
@@ -316,7 +318,7 @@ def _reconsider(
         reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
             # In doubt or not: the read that ends a doubt may say the same, and moves nothing again.
-            view.stakes.put(partition, reassignment.goal, view.known_assignment(partition))
+            view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
                 begin_anew(view, partition, reassignment, now)
         if partition in moved:
@@ -343,11 +345,11 @@ def _note_lost(
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states as read: leader, ISR, epochs, or that there is none."""
-    if view.tenure is None or event.doubts < view.claim_doubt:
+    if view.tenure is None or event.read_generation < view.claim_generation:
         # What was under way at a claim is asked for again in the tenure.
         return
     for partition, read in event.states.items():
-        if event.doubts < view.distrusted.get(partition, 0):
+        if event.read_generation < view.distrusted.get(partition, 0):
             # It was under way when a write of ours was refused; another one follows.
             continue
         view.distrusted.pop(partition, None)
@@ -399,11 +401,11 @@ def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: Partiti
     Another controller may have made them replicas before the claim, after we read the topic.
     """
     topic = view.topics[partition.topic]
-    if topic.stale or topic.read_in >= view.claim_doubt:
+    if topic.stale or topic.read_in >= view.claim_generation:
         return
     assignment = topic.partitions.get(partition.partition)
     if assignment is not None and not set(read.isr) <= set(assignment.replicas):
-        topic.put_in_doubt(view.claim_doubt)
+        topic.put_in_doubt(view.claim_generation)
         view.due.overtaken_topics.add(partition.topic)
 
 

@@ -102,13 +102,13 @@ class ClusterView:
     departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
     """Replicas that somebody else took out of an assignment, and when we saw it."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    doubts: int = 0
+    read_generation: int = 0
     """
     How often what was read, or was being read, was put in doubt: by a claim or a rejected write.
 
     Whoever reads is told it with the question, so that an answer that was under way shows.
     """
-    claim_doubt: int = 0
+    claim_generation: int = 0
     """The doubt of the claim: what began to be read before it says nothing in the tenure."""
     distrusted: dict[TopicPartition, int] = field(default_factory=dict)
     """The doubt in which a rejected write made us forget a state: a read from before is no news."""
@@ -202,12 +202,12 @@ class ClusterView:
     """The plan at the last look, be it in an earlier session; 0: there was none."""
     legacy_came: Instant | None = None
     """When that plan was seen to come; None: it was there at the first look."""
-    goals_read: bool = False
+    specs_read: bool = False
     may_have_foreign: bool = False
     """Whether the topic znodes may name reassignments that nobody drives yet."""
-    doubtful_goals: set[TopicPartition] = field(default_factory=set)
+    doubtful_specs: set[TopicPartition] = field(default_factory=set)
     """Records a write of ours was refused for: the next read says whether they exist."""
-    unreadable_goals: dict[str, str] = field(default_factory=dict)
+    unreadable_specs: dict[str, str] = field(default_factory=dict)
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     topics_at_work: Counter[str] = field(default_factory=Counter)
     """How many reassignments each topic has; those without are not in it."""
@@ -292,18 +292,18 @@ class ClusterView:
     """Requests of which a daemon before accepted entries: which ones was not read yet."""
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
-    leases: dict[Entity, AppliedThrottle] = field(default_factory=dict)
-    leases_read: bool = False
+    applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
+    applied_throttles_read: bool = False
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
     asked_entities: dict[Entity, Instant] = field(default_factory=dict)
     """When dynamic settings were last asked for."""
-    doubtful_leases: set[Entity] = field(default_factory=set)
+    doubtful_throttles: set[Entity] = field(default_factory=set)
     """Leases a write of ours was refused for: the next read says whether they exist."""
-    lease_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
+    throttle_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
     kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)
     """Settings of somebody else that stand where a throttle of ours is wanted."""
-    stakes: Participants = field(default_factory=Participants)
+    participants: Participants = field(default_factory=Participants)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     """Bytes on disk, as far as brokers told."""
     measured: dict[TopicPartition, tuple[Instant, int]] = field(default_factory=dict)
@@ -347,7 +347,7 @@ class ClusterView:
         return (
             self.listed is not None
             and self.legacy_read
-            and self.goals_read
+            and self.specs_read
             and self.orphans_read
             and self.submissions_listed is not None
             and self.cancellation_read
@@ -355,7 +355,7 @@ class ClusterView:
             and self.queue_read
             and self.controls_read
             and self.history_read
-            and self.leases_read
+            and self.applied_throttles_read
             and self.deletions is not None
             and self.guards is not None
             and bool(self.brokers)
@@ -382,7 +382,7 @@ class ClusterView:
         says nothing of that: it may be newer.
         """
         topic = self.topics.get(partition.topic)
-        if self.tenure is None or topic is None or topic.read_in < self.claim_doubt:
+        if self.tenure is None or topic is None or topic.read_in < self.claim_generation:
             return None
         return self.assignment(partition)
 
@@ -488,7 +488,7 @@ class ClusterView:
         if (
             reassignment is not None
             and reassignment.in_flight
-            and reassignment.goal.route is not Route.FOREIGN
+            and reassignment.spec.route is not Route.FOREIGN
         ):
             self.progress_at = max(self.progress_at, at)
 
@@ -501,7 +501,7 @@ class ClusterView:
 
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments that came by the legacy znode."""
-        return [p for p, r in self.reassignments.items() if r.goal.route is Route.LEGACY]
+        return [p for p, r in self.reassignments.items() if r.spec.route is Route.LEGACY]
 
     def take_due(self) -> Worklist:
         """

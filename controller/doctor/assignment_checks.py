@@ -14,7 +14,7 @@ from controller.doctor.snapshot import Snapshot
 def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
     """Find adding and removing replicas without a record of ours."""
     for partition, assignment in _partitions(snapshot):
-        if not assignment.is_reassigning or partition in snapshot.znodes.goals:
+        if not assignment.is_reassigning or partition in snapshot.znodes.specs:
             continue
         yield Finding(
             "foreign_reassignment",
@@ -57,7 +57,7 @@ def unexplained_replicas(snapshot: Snapshot) -> Iterator[Finding]:
         usual = _usual_factor(topic)
         for number, assignment in sorted(topic.partitions.items()):
             partition = TopicPartition(name, number)
-            is_explained = assignment.is_reassigning or partition in snapshot.znodes.goals
+            is_explained = assignment.is_reassigning or partition in snapshot.znodes.specs
             if is_explained or len(assignment.replicas) <= usual:
                 continue
             yield Finding(

@@ -59,7 +59,7 @@ def mixed_protocols(snapshot: Snapshot) -> Iterator[Finding]:
 def daemons(snapshot: Snapshot) -> Iterator[Finding]:
     """Find work that nobody does, and a leader that does not answer."""
     znodes = snapshot.znodes
-    work = len(znodes.goals) + (0 if znodes.legacy is None else len(znodes.legacy.entries))
+    work = len(znodes.specs) + (0 if znodes.legacy is None else len(znodes.legacy.entries))
     if not znodes.daemons:
         yield Finding(
             "no_daemon",

@@ -53,7 +53,7 @@ class Znodes:
     brokers: Mapping[BrokerId, LiveBroker]
     topics: Mapping[str, TopicAssignment]
     states: Mapping[TopicPartition, PartitionState]
-    goals: Mapping[TopicPartition, ReassignmentSpec] = field(default_factory=dict)
+    specs: Mapping[TopicPartition, ReassignmentSpec] = field(default_factory=dict)
     orphans: frozenset[Orphan] = frozenset()
     legacy: LegacyPlan | None = None
     deletions: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Znodes:
     topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the name of the znode: a broker id, or ``<default>``."""
-    leases: Mapping[Entity, AppliedThrottle] = field(default_factory=dict)
+    applied_throttles: Mapping[Entity, AppliedThrottle] = field(default_factory=dict)
     """What we set of throttles, and what stood there before."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()

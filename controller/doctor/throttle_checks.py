@@ -12,7 +12,7 @@ from controller.core.applied_throttles import Entity, broker_entity, topic_entit
 from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.doctor.unneeded_throttles import orphan_leases
+from controller.doctor.unneeded_throttles import unneeded_throttles
 from controller.znodes.paths import parse_number
 from controller.znodes.throttles import EVERYTHING, throttled_partitions
 
@@ -20,7 +20,7 @@ from controller.znodes.throttles import EVERYTHING, throttled_partitions
 def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
     """Find throttles that we set and that nobody lifted."""
     daemons = snapshot.znodes.daemons
-    for lease in orphan_leases(snapshot):
+    for lease in unneeded_throttles(snapshot):
         keys = ", ".join(sorted(lease.ours)) or "nothing"
         yield Finding(
             "orphan_throttle",
@@ -79,7 +79,7 @@ def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _is_leased(snapshot: Snapshot, entity: Entity, key: str) -> bool:
     """Whether a setting, or a part of it, is ours: then its lease tells of it."""
-    lease = snapshot.znodes.leases.get(entity)
+    lease = snapshot.znodes.applied_throttles.get(entity)
     return lease is not None and key in lease.ours
 
 
@@ -90,4 +90,4 @@ def _moving(snapshot: Snapshot) -> frozenset[TopicPartition]:
         for number, assignment in topic.partitions.items()
         if assignment.is_reassigning
     }
-    return frozenset(named | snapshot.znodes.goals.keys())
+    return frozenset(named | snapshot.znodes.specs.keys())

@@ -8,7 +8,7 @@ from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import GOALS, LEADER, LEASES, TOPICS
 
 
-def orphan_leases(snapshot: Snapshot) -> list[AppliedThrottle]:
+def unneeded_throttles(snapshot: Snapshot) -> list[AppliedThrottle]:
     """
     Return the leases of throttles that no recorded reassignment concerns.
 
@@ -19,8 +19,8 @@ def orphan_leases(snapshot: Snapshot) -> list[AppliedThrottle]:
         path.startswith(f"{GOALS}/") for path in znodes.unreadable
     ):
         return []
-    stakes = Participants()
-    for partition, goal in znodes.goals.items():
-        stakes.put(partition, goal, znodes.assignment(partition))
-    leased = sorted(znodes.leases.items())
-    return [lease for entity, lease in leased if entity not in stakes.requests]
+    participants = Participants()
+    for partition, spec in znodes.specs.items():
+        participants.put(partition, spec, znodes.assignment(partition))
+    leased = sorted(znodes.applied_throttles.items())
+    return [lease for entity, lease in leased if entity not in participants.requests]

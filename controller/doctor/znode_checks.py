@@ -7,33 +7,33 @@ from collections.abc import Iterator
 from controller.core.partition.gates import ids
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, goal_path
+from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, reassignment_path
 
 
 def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
     """Find records of reassignments whose partition does not exist."""
-    for partition, goal in sorted(snapshot.znodes.goals.items()):
+    for partition, spec in sorted(snapshot.znodes.specs.items()):
         if snapshot.znodes.assignment(partition) is not None:
             continue
         yield Finding(
             "lost_record",
             Severity.WARNING,
-            goal_path(partition),
-            f"to {ids(goal.target)} by {goal.request}, but there is no such partition",
+            reassignment_path(partition),
+            f"to {ids(spec.target)} by {spec.request}, but there is no such partition",
             "a running daemon ends it; if it stays, delete the znode",
         )
 
 
 def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
     """Find recorded reassignments to brokers that are not live: they wait."""
-    for partition, goal in sorted(snapshot.znodes.goals.items()):
-        dead = [r for r in goal.target if r not in snapshot.znodes.brokers]
+    for partition, spec in sorted(snapshot.znodes.specs.items()):
+        dead = [r for r in spec.target if r not in snapshot.znodes.brokers]
         if dead:
             yield Finding(
                 "dead_target",
                 Severity.WARNING,
                 str(partition),
-                f"to be reassigned to {ids(goal.target)}, and broker {ids(dead)} is not live",
+                f"to be reassigned to {ids(spec.target)}, and broker {ids(dead)} is not live",
                 "bring it back, or submit a plan with another target",
             )
 

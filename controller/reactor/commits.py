@@ -38,7 +38,7 @@ class Commits:
         view: ClusterView,
         store: Store,
         observer: Observer,
-        boundaries: Failpoints | None,
+        failpoints: Failpoints | None,
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
         """
@@ -48,14 +48,14 @@ class Commits:
             view: Where durable records are folded in.
             store: ZooKeeper.
             observer: Told of every change.
-            boundaries: Told before and after the writes, for the proof of recovery.
+            failpoints: Told before and after the writes, for the proof of recovery.
             carry_out: What to do with the effects of a durable change.
 
         """
         self._view = view
         self._store = store
         self._observer = observer
-        self._boundaries = boundaries
+        self._failpoints = failpoints
         self._carry_out = carry_out
         self._refused: dict[TopicPartition, None] = {}
         """Partitions whose writes are refused for another reason than a race."""
@@ -140,15 +140,15 @@ class Commits:
 
     def _results(self, group: Sequence[Batch]) -> list[Committed | Rejected]:
         """Write what does not build on each other at once; return what became of each."""
-        if self._boundaries is not None:
-            self._boundaries.committing(self._view, changes_of(group))
+        if self._failpoints is not None:
+            self._failpoints.committing(self._view, changes_of(group))
         written = [b for b in group if b.operations]
         answers = self._store.commit([b.operations for b in written]) if written else []
         outcome = dict(zip(map(id, written), answers, strict=True))
         results = [outcome.get(id(b), Committed()) for b in group]
-        if self._boundaries is not None:
+        if self._failpoints is not None:
             durable = [b for b, r in zip(group, results, strict=True) if isinstance(r, Committed)]
-            self._boundaries.committed(self._view, changes_of(durable))
+            self._failpoints.committed(self._view, changes_of(durable))
         return results
 
     def _committed(self, batch: Batch, now: Instant) -> None:

@@ -70,7 +70,7 @@ class Failpoints:
         """These changes are durable; the view does not know it yet."""
         durable = list(changes)
         records = [record for change in durable for record in change.records]
-        reached = {boundary for change in durable for boundary in _after(view, change)}
+        reached = {failpoint for change in durable for failpoint in _after(view, change)}
         for record in records:
             if isinstance(record, PhaseRecord):
                 self._remember(record)
@@ -248,11 +248,11 @@ _AFTER_GOAL: Final[Mapping[_Aim | None, tuple[Failpoint, ...]]] = {
 
 def _aim_of(view: ClusterView, record: SpecRecord) -> _Aim | None:
     known = view.reassignments.get(record.partition)
-    if record.goal.rolls_back:
+    if record.spec.rolls_back:
         return _Aim.BACK
-    if record.goal.version is None:
-        return None if record.goal.route is Route.FOREIGN else _Aim.NEW
-    return _Aim.OTHER if known is not None and known.goal.target != record.goal.target else None
+    if record.spec.version is None:
+        return None if record.spec.route is Route.FOREIGN else _Aim.NEW
+    return _Aim.OTHER if known is not None and known.spec.target != record.spec.target else None
 
 
 def _is_turning(view: ClusterView, change: Change) -> bool:

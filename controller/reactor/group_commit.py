@@ -172,7 +172,7 @@ class Batcher:
         if not self._view.options.annotate_legacy:
             return None
         known = self._view.reassignments.get(partition)
-        return None if known is None else known.goal.original
+        return None if known is None else known.spec.original
 
     def _topic_size(self, topic: str) -> int:
         """Estimate how many bytes a topic's znode has."""
@@ -361,8 +361,8 @@ def _relies_on_topic(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
     controller that is told what to do may be doing it, late and unseen by what was read last.
     """
     match record:
-        case SpecRecord(goal=goal):
-            return goal.version is None and goal.route is not Route.FOREIGN
+        case SpecRecord(spec=spec):
+            return spec.version is None and spec.route is not Route.FOREIGN
         case SpecEndedRecord(version=version, stands=stands):
             return version is None or stands
         case _:

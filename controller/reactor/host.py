@@ -81,7 +81,7 @@ class Host:
         inbox: WakingInbox,
         clock: Clock,
         on_error: Callable[[BaseException, Verdict], None],
-        after_turn: Callable[[ClusterView], float],
+        after_cycle: Callable[[ClusterView], float],
         threads: Callable[[], Iterable[tuple[str, bool]]],
         unix_s: Callable[[], float],
     ) -> None:
@@ -93,7 +93,7 @@ class Host:
             inbox: Where the adapters put their events.
             clock: Monotonic time.
             on_error: Told of every error and its verdict.
-            after_turn: Called with the view after every turn and at least every ``IDLE_S``; returns
+            after_cycle: Called with the view after each cycle and at least every ``IDLE_S``; returns
                 how soon it wants to be called again, in seconds.
             threads: (name, alive) of every thread that must never end.
             unix_s: What the clock on the wall says, in seconds since 1970.
@@ -103,14 +103,14 @@ class Host:
         self._inbox = inbox
         self._clock = clock
         self._on_error = on_error
-        self._after_turn = after_turn
+        self._after_cycle = after_cycle
         self._again_s = IDLE_S
         self._threads = threads
         self._unix_s = unix_s
         self._wall_due: Instant | None = None
         self._is_eligible = False
         self._deadline: Instant | None = None
-        self.last_turn: Instant = clock.now()
+        self.last_cycle: Instant = clock.now()
         """When the last turn ended: what the liveness probe looks at."""
 
     def request_shutdown(self) -> None:
@@ -135,15 +135,15 @@ class Host:
                 self._inbox.wait(self._sleep_s())
             self._inbox.taken()
             self._turn()
-            self.last_turn = self._clock.now()
-            self._again_s = self._after_turn(self._reactor.view)
+            self.last_cycle = self._clock.now()
+            self._again_s = self._after_cycle(self._reactor.view)
             self._check_eligibility()
             self._watch()
 
     def _gather(self) -> None:
         """Let events come together where the last turn had many."""
         if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.stopping:
-            self._inbox.gather(self.last_turn + GATHER_S - self._clock.now())
+            self._inbox.gather(self.last_cycle + GATHER_S - self._clock.now())
 
     def _turn(self) -> None:
         try:

@@ -99,7 +99,7 @@ class Reactor:
         observer: Observer,
         sizes: Sizes | None = None,
         reassignments: Reassignments | None = None,
-        boundaries: Failpoints | None = None,
+        failpoints: Failpoints | None = None,
         lease: SessionLease | None = None,
     ) -> None:
         """
@@ -114,7 +114,7 @@ class Reactor:
             observer: Sees everything.
             sizes: How large replicas are; None where nobody can tell: they stay unknown.
             reassignments: The cluster's own controller, for the engine that tells it what to move.
-            boundaries: Told of every instant between two writes or sends, so that the proof of
+            failpoints: Told of every instant between two writes or sends, so that the proof of
                 recovery can die exactly there.
             lease: How long we may stand still, or hear nothing from ZooKeeper, and still believe in
                 our claim; None: for ever.
@@ -131,7 +131,7 @@ class Reactor:
         self._observer = observer
         self._sizes = sizes
         self._orders = AlterQueue(reassignments)
-        self._boundaries = boundaries
+        self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
@@ -139,7 +139,7 @@ class Reactor:
         self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
         self._heap: list[tuple[Instant, str]] = []
-        self._commits = Commits(view, store, observer, boundaries, self._carry_out)
+        self._commits = Commits(view, store, observer, failpoints, self._carry_out)
 
     # --- the host's side -----------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Reactor:
         """
         started = self._clock.now()
         self.changes = 0
-        self._check_lease(started)
+        self._check_applied_throttle(started)
         self._drain(started)
         for _ in range(ROUNDS_MAX):
             self._withdraw()
@@ -178,7 +178,7 @@ class Reactor:
             try:
                 self._round()
             finally:  # also of what was written before something failed
-                self._reads.send(self.view.doubts)
+                self._reads.send(self.view.read_generation)
             if self._orders:
                 # No order goes out on less than everything that is known by now.
                 self._drain(self._clock.now())
@@ -189,7 +189,7 @@ class Reactor:
                 break
         self._flush()
 
-    def _check_lease(self, now: Instant) -> None:
+    def _check_applied_throttle(self, now: Instant) -> None:
         """
         Give the claim up where it may have ended without us.
 
@@ -274,7 +274,7 @@ class Reactor:
         for effect in decision.effects:
             if _goes_first(effect):
                 self._carry_out(effect, now)
-        self._reads.send(self.view.doubts)
+        self._reads.send(self.view.read_generation)
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
@@ -285,7 +285,7 @@ class Reactor:
         for effect in decision.effects:
             if not _goes_first(effect):
                 self._carry_out(effect, now)
-        self._observer.on_turn(
+        self._observer.on_cycle(
             decision,
             self.view,
             {
@@ -354,23 +354,23 @@ class Reactor:
 
     def _flush(self) -> None:
         now = self._clock.now()
-        self._check_lease(now)
+        self._check_applied_throttle(now)
         self._withdraw()
-        if self._boundaries is not None and self._orders:
-            self._boundaries.ordering()
+        if self._failpoints is not None and self._orders:
+            self._failpoints.ordering()
             self._orders.send()
-            self._boundaries.ordering()
+            self._failpoints.ordering()
         self._orders.send()
         for broker, request in self._outbox.take(self.view, now):
-            if self._boundaries is not None:
-                self._boundaries.sending(request)
-            self._check_lease(self._clock.now())
+            if self._failpoints is not None:
+                self._failpoints.sending(request)
+            self._check_applied_throttle(self._clock.now())
             if self.view.tenure is None:
                 break
             self._channels.send(broker, request)
             self._observer.on_request_sent(broker, request)
-            if self._boundaries is not None:
-                self._boundaries.sent(broker, request)
+            if self._failpoints is not None:
+                self._failpoints.sent(broker, request)
 
 
 def _goes_first(effect: Effect) -> bool:

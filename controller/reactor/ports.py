@@ -158,19 +158,19 @@ class Store(Protocol):
         """
         ...
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """
         Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change.
 
         Args:
             topics: Their names; they go before what is read again for other reasons.
-            doubts: Handed back with every read that begins from now on, until it is told anew.
+            read_generation: Returned with every read that begins from now on, until the next call.
 
         """
         ...
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """
         Read states, pipelined: ``StatesRead`` follows.
@@ -437,6 +437,6 @@ class Observer(Protocol):
         """A request was handed to a channel."""
         ...
 
-    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """A turn of the loop ended; ``seconds`` per part: decide, commit, send."""
         ...

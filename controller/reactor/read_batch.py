@@ -32,21 +32,21 @@ class Reads:
         else:
             self._once.update(dict.fromkeys(effect.partitions))
 
-    def send(self, doubts: int) -> None:
+    def send(self, read_generation: int) -> None:
         """
         Ask for everything: topics first, so that a state is never older than its topic.
 
         What is to be watched is not read without a watch besides: one answer serves both.
 
         Args:
-            doubts: How many doubts the loop had so far.
+            read_generation: How many doubts the loop had so far.
 
         """
         if self._topics:
-            self._store.read_topics(tuple(self._topics), doubts=doubts)
+            self._store.read_topics(tuple(self._topics), read_generation=read_generation)
         once = tuple(p for p in self._once if p not in self._watched)
         for wanted, watch in ((tuple(self._watched), True), (once, False)):
             if wanted:
-                self._store.read_states(wanted, watch=watch, doubts=doubts)
+                self._store.read_states(wanted, watch=watch, read_generation=read_generation)
         for asked in (self._topics, self._once, self._watched):
             asked.clear()

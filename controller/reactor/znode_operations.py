@@ -61,14 +61,18 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [SetData(paths.state_path(partition), _state(record), record.expected_version)]
         case StateCreatedRecord(partition=partition):
             return [Create(paths.state_path(partition), _first_state(record))]
-        case SpecRecord(partition=partition, goal=goal):
-            if goal.route is Route.FOREIGN:
+        case SpecRecord(partition=partition, spec=spec):
+            if spec.route is Route.FOREIGN:
                 return []
             return [
-                _written(paths.goal_path(partition), reassignments.encode_goal(goal), goal.version)
+                _written(
+                    paths.reassignment_path(partition),
+                    reassignments.encode_spec(spec),
+                    spec.version,
+                )
             ]
         case SpecEndedRecord(partition=partition, version=version):
-            return [] if version is None else [Delete(paths.goal_path(partition), version)]
+            return [] if version is None else [Delete(paths.reassignment_path(partition), version)]
         case LegacyPlanEndedRecord(version=version):
             return [Delete(paths.LEGACY_PLAN, version)]
         case SubmissionEndedRecord(name=name, version=version):
@@ -89,8 +93,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case AppliedThrottleRecord(lease=lease):
             return [
                 _written(
-                    paths.lease_path(lease.entity),
-                    applied_throttles.encode_lease(lease),
+                    paths.applied_throttle_path(lease.entity),
+                    applied_throttles.encode_applied_throttle(lease),
                     lease.version,
                 ),
                 *_configured(lease.entity, record.values, record.expected_version),
@@ -115,7 +119,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
 
 def lifting(record: AppliedThrottleEndedRecord) -> list[Operation]:
     """Return what ends a lease and, with it, restores the settings and tells the brokers."""
-    lifted = Delete(paths.lease_path(record.entity), record.lease_version)
+    lifted = Delete(paths.applied_throttle_path(record.entity), record.applied_version)
     if record.values is None:
         return [lifted]
     return [lifted, *_configured(record.entity, record.values, record.expected_version)]

@@ -182,7 +182,7 @@ class _Counting:
         self._still_since = still_since
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
-        kind, request = type(reassignment.phase), reassignment.goal.request
+        kind, request = type(reassignment.phase), reassignment.spec.request
         self.phases[kind] = self.phases.get(kind, 0) + 1
         is_begun = _is_begun(reassignment)
         reason = self._waits.of(reassignment)

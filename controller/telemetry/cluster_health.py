@@ -49,7 +49,7 @@ def cluster_health(view: ClusterView, in_flight: Iterable[TopicPartition]) -> Cl
         under_min_isr=len(view.under_min_isr),
         detail=under_min_isr_sentence(view),
         pace=view.pace,
-        throttled=len(view.leases),
+        throttled=len(view.applied_throttles),
         kept=tuple(f"{entity}: {text}" for entity, texts in kept for text in texts),
         slow=tuple(str(s) for s in slow_throttles(view, in_flight)[:SHOWN_MAX]),
     )

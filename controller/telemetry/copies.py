@@ -146,7 +146,7 @@ class Copies:
         for broker in assignment.adding_replicas:
             if broker in state.isr or broker in assignment.removing_replicas or broker in copies:
                 continue
-            copies[broker] = _Copy(reassignment.goal.request, state.leader, now, inherited)
+            copies[broker] = _Copy(reassignment.spec.request, state.leader, now, inherited)
         self._isr[partition] = state.isr
 
     def _settle(
@@ -187,7 +187,7 @@ class Copies:
         kept = view.serving_replicas(partition)
         lost = tuple(b for b in before if b not in state.isr and b in kept)
         if lost and reassignment is not None:
-            request = reassignment.goal.request
+            request = reassignment.spec.request
             yield IsrShrunk(partition, request, lost, state.isr, state.leader)
 
     @staticmethod

@@ -89,17 +89,17 @@ class _Counting:
         self.routes: dict[tuple[BrokerId, BrokerId], int] = {}
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
-        goal = reassignment.goal
-        volume = self.requests.setdefault(goal.request, Volume())
+        spec = reassignment.spec
+        volume = self.requests.setdefault(spec.request, Volume())
         self._load(reassignment)
         size = self._view.sizes.get(partition)
         if size is None:
             volume.unknown += 1
             return
         volume.known += 1
-        if reassignment.step == 0 and goal.original is not None and not reassignment.in_flight:
+        if reassignment.step == 0 and spec.original is not None and not reassignment.in_flight:
             # Nearly all of very many: nothing of it is done.
-            coming, going = _difference(goal.original, goal.target)
+            coming, going = _difference(spec.original, spec.target)
             volume.remaining += size * len(coming)
             for broker in coming:
                 self._of(broker).in_remaining += size
@@ -116,22 +116,22 @@ class _Counting:
         volume.moved += size * len(copied)
         assignment = self._view.known_assignment(partition)
         for broker in () if assignment is None else assignment.replicas:
-            if broker not in goal.target:
+            if broker not in spec.target:
                 self._of(broker).out_remaining += size
 
     def _copies(
         self, partition: TopicPartition, reassignment: Reassignment
     ) -> tuple[Replicas, Replicas]:
         """Return the replicas of the target that must still be copied, and those that were."""
-        goal = reassignment.goal
+        spec = reassignment.spec
         assignment = self._view.known_assignment(partition)
         if assignment is None:
             return (), ()
         state = self._view.states.get(partition)
         isr = () if state is None else state.isr
         wanted, copied = [], []
-        for broker in goal.target:
-            is_new = goal.original is not None and broker not in goal.original
+        for broker in spec.target:
+            is_new = spec.original is not None and broker not in spec.original
             is_there = broker in assignment.replicas
             if not is_there or (broker in assignment.adding_replicas and broker not in isr):
                 wanted.append(broker)

@@ -54,12 +54,12 @@ def explanation_of(
     stalled = view.leading and is_stalled(reassignment, waits.of(reassignment), still_since)
     document["reassignment"] = {
         **partition_document(view, partition, clocks, waits, is_stalled=stalled),
-        "route": reassignment.goal.route.value,
+        "route": reassignment.spec.route.value,
         "size_bytes": view.sizes.get(partition),
     }
     current = assignment.target_replicas if assignment is not None else ()
     document["steps_to_come"] = [
-        step_document(step) for step in _steps(view, partition, current, reassignment.goal.target)
+        step_document(step) for step in _steps(view, partition, current, reassignment.spec.target)
     ]
     return document
 

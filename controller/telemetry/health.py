@@ -32,12 +32,12 @@ class Health:
         """
         self._clock = clock
         self._quiet_s = quiet_s
-        self._last_turn: Callable[[], Instant | None] = lambda: None
+        self._last_cycle: Callable[[], Instant | None] = lambda: None
         self._session: Callable[[], SessionState] = lambda: SessionState.LOST
 
-    def watch_loop(self, last_turn: Callable[[], Instant | None]) -> None:
+    def watch_loop(self, last_cycle: Callable[[], Instant | None]) -> None:
         """Look here for when the loop last turned; None means that its thread ended."""
-        self._last_turn = last_turn
+        self._last_cycle = last_cycle
 
     def watch_session(self, state: Callable[[], SessionState]) -> None:
         """Look here for the state of the ZooKeeper session."""
@@ -50,7 +50,7 @@ class Health:
 
     def why_dead(self) -> str | None:
         """Return why the process should be restarted; None when it is alive."""
-        last = self._last_turn()
+        last = self._last_cycle()
         if last is None:
             return "the loop does not run"
         quiet = self._clock.now() - last

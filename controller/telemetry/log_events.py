@@ -138,7 +138,7 @@ def notes_of_change(change: Change) -> Iterator[LogEvent]:
 def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
     match record:
         case SpecRecord():
-            fields = {**flat(record.goal), **flat(record)}
+            fields = {**flat(record.spec), **flat(record)}
             fields.pop("goal")
             yield LogEvent("accepted", Level.INFO, fields)
         case SpecEndedRecord():

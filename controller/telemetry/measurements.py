@@ -138,7 +138,7 @@ class Measurements:
         """Count what became durable."""
         for record in change.records:
             match record:
-                case SpecRecord(goal=goal) if goal.version is None:
+                case SpecRecord(spec=spec) if spec.version is None:
                     self._metrics.accepted.inc()
                 case SpecEndedRecord():
                     self._metrics.ended.inc()

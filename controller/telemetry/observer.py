@@ -211,7 +211,7 @@ class TelemetryObserver:
         """Count a request."""
         self._measurements.sent(broker, request)
 
-    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """Time a turn and publish what it led to."""
         del decision
         for part, taken in seconds.items():

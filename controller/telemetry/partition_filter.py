@@ -39,8 +39,8 @@ class Filter:
         self, view: ClusterView, partition: TopicPartition, reassignment: Reassignment
     ) -> bool:
         """Whether a reassignment is wanted."""
-        goal = reassignment.goal
-        if self.request and goal.request != self.request:
+        spec = reassignment.spec
+        if self.request and spec.request != self.request:
             return False
         if self.topic and self.topic not in partition.topic:
             return False
@@ -53,7 +53,7 @@ class Filter:
             return True
         broker = BrokerId(self.broker)
         assignment = view.known_assignment(partition)
-        return broker in goal.target or (assignment is not None and broker in assignment.replicas)
+        return broker in spec.target or (assignment is not None and broker in assignment.replicas)
 
 
 def listing_of(

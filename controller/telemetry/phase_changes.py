@@ -94,7 +94,7 @@ class PhaseMemory:
             seconds=None if since is None else round(record.at - since, 6),
             cause=record.cause,
             step=reassignment.step if reassignment else 0,
-            request=reassignment.goal.request if reassignment else ended,
+            request=reassignment.spec.request if reassignment else ended,
             replicas=assignment.replicas if assignment else (),
             adding_replicas=assignment.adding_replicas if assignment else (),
             removing_replicas=assignment.removing_replicas if assignment else (),

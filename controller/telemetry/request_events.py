@@ -116,9 +116,9 @@ class RequestEvents:
             if partition in self._sized or reassignment is None:
                 continue
             self._sized.add(partition)
-            goal = reassignment.goal
+            spec = reassignment.spec
             assignment = view.known_assignment(partition)
-            before = goal.original
+            before = spec.original
             if before is None:
                 before = () if assignment is None else assignment.replicas
             yield LogEvent(
@@ -127,9 +127,9 @@ class RequestEvents:
                 {
                     "topic": partition.topic,
                     "partition": partition.partition,
-                    "request": goal.request,
+                    "request": spec.request,
                     "bytes": size,
-                    "copies": sum(r not in before for r in goal.target),
+                    "copies": sum(r not in before for r in spec.target),
                 },
             )
 

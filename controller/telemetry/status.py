@@ -147,13 +147,13 @@ def partition_document(
     reassignment = view.reassignments[partition]
     assignment = view.known_assignment(partition)
     state = view.states.get(partition)
-    goal = reassignment.goal
+    spec = reassignment.spec
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
     return {
         "topic": partition.topic,
         "partition": partition.partition,
-        "request": goal.request,
+        "request": spec.request,
         "phase": label_of(reassignment.phase),
         "state": _state_of(reassignment, waits),
         "step": step,
@@ -161,8 +161,8 @@ def partition_document(
         "replicas": list(assignment.replicas) if assignment else [],
         "adding_replicas": list(assignment.adding_replicas) if assignment else [],
         "removing_replicas": list(assignment.removing_replicas) if assignment else [],
-        "target_replicas": list(goal.target),
-        "original_replicas": None if goal.original is None else list(goal.original),
+        "target_replicas": list(spec.target),
+        "original_replicas": None if spec.original is None else list(spec.original),
         "isr": list(state.isr) if state else [],
         "leader": state.leader if state else None,
         "blocked_on": _blocked_on(reassignment, waits, clocks),
@@ -196,11 +196,11 @@ def progress(current: Replicas, reassignment: Reassignment, options: Options) ->
 
     Told from the assignment, not from a counter, so that it is right after a restart too.
     """
-    goal = reassignment.goal
-    remaining = steps_between(current, goal.target, options.step_size)
-    if goal.original is None:
+    spec = reassignment.spec
+    remaining = steps_between(current, spec.target, options.step_size)
+    if spec.original is None:
         return reassignment.step, reassignment.step + remaining
-    total = steps_between(goal.original, goal.target, options.step_size)
+    total = steps_between(spec.original, spec.target, options.step_size)
     step = max(total - remaining, 1 if reassignment.in_flight else 0)
     return step, max(total, step + remaining)
 

@@ -29,7 +29,7 @@ from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions
 from controller.zk.readers import Reader, Znode, warn_unreadable
 from controller.znodes import paths
-from controller.znodes.applied_throttles import decode_lease
+from controller.znodes.applied_throttles import decode_applied_throttle
 from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
 
@@ -168,18 +168,18 @@ class Histories:
                 return read.options
         return RequestOptions()
 
-    def leases(self) -> AppliedThrottlesRead:
+    def applied_throttles(self) -> AppliedThrottlesRead:
         """Read every throttle that was set and not lifted."""
         names = self._reader.children(paths.LEASES) or ()
-        leases: dict[Entity, AppliedThrottle] = {}
+        applied_throttles: dict[Entity, AppliedThrottle] = {}
         for _, read in self._reader.decode_many(
             names,
             lambda name: f"{paths.LEASES}/{name}",
-            lambda name, znode: decode_lease(name, znode.data, znode.version),
+            lambda name, znode: decode_applied_throttle(name, znode.data, znode.version),
         ):
             if isinstance(read, AppliedThrottle):
-                leases[read.entity] = read
-        return AppliedThrottlesRead(leases)
+                applied_throttles[read.entity] = read
+        return AppliedThrottlesRead(applied_throttles)
 
     def entity_configs(self, entities: Sequence[Entity]) -> EntityConfigsRead:
         """Read dynamic settings; an entity without any has no znode."""

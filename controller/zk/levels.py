@@ -47,7 +47,7 @@ from controller.znodes.feature_flags import decode_feature, decode_migration
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
 from controller.znodes.paths import parse_number, valid_topic
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 
 Value = TypeVar("Value")
 
@@ -63,7 +63,7 @@ class Levels:
             Znode.BROKERS: self._brokers,
             Znode.TOPICS: self._topics,
             Znode.LEGACY_PLAN: self._legacy_plan,
-            Znode.GOALS: self._goals,
+            Znode.GOALS: self._specs,
             Znode.DELETIONS: self._deletions,
             Znode.ISR_NOTIFICATIONS: self._isr_notifications,
             Znode.LOG_DIR_EVENTS: self._log_dir_events,
@@ -76,7 +76,7 @@ class Levels:
             Znode.QUEUE: requests.queue,
             Znode.CONTROLS: requests.controls,
             Znode.HISTORY: lambda _: histories.history(),
-            Znode.LEASES: lambda _: histories.leases(),
+            Znode.LEASES: lambda _: histories.applied_throttles(),
         }
 
     def read(self, znode: Znode, watcher: Watch) -> Event:
@@ -113,16 +113,16 @@ class Levels:
         znode = self._reader.show_watched(paths.LEGACY_PLAN, watcher)
         return LegacyPlanRead(znode and plan_of(znode))
 
-    def _goals(self, _: Watch) -> Event:
-        goals: dict[TopicPartition, ReassignmentSpec] = {}
+    def _specs(self, _: Watch) -> Event:
+        specs: dict[TopicPartition, ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
-        for path, read in self._grandchildren(paths.GOALS, _goal):
+        for path, read in self._grandchildren(paths.GOALS, _spec):
             if isinstance(read, str):
                 unreadable[path] = read
             else:
-                partition, goal = read
-                goals[partition] = goal
-        return SpecsRead(goals, unreadable)
+                partition, spec = read
+                specs[partition] = spec
+        return SpecsRead(specs, unreadable)
 
     def _deletions(self, watcher: Watch) -> Event:
         return DeletionsRead(frozenset(self._reader.children_watched(paths.DELETIONS, watcher)))
@@ -198,12 +198,12 @@ class Levels:
                 yield path, read
 
 
-def _goal(topic: str, name: str, znode: ZnodeRead) -> tuple[TopicPartition, ReassignmentSpec] | str:
+def _spec(topic: str, name: str, znode: ZnodeRead) -> tuple[TopicPartition, ReassignmentSpec] | str:
     partition = parse_number(name)
     if partition is None or not valid_topic(topic):
         return "not a partition"
-    goal = decode_goal(znode.data, znode.version)
-    return goal if isinstance(goal, str) else (TopicPartition(topic, partition), goal)
+    spec = decode_spec(znode.data, znode.version)
+    return spec if isinstance(spec, str) else (TopicPartition(topic, partition), spec)
 
 
 def _orphan(broker: str, name: str, znode: ZnodeRead) -> Orphan | str:

@@ -26,7 +26,7 @@ from controller.znodes.json_documents import read_document
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 from controller.znodes.submissions import decode_submission
 from controller.znodes.topics import decode_topic
 
@@ -118,10 +118,10 @@ class Readings(Connection):
 
     # --- what is being done --------------------------------------------------------------------
 
-    def goal_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         """Return the partitions that have a record of ours, of these topics or of all."""
         wanted = self._children(paths.GOALS) if topics is None else topics
-        listed = self._children_all(wanted, paths.goal_topic_path)
+        listed = self._children_all(wanted, paths.reassignment_topic_path)
         return sorted(
             TopicPartition(topic, number)
             for topic, names in listed.items()
@@ -129,13 +129,13 @@ class Readings(Connection):
             if number is not None
         )
 
-    def read_goals(
+    def read_specs(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ReassignmentSpec | str | None]:
         """Return our records of reassignments; None where there is none."""
         return {
-            partition: found and decode_goal(found.data, found.version)
-            for partition, found in self._get_all(partitions, paths.goal_path).items()
+            partition: found and decode_spec(found.data, found.version)
+            for partition, found in self._get_all(partitions, paths.reassignment_path).items()
         }
 
     # --- inside --------------------------------------------------------------------------------

@@ -107,15 +107,15 @@ class ZkStore:
         """Read a level and watch it."""
         self._watches.read(znode)
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """Read topic znodes and watch them."""
-        self._watches.read_topics(topics, doubts=doubts)
+        self._watches.read_topics(topics, read_generation=read_generation)
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Read partition states."""
-        self._watches.read_states(partitions, watched=watch, doubts=doubts)
+        self._watches.read_states(partitions, watched=watch, read_generation=read_generation)
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""

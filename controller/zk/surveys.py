@@ -31,13 +31,13 @@ from controller.zk.inspections import Inspector
 from controller.zk.levels import guards_of
 from controller.zk.readers import Znode
 from controller.znodes import paths
-from controller.znodes.applied_throttles import decode_lease
+from controller.znodes.applied_throttles import decode_applied_throttle
 from controller.znodes.brokers import decode_broker
 from controller.znodes.daemon_leader import decode_leader
 from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.orphans import decode_orphan
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 from controller.znodes.throttles import decode_throttles
 from controller.znodes.topics import decode_topic
 
@@ -85,7 +85,7 @@ class Surveyor(Inspector):
             brokers=brokers,
             topics=topics,
             states=states,
-            goals=self._survey_goals(unreadable, sizes),
+            specs=self._survey_specs(unreadable, sizes),
             orphans=self._survey_orphans(unreadable),
             legacy=self._survey_plan(sizes),
             deletions=self.read_deletions(),
@@ -99,7 +99,7 @@ class Surveyor(Inspector):
             acls=self._survey_acls(),
             topic_throttles=self._survey_throttles(paths.TOPIC_CONFIGS, unreadable),
             broker_throttles=self._survey_throttles(paths.BROKER_CONFIGS, unreadable),
-            leases=self._survey_leases(unreadable),
+            applied_throttles=self._survey_applied_throttles(unreadable),
             unreadable=unreadable,
         )
 
@@ -138,18 +138,18 @@ class Surveyor(Inspector):
                 topics[name] = read
         return topics
 
-    def _survey_goals(
+    def _survey_specs(
         self, unreadable: dict[str, str], sizes: dict[str, int]
     ) -> dict[TopicPartition, ReassignmentSpec]:
-        goals: dict[TopicPartition, ReassignmentSpec] = {}
+        specs: dict[TopicPartition, ReassignmentSpec] = {}
         for path, topic, name, data, version in self._grandchildren(paths.GOALS, sizes):
             partition = paths.parse_topic_partition(f"{topic}-{name}")
-            read = "not a partition" if partition is None else decode_goal(data, version)
+            read = "not a partition" if partition is None else decode_spec(data, version)
             if isinstance(read, str) or partition is None:
                 unreadable[path] = str(read)
             else:
-                goals[partition] = read
-        return goals
+                specs[partition] = read
+        return specs
 
     def _survey_orphans(self, unreadable: dict[str, str]) -> frozenset[Orphan]:
         orphans: set[Orphan] = set()
@@ -186,18 +186,20 @@ class Surveyor(Inspector):
                 throttles[name] = read
         return throttles
 
-    def _survey_leases(self, unreadable: dict[str, str]) -> dict[Entity, AppliedThrottle]:
-        leases: dict[Entity, AppliedThrottle] = {}
+    def _survey_applied_throttles(
+        self, unreadable: dict[str, str]
+    ) -> dict[Entity, AppliedThrottle]:
+        applied_throttles: dict[Entity, AppliedThrottle] = {}
         names = sorted(self._children(paths.LEASES))
         for name, found in self._get_all(names, lambda n: f"{paths.LEASES}/{n}").items():
             if found is None:
                 continue
-            read = decode_lease(name, found.data, found.version)
+            read = decode_applied_throttle(name, found.data, found.version)
             if isinstance(read, str):
                 unreadable[f"{paths.LEASES}/{name}"] = read
             else:
-                leases[read.entity] = read
-        return leases
+                applied_throttles[read.entity] = read
+        return applied_throttles
 
     def _survey_acls(self) -> dict[str, tuple[str, ...]]:
         looked_at = (*paths.KAFKA_ROOTS, *paths.OUR_ROOTS)

@@ -67,7 +67,7 @@ class Unthrottling(ArchiveReadings):
         for _ in range(_RACES_MAX):
             # A lease is written in one multi with the setting: a later one shows in its version.
             found = self._get(path)
-            if found is None or self._get(paths.lease_path(entity)) is not None:
+            if found is None or self._get(paths.applied_throttle_path(entity)) is not None:
                 return False
             config = decode_entity_config(found.data, found.version)
             if isinstance(config, str):

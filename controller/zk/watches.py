@@ -60,7 +60,7 @@ class Watches:
         self._topics: dict[str, Watch] = {}
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
-        self._doubts = 0
+        self._read_generation = 0
         """How many doubts the loop had when it asked last."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
@@ -84,22 +84,22 @@ class Watches:
         worker = self._bulk_worker if znode in OWN_RECORDS else self._levels_worker
         worker.put(lambda: self._read(znode))
 
-    def read_topics(self, topics: Iterable[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Iterable[str], *, read_generation: int) -> None:
         """Read topic znodes now and at every change."""
         wanted = tuple(topics)
         with self._lock:
-            self._doubts = doubts
+            self._read_generation = read_generation
             for topic in wanted:
                 self._marked_topics.pop(topic, None)
         for chunk in _chunks(wanted):
             self._bulk_worker.put(_bound(self._read_topics, chunk))
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watched: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watched: bool, read_generation: int
     ) -> None:
         """Read partition states once; if watched, tell the next change."""
         with self._lock:
-            self._doubts = doubts
+            self._read_generation = read_generation
         for chunk in _chunks(tuple(partitions)):
             self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
 
@@ -206,7 +206,7 @@ class Watches:
     def _read_topics(self, topics: tuple[str, ...]) -> None:
         read: dict[str, TopicAssignment | str | None] = {}
         with self._lock:
-            doubts = self._doubts
+            read_generation = self._read_generation
         for topic, znode in self._reader.try_many(topics, paths.topic_path, self._topic_watch):
             if znode is None:
                 read[topic] = None
@@ -216,13 +216,13 @@ class Watches:
                 read[topic] = refusal(znode)
             else:
                 read[topic] = decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
-        self._inbox.put(TopicsRead(read, doubts))
+        self._inbox.put(TopicsRead(read, read_generation))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         watch_of = self._state_watch if watched else _unwatched
         read: dict[TopicPartition, PartitionState | str | None] = {}
         with self._lock:
-            doubts = self._doubts
+            read_generation = self._read_generation
         for partition, znode in self._reader.try_many(partitions, paths.state_path, watch_of):
             if znode is None or isinstance(znode, KazooException):
                 read[partition] = None if znode is None else refusal(znode)
@@ -233,7 +233,7 @@ class Watches:
         with self._lock:
             # Told under the lock: a watch that fires from now on is told after it.
             armed = frozenset(p for p in partitions if p in self._states) if watched else None
-            self._inbox.put(StatesRead(read, doubts, armed))
+            self._inbox.put(StatesRead(read, read_generation, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:

@@ -18,12 +18,12 @@ from controller.znodes.json_documents import (
     version_problem,
     write_document,
 )
-from controller.znodes.paths import parse_lease_name
+from controller.znodes.paths import parse_throttle_name
 
 
-def decode_lease(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle | str:  # noqa: PLR0911 - one return per reason
+def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle | str:  # noqa: PLR0911 - one return per reason
     """Decode a lease from the last component of its path and its content."""
-    entity = parse_lease_name(name)
+    entity = parse_throttle_name(name)
     if entity is None:
         return f"{excerpt(name)} is neither a topic nor a broker"
     document = read_document(data)
@@ -45,7 +45,7 @@ def decode_lease(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle 
     return AppliedThrottle(entity, set_by_us, before, version)
 
 
-def encode_lease(lease: AppliedThrottle) -> bytes:
+def encode_applied_throttle(lease: AppliedThrottle) -> bytes:
     """Encode what the path does not say (nor its version)."""
     return write_document(
         {

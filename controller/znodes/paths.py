@@ -138,12 +138,12 @@ def state_path(partition: TopicPartition) -> str:
     return f"{TOPICS}/{partition.topic}/partitions/{partition.partition}/state"
 
 
-def goal_topic_path(topic: str) -> str:
+def reassignment_topic_path(topic: str) -> str:
     """Return the parent of a topic's goals."""
     return f"{GOALS}/{topic}"
 
 
-def goal_path(partition: TopicPartition) -> str:
+def reassignment_path(partition: TopicPartition) -> str:
     """Return our record of what is to become of the partition."""
     return f"{GOALS}/{partition.topic}/{partition.partition}"
 
@@ -266,11 +266,11 @@ def announcements_path() -> str:
     return f"{CONFIG_CHANGES}/config_change_"
 
 
-def lease_path(entity: Entity) -> str:
+def applied_throttle_path(entity: Entity) -> str:
     """Return our record of a throttle; a colon stands in no topic's name."""
     return f"{LEASES}/{entity.replace('/', ':')}"
 
 
-def parse_lease_name(name: str) -> Entity | None:
+def parse_throttle_name(name: str) -> Entity | None:
     """Read the last component of a lease's path."""
     return parse_entity(name.replace(":", "/", 1)) if "/" not in name else None

@@ -33,7 +33,7 @@ _ROUTES: Final = {route.value: route for route in (Route.LEGACY, Route.REQUEST)}
 """A foreign reassignment has no record of ours."""
 
 
-def decode_goal(data: bytes, version: ZkVersion) -> ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason
+def decode_spec(data: bytes, version: ZkVersion) -> ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason
     """Decode a goal as read at a version."""
     document = read_document(data)
     if isinstance(document, str):
@@ -74,19 +74,19 @@ def decode_goal(data: bytes, version: ZkVersion) -> ReassignmentSpec | str:  # n
     )
 
 
-def encode_goal(goal: ReassignmentSpec) -> bytes:
+def encode_spec(spec: ReassignmentSpec) -> bytes:
     """Encode a goal (its version is not part of it)."""
     document: dict[str, object] = {
         "version": 1,
-        "original": goal.original,
-        "target": goal.target,
-        "top": goal.top,
-        "request": goal.request,
-        "route": goal.route.value,
-        "legacy": goal.route is Route.LEGACY,
+        "original": spec.original,
+        "target": spec.target,
+        "top": spec.top,
+        "request": spec.request,
+        "route": spec.route.value,
+        "legacy": spec.route is Route.LEGACY,
     }
-    if goal.cancelled_by is not None:
-        document["cancelled_by"] = goal.cancelled_by
-    if goal.abandoned:
-        document["abandoned"] = sorted(goal.abandoned)
+    if spec.cancelled_by is not None:
+        document["cancelled_by"] = spec.cancelled_by
+    if spec.abandoned:
+        document["abandoned"] = sorted(spec.abandoned)
     return write_document(document)

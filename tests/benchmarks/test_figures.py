@@ -14,7 +14,7 @@ def test_a_ratio_is_the_median_of_the_ratios_of_each_round() -> None:
     """A noisy round makes both of its figures larger, so they are held against each other."""
     figure = reduced([recovery(4.0, 2.0), recovery(30.0, 10.0), recovery(3.0, 2.0)])
     assert (figure.median, figure.spread, figure.runs) == ("4.0 s", "3.0 to 30.0 s", 3)
-    assert (figure.ratio, figure.goal) == (
+    assert (figure.ratio, figure.spec) == (
         "2.00 times the bare reads",
         "under 1.5 times the bare reads",
     )
@@ -24,12 +24,12 @@ def test_a_ratio_is_the_median_of_the_ratios_of_each_round() -> None:
 def test_what_has_no_goal_is_only_told() -> None:
     """And one round has no spread."""
     figure = reduced([Sample("bare reads", 2.25, "s")])
-    assert (figure.median, figure.spread, figure.goal, figure.is_met) == ("2.2 s", "", "", None)
+    assert (figure.median, figure.spread, figure.spec, figure.is_met) == ("2.2 s", "", "", None)
 
 
 def test_a_table_begins_with_the_ratio() -> None:
     """Single figures depend on the machine."""
-    figure = Figure("moving", "3 s", 1, ratio="5 times Kafka's", goal="12 times", is_met=False)
+    figure = Figure("moving", "3 s", 1, ratio="5 times Kafka's", spec="12 times", is_met=False)
     assert table([figure]).splitlines() == [
         "| ratio | what | median | spread | runs | goal | met |",
         "|---|---|---|---|---|---|---|",

@@ -44,7 +44,7 @@ class Asked:
     """Requests, cancellation, queue, controls and history."""
 
     topics: dict[str, TopicAssignment | str] = field(default_factory=dict)
-    goals: dict[TopicPartition, ReassignmentSpec | str] = field(default_factory=dict)
+    specs: dict[TopicPartition, ReassignmentSpec | str] = field(default_factory=dict)
     outcomes: dict[RequestId, Summary | str] = field(default_factory=dict)
     submitted: dict[str, Submission] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Asked:
         found = self.topics.get(partition.topic)
         assert isinstance(found, TopicAssignment)
         original = found.partitions[partition.partition].replicas
-        self.goals[partition] = ReassignmentSpec(
+        self.specs[partition] = ReassignmentSpec(
             target, original, request, Route.REQUEST, ZkVersion(0)
         )
         row = AcceptedEntry(partition, original, target)
@@ -101,16 +101,16 @@ class Asked:
 
     def reach(self, partition: TopicPartition) -> None:
         """Let a partition reach its target."""
-        goal = self.goals.pop(partition)
-        assert isinstance(goal, ReassignmentSpec)
-        self._put(partition, goal.target)
+        spec = self.specs.pop(partition)
+        assert isinstance(spec, ReassignmentSpec)
+        self._put(partition, spec.target)
 
     def call_off(self, partition: TopicPartition, fate: OutcomeKind, detail: str = "") -> None:
         """Let a partition's part of a request end otherwise."""
-        goal = self.goals.pop(partition)
-        assert isinstance(goal, ReassignmentSpec)
-        self._put(partition, goal.original or ())
-        self.tell(PartitionOutcome(goal.request, partition, fate, detail))
+        spec = self.specs.pop(partition)
+        assert isinstance(spec, ReassignmentSpec)
+        self._put(partition, spec.original or ())
+        self.tell(PartitionOutcome(spec.request, partition, fate, detail))
 
     def tell(self, ending: PartitionOutcome) -> None:
         """Keep how something ended."""
@@ -171,10 +171,10 @@ class Asked:
         """Return the controls."""
         return self.controls
 
-    def goal_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         """Return what has a record."""
         wanted = None if topics is None else set(topics)
-        return sorted(p for p in self.goals if wanted is None or p.topic in wanted)
+        return sorted(p for p in self.specs if wanted is None or p.topic in wanted)
 
     def read_outcome(self, request: RequestId) -> Summary | str | None:
         """Return how a request ended."""

@@ -140,7 +140,7 @@ class FakeCluster(Asked):
         original: Sequence[int] | None = None,
     ) -> None:
         """Let the daemon record an entry and take it out of the plan."""
-        self.goals[partition] = ReassignmentSpec(
+        self.specs[partition] = ReassignmentSpec(
             replicas(*target),
             None if original is None else replicas(*original),
             REQUEST,
@@ -159,9 +159,9 @@ class FakeCluster(Asked):
     def finish(self, partition: TopicPartition, target: Sequence[int]) -> None:
         """Let a reassignment end at its target."""
         self.assign(partition, target)
-        self.goals.pop(partition, None)
+        self.specs.pop(partition, None)
         self.take_out(partition)
-        if self.plan is not None and not self.plan.entries and not self.goals:
+        if self.plan is not None and not self.plan.entries and not self.specs:
             self.plan = None
 
     # --- InspectorPort -------------------------------------------------------------------------
@@ -224,11 +224,11 @@ class FakeCluster(Asked):
         """Return topics."""
         return {n: self.topics.get(n) for n in names}
 
-    def read_goals(
+    def read_specs(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
         """Return records."""
-        return {p: self.goals.get(p) for p in partitions}
+        return {p: self.specs.get(p) for p in partitions}
 
     def live_brokers(self) -> frozenset[BrokerId]:
         """Return registered brokers."""

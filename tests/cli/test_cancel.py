@@ -37,8 +37,8 @@ def a_cluster() -> FakeCluster:
     for partition, request in ((tp(0), ONE), (TopicPartition("u", 0), TWO)):
         cluster.assign(partition, (1, 2))
         target = replicas(2, 3)
-        goal = ReassignmentSpec(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
-        cluster.goals[partition] = goal
+        spec = ReassignmentSpec(target, replicas(1, 2), request, Route.REQUEST, ZkVersion(0))
+        cluster.specs[partition] = spec
         cluster.accepted[request] = [AcceptedEntry(partition, replicas(1, 2), target)]
         cluster.tell(PartitionOutcome(request, TopicPartition("x", 0), OutcomeKind.SUPERSEDED))
     return cluster
@@ -46,11 +46,11 @@ def a_cluster() -> FakeCluster:
 
 def take_up(cluster: FakeCluster) -> None:
     """Let the daemon turn everything round."""
-    for partition, goal in cluster.goals.items():
-        assert isinstance(goal, ReassignmentSpec)
-        assert goal.original is not None
-        cluster.goals[partition] = ReassignmentSpec(
-            goal.original, goal.original, goal.request, goal.route, ZkVersion(1), CANCEL
+    for partition, spec in cluster.specs.items():
+        assert isinstance(spec, ReassignmentSpec)
+        assert spec.original is not None
+        cluster.specs[partition] = ReassignmentSpec(
+            spec.original, spec.original, spec.request, spec.route, ZkVersion(1), CANCEL
         )
 
 

@@ -94,7 +94,9 @@ LEASE = AppliedThrottle(
 
 def with_orphan_throttle(**parts: object) -> Terminal:
     """Return a terminal at a cluster where a daemon left a throttle behind."""
-    return a_terminal(SnapshotBuilder(1).with_znodes(leases={BROKER: LEASE}, daemons=(), **parts))
+    return a_terminal(
+        SnapshotBuilder(1).with_znodes(applied_throttles={BROKER: LEASE}, daemons=(), **parts)
+    )
 
 
 def test_without_being_asked_nothing_is_fixed() -> None:
@@ -140,7 +142,7 @@ def test_dry_run_tells_what_would_be_fixed() -> None:
 
 def test_where_a_daemon_leads_nothing_is_fixed() -> None:
     """It lifts what it set itself, and may need it again at any moment."""
-    terminal = a_terminal(SnapshotBuilder(1).with_znodes(leases={BROKER: LEASE}))
+    terminal = a_terminal(SnapshotBuilder(1).with_znodes(applied_throttles={BROKER: LEASE}))
     result = terminal.run("doctor", "--fix")
     assert "Nothing was fixed: a daemon leads" in result.stdout
     assert (result.exit_code, terminal.cluster.lifted) == (0, [])
@@ -180,7 +182,7 @@ def test_nothing_is_fixed_where_something_is_hidden_that_may_need_it() -> None:
     lease = AppliedThrottle(
         Entity("brokers/1"), {LEADER_RATE: "1"}, {LEADER_RATE: None}, ZkVersion(0)
     )
-    built = SnapshotBuilder(1).with_znodes(daemons=(), leases={lease.entity: lease})
+    built = SnapshotBuilder(1).with_znodes(daemons=(), applied_throttles={lease.entity: lease})
     assert "would lift" in a_terminal(built).run("doctor", "--fix", "--dry-run").stdout
     built.with_znodes(hidden=frozenset({"/admin/reassignments/t"}))
     terminal = a_terminal(built)

@@ -76,7 +76,7 @@ def accept(cluster: FakeCluster) -> None:
 
 def finish(cluster: FakeCluster) -> None:
     """Let every partition reach its target, and the request end."""
-    for partition in list(cluster.goals):
+    for partition in list(cluster.specs):
         cluster.reach(partition)
     for request in cluster.histories:
         cluster.conclude(request, done=2)
@@ -203,7 +203,7 @@ def test_what_is_paused_is_told(scene: Scene) -> None:
 
 def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     """Who would be superseded, and what the other route keeps us from."""
-    put = scene.cluster.goals
+    put = scene.cluster.specs
     put[tp(0)] = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     put[tp(1)] = ReassignmentSpec(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)
     result = scene.execute("--dry-run")
@@ -267,8 +267,8 @@ def test_the_way_back_is_printed_before_anything_is_written(
 def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None:
     """In the order it had: the first is the preferred leader."""
     scene.cluster.assign(tp(0), (4, 2, 1), adding=(4,))
-    goal = ReassignmentSpec(replicas(4, 2), replicas(2, 1), OTHER, Route.REQUEST, ZkVersion(0))
-    scene.cluster.goals[tp(0)] = goal
+    spec = ReassignmentSpec(replicas(4, 2), replicas(2, 1), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.specs[tp(0)] = spec
     scene.terminal.steps = [accept]
     result = scene.execute()
     back = json.loads(next(x for x in result.stdout.splitlines() if x.startswith("{")))
@@ -277,8 +277,8 @@ def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None
 
 def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
     """One document."""
-    goal = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
-    scene.cluster.goals[tp(0)] = goal
+    spec = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.specs[tp(0)] = spec
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["conflicts"] == [
         {"request": OTHER, "would": "supersede", "partitions": ["t-0"]}
@@ -289,18 +289,18 @@ def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene)
     """Nothing was refused: nothing was asked for yet."""
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert {e["state"] for e in document["entries"]} == {"would_change"}
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0)
     )
-    scene.cluster.goals[tp(0)] = goal
+    scene.cluster.specs[tp(0)] = spec
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["entries"][0]["state"] == "would_be_refused"
 
 
 def test_asking_for_what_is_asked_for_already_is_no_conflict(scene: Scene) -> None:
     """Nothing is superseded by the same target."""
-    goal = ReassignmentSpec(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
-    scene.cluster.goals[tp(0)] = goal
+    spec = ReassignmentSpec(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    scene.cluster.specs[tp(0)] = spec
     result = scene.execute("--dry-run")
     assert result.exit_code == 0
     assert "supersede" not in result.stdout
@@ -378,7 +378,7 @@ def test_an_interrupt_leaves_the_request_running(scene: Scene) -> None:
     assert result.exit_code == 2
     assert f"request {NAME} goes on: 2 of 2 are not done yet" in result.stderr
     assert f"reassigner cancel {NAME}" in result.stderr
-    assert set(scene.cluster.goals) == {tp(0), tp(1)}
+    assert set(scene.cluster.specs) == {tp(0), tp(1)}
 
 
 def test_json_is_one_document(scene: Scene) -> None:

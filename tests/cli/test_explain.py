@@ -200,7 +200,7 @@ def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
 def test_records_about_a_partition_are_told() -> None:
     """Orphans with whether their broker lives; what cannot be understood with its reason."""
     cluster = FakeCluster(leader=None, deletions=frozenset({"t"})).assign(tp(), (1, 2))
-    cluster.goals[tp()] = "not JSON"
+    cluster.specs[tp()] = "not JSON"
     cluster.states[tp()] = "the node is empty"
     cluster.orphans = (Orphan(BrokerId(3), tp(), Zxid(9), "not live"), "the node is empty")
     printed = Terminal(cluster).run("explain", "t-0").stdout

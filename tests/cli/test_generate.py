@@ -159,7 +159,7 @@ def test_a_proposal_is_written_and_submitted(cluster: FakeCluster, tmp_path: Pat
     (request,) = cluster.histories.values()
     assert request.options.reason == "old hardware"
     written = {p["partition"]: p["replicas"] for p in json.loads(path.read_text())["partitions"]}
-    assert written == {n: list(cluster.goals[tp(n)].target) for n in (1, 2)}  # type: ignore[union-attr] # no texts here
+    assert written == {n: list(cluster.specs[tp(n)].target) for n in (1, 2)}  # type: ignore[union-attr] # no texts here
 
 
 def test_a_dry_run_submits_nothing(cluster: FakeCluster) -> None:

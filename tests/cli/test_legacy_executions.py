@@ -219,7 +219,7 @@ def test_an_interrupt_leaves_the_move_running(scene: Scene) -> None:
     result = scene.execute("--wait")
     assert result.exit_code == 2
     assert "the reassignment goes on: 0 of 2 done, 2 waiting" in result.stderr
-    assert set(scene.cluster.goals) == {tp(0), tp(1)}
+    assert set(scene.cluster.specs) == {tp(0), tp(1)}
 
 
 def test_an_interrupt_while_waiting_for_acceptance_is_no_different(scene: Scene) -> None:

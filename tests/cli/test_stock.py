@@ -239,7 +239,7 @@ def test_what_cannot_be_cancelled_is_an_error(scene: Scene) -> None:
     scene.cluster.accept(tp(0), (2, 3), (1, 2))
 
     def skip(cluster: FakeCluster) -> None:
-        cluster.goals.clear()
+        cluster.specs.clear()
         cluster.cancellation = None
         cluster.tell(
             PartitionOutcome(RequestId(CANCEL), tp(0), OutcomeKind.SKIPPED, "it would go offline")

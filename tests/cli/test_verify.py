@@ -91,10 +91,10 @@ def test_a_plan_that_waits_in_a_request_is_under_way(plan: str) -> None:
 def test_a_plan_on_its_way_back_is_under_way(plan: str) -> None:
     """It was cancelled, and the words say so."""
     cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2, 3), adding=(3,))
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(1, 2), replicas(1, 2), REQUEST, Route.REQUEST, ZkVersion(1), RequestId("cancel-1")
     )
-    cluster.goals[tp(1)] = goal
+    cluster.specs[tp(1)] = spec
     result = Terminal(cluster).run("verify", plan)
     assert result.exit_code == 2
     assert "t-1 was cancelled and is still in progress." in result.stdout

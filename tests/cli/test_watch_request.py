@@ -68,7 +68,7 @@ def test_an_interrupt_ends_with_two(scene: Scene) -> None:
     """The request goes on."""
     scene.terminal.steps = [KeyboardInterrupt()]
     assert scene.terminal.run("watch", NAME).exit_code == 2
-    assert set(scene.cluster.goals) == {tp(0), tp(1)}
+    assert set(scene.cluster.specs) == {tp(0), tp(1)}
 
 
 def test_it_goes_on_while_nobody_leads(scene: Scene) -> None:

@@ -62,14 +62,14 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.znodes import paths
-from controller.znodes.applied_throttles import encode_lease
+from controller.znodes.applied_throttles import encode_applied_throttle
 from controller.znodes.entity_configs import encode_announcement, encode_entity_config
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.orphans import encode_orphan
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from controller.znodes.submissions import encode_submission
 from tests.contracts.rigs import P0, P1, Rigs, StoreRig, data_of
 
@@ -77,8 +77,8 @@ R1, R2, R3 = (RequestId(f"request_000000000{n}") for n in (1, 2, 3))
 ONE, TWO = (BrokerId(1),), (BrokerId(2),)
 PAPERWORK: tuple[Operation, ...] = (
     Create(paths.outcome_path(R1), b""),
-    Create(paths.lease_path(topic_entity("t")), b""),
-    Create(paths.goal_path(P0), b""),
+    Create(paths.applied_throttle_path(topic_entity("t")), b""),
+    Create(paths.reassignment_path(P0), b""),
     Create("/reassigner/orphans/1/t-0", b""),
     Create("/config/topics/t", b""),
     CreateSequential(paths.announcements_path(), b""),
@@ -100,7 +100,10 @@ class RequestContract(Rigs):
     def test_paperwork_may_depend_on_what_only_a_controller_writes(self, rig: StoreRig) -> None:
         """A check writes nothing: what is recorded of a topic holds only while it says so."""
         multis: list[list[Operation]] = [
-            [Check(paths.topic_path("t"), ZkVersion(version)), Create(paths.goal_path(p), b"")]
+            [
+                Check(paths.topic_path("t"), ZkVersion(version)),
+                Create(paths.reassignment_path(p), b""),
+            ]
             for version, p in ((0, P0), (7, P1))
         ]
         kept, refused = rig.store.commit(multis)
@@ -165,14 +168,14 @@ class RequestContract(Rigs):
         claimed.put(paths.CONFIG_CHANGES)
         lease = AppliedThrottle(entity, {"a": "2"}, {"a": "1"})
         multi: list[Operation] = [
-            Create(paths.lease_path(entity), encode_lease(lease)),
+            Create(paths.applied_throttle_path(entity), encode_applied_throttle(lease)),
             SetData(paths.entity_config_path(entity), b"ours", ZkVersion(0)),
             CreateSequential(paths.announcements_path(), encode_announcement(entity)),
         ]
         claimed.put(paths.entity_config_path(entity), b"theirs")
         assert claimed.store.commit([multi]) == [Rejected(1, WriteError.BAD_VERSION)]
         assert data_of(claimed, paths.entity_config_path(entity)) == b"theirs"
-        assert claimed.get(paths.lease_path(entity)) is None
+        assert claimed.get(paths.applied_throttle_path(entity)) is None
         assert claimed.get(f"{paths.announcements_path()}{0:010d}") is None
 
     def test_settings_of_a_topic_that_kafka_does_not_know_are_not_made(self, rig: StoreRig) -> None:
@@ -343,32 +346,32 @@ class RequestContract(Rigs):
         self, rig: StoreRig
     ) -> None:
         """Never as if they were not there, and beside all the others."""
-        goal = ReassignmentSpec(ONE, TWO, R1, Route.REQUEST)
+        spec = ReassignmentSpec(ONE, TWO, R1, Route.REQUEST)
         entity = broker_entity(BrokerId(5))
         lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
         part = Part(R1, 9, 1000)
         orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
         for partition in (P0, P1):
-            rig.put(paths.goal_path(partition), encode_goal(goal))
+            rig.put(paths.reassignment_path(partition), encode_spec(spec))
             rig.put(paths.orphan_path(orphan.broker, partition), encode_orphan(orphan))
         for throttled in (entity, topic_entity("t")):
-            rig.put(paths.lease_path(throttled), encode_lease(lease))
+            rig.put(paths.applied_throttle_path(throttled), encode_applied_throttle(lease))
         for name in (R1, R2):
             rig.put(paths.part_path(R1, name), encode_part(part))
         for hidden in (
-            paths.goal_path(P0),
+            paths.reassignment_path(P0),
             paths.orphan_path(orphan.broker, P0),
-            paths.lease_path(topic_entity("t")),
+            paths.applied_throttle_path(topic_entity("t")),
             paths.part_path(R1, R2),
         ):
             rig.hide(hidden)
         for znode in (Znode.GOALS, Znode.ORPHANS, Znode.LEASES, Znode.HISTORY):
             rig.store.read(znode)
-        goals = rig.wait_for(SpecsRead)
-        assert goals.goals.keys() == {P1}
-        assert goals.unreadable.keys() == {paths.goal_path(P0)}
+        specs = rig.wait_for(SpecsRead)
+        assert specs.specs.keys() == {P1}
+        assert specs.unreadable.keys() == {paths.reassignment_path(P0)}
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
-        assert rig.wait_for(AppliedThrottlesRead).leases.keys() == {entity}
+        assert rig.wait_for(AppliedThrottlesRead).applied_throttles.keys() == {entity}
         parts = rig.wait_for(HistoryRead).open[R1].parts
         assert parts == {R1: part, R2: Part(R2, 0, UNKNOWN_MS)}
 
@@ -439,7 +442,7 @@ class RequestContract(Rigs):
         rig.store.read(Znode.LEASES)
         rig.wait_for(AppliedThrottlesRead)
         rig.put(f"{paths.history_path(R1)}/accepted-6-0-4")
-        rig.put(paths.lease_path(topic_entity("t")))
+        rig.put(paths.applied_throttle_path(topic_entity("t")))
         assert rig.is_quiet(HistoryRead)
         assert rig.is_quiet(AppliedThrottlesRead)
 
@@ -462,10 +465,10 @@ class RequestContract(Rigs):
         """What is no throttle of ours is left out."""
         entity = broker_entity(BrokerId(5))
         lease = AppliedThrottle(entity, {"a": "1"}, {"a": None})
-        rig.put(paths.lease_path(entity), encode_lease(lease))
-        rig.put(paths.lease_path(entity), encode_lease(lease))
-        rig.put(f"{paths.LEASES}/other", encode_lease(lease))
-        rig.put(paths.lease_path(topic_entity("t")), b"garbage")
+        rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
+        rig.put(paths.applied_throttle_path(entity), encode_applied_throttle(lease))
+        rig.put(f"{paths.LEASES}/other", encode_applied_throttle(lease))
+        rig.put(paths.applied_throttle_path(topic_entity("t")), b"garbage")
         rig.store.read(Znode.LEASES)
         kept = AppliedThrottle(entity, lease.ours, lease.before, ZkVersion(1))
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})

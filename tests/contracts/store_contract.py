@@ -57,7 +57,7 @@ from controller.reactor.ports import (
 from controller.znodes import paths
 from controller.znodes.controller import ControllerNode, decode_controller
 from controller.znodes.orphans import encode_orphan
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from controller.znodes.states import encode_state
 from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of
 
@@ -266,17 +266,17 @@ class StoreContract(Rigs):
 
     def test_missing_parents_are_made(self, claimed: StoreRig) -> None:
         """Goals and first states stand in directories that nobody else makes."""
-        multi = [Create(paths.goal_path(P0), b"g"), Create(paths.state_path(P0), b"s")]
+        multi = [Create(paths.reassignment_path(P0), b"g"), Create(paths.state_path(P0), b"s")]
         assert claimed.store.commit([multi]) == [Committed()]
-        assert data_of(claimed, paths.goal_path(P0)) == b"g"
+        assert data_of(claimed, paths.reassignment_path(P0)) == b"g"
         assert data_of(claimed, paths.state_path(P0)) == b"s"
 
     def test_parents_that_were_deleted_are_made_again(self, claimed: StoreRig) -> None:
         """At the latest by the second try."""
-        path = paths.goal_path(P0)
+        path = paths.reassignment_path(P0)
         claimed.store.commit([[Create(path, b"")]])
         claimed.remove(path)
-        claimed.remove(paths.goal_topic_path("t"))
+        claimed.remove(paths.reassignment_topic_path("t"))
         first = claimed.store.commit([[Create(path, b"")]])
         if first != [Committed()]:
             assert first == [Rejected(0, WriteError.NO_NODE)]
@@ -382,19 +382,22 @@ class StoreContract(Rigs):
     def test_our_own_records_are_read(self, rig: StoreRig) -> None:
         """Unreadable goals are told with the reason."""
         replicas = (BrokerId(1), BrokerId(2))
-        goal = ReassignmentSpec(replicas, None, RequestId("r"), Route.LEGACY)
+        spec = ReassignmentSpec(replicas, None, RequestId("r"), Route.LEGACY)
         orphan = Orphan(BrokerId(3), P1, Zxid(7), "dead")
-        rig.put(paths.goal_path(P0), encode_goal(goal))
-        rig.put(f"{paths.goal_topic_path('t')}/x", encode_goal(goal))
-        rig.put(paths.goal_path(P1), b"garbage")
+        rig.put(paths.reassignment_path(P0), encode_spec(spec))
+        rig.put(f"{paths.reassignment_topic_path('t')}/x", encode_spec(spec))
+        rig.put(paths.reassignment_path(P1), b"garbage")
         rig.put(paths.orphan_path(orphan.broker, P1), encode_orphan(orphan))
         rig.put(paths.orphan_path(orphan.broker, P0), b"garbage")
         rig.store.read(Znode.GOALS)
         read = rig.wait_for(SpecsRead)
-        assert read.goals == {
-            P0: ReassignmentSpec(replicas, None, goal.request, goal.route, ZkVersion(0))
+        assert read.specs == {
+            P0: ReassignmentSpec(replicas, None, spec.request, spec.route, ZkVersion(0))
         }
-        assert read.unreadable.keys() == {f"{paths.goal_topic_path('t')}/x", paths.goal_path(P1)}
+        assert read.unreadable.keys() == {
+            f"{paths.reassignment_topic_path('t')}/x",
+            paths.reassignment_path(P1),
+        }
         rig.store.read(Znode.ORPHANS)
         assert rig.wait_for(OrphansRead).orphans == frozenset({orphan})
 
@@ -430,7 +433,7 @@ class StoreContract(Rigs):
     def test_topics_are_told_at_every_change(self, rig: StoreRig) -> None:
         """One that does not exist is None, one that cannot be understood a reason."""
         rig.put(paths.topic_path("bad"), b"garbage")
-        rig.store.read_topics(["t", "bad", "none"], doubts=1)
+        rig.store.read_topics(["t", "bad", "none"], read_generation=1)
         topics = rig.wait_for(TopicsRead).topics
         assert isinstance(topics["t"], TopicAssignment)
         assert topics["t"].partitions[1].replicas == (2,)
@@ -447,7 +450,7 @@ class StoreContract(Rigs):
         """Only where it was asked for."""
         state = encode_state(leader=1, leader_epoch=2, isr=(1,), controller_epoch=3)
         rig.put(paths.state_path(P0), state)
-        rig.store.read_states([P0, P1], watch=True, doubts=1)
+        rig.store.read_states([P0, P1], watch=True, read_generation=1)
         told = rig.wait_for(StatesRead)
         assert told.armed == frozenset({P0}), "where there is nothing, nothing is watched"
         states = told.states
@@ -457,7 +460,7 @@ class StoreContract(Rigs):
         assert states[P1] is None
         rig.put(paths.state_path(P0), b"garbage")
         assert rig.wait_for(StateChanged).partition == P0
-        rig.store.read_states([P0], watch=False, doubts=1)
+        rig.store.read_states([P0], watch=False, read_generation=1)
         told = rig.wait_for(StatesRead)
         assert isinstance(told.states[P0], str)
         assert told.armed is None
@@ -469,7 +472,7 @@ class StoreContract(Rigs):
         state = encode_state(leader=1, leader_epoch=0, isr=(1,), controller_epoch=6)
         path = paths.state_path(P0)
         claimed.store.commit([[Create(path, state)], [SetData(path, state, ZkVersion(0))]])
-        claimed.store.read_states([P0], watch=False, doubts=1)
+        claimed.store.read_states([P0], watch=False, read_generation=1)
         read = claimed.wait_for(StatesRead).states[P0]
         assert isinstance(read, PartitionState)
         assert read.version == 1
@@ -480,9 +483,9 @@ class StoreContract(Rigs):
         rig.put(paths.state_path(P0), state)
         rig.store.read(Znode.LEGACY_PLAN)
         rig.wait_for(LegacyPlanRead)
-        rig.store.read_topics(["t"], doubts=1)
+        rig.store.read_topics(["t"], read_generation=1)
         rig.wait_for(TopicsRead)
-        rig.store.read_states([P0], watch=True, doubts=1)
+        rig.store.read_states([P0], watch=True, read_generation=1)
         rig.wait_for(StatesRead)
         rig.expire()
         rig.wait_for(StateChanged)

@@ -183,7 +183,7 @@ class Driver:
             self.fold(event)
         self.settle()
         assert self.view.topics_at_work == Counter(p.topic for p in self.view.reassignments)
-        by = (r.goal.cancelled_by for r in self.view.reassignments.values())
+        by = (r.spec.cancelled_by for r in self.view.reassignments.values())
         assert self.view.led_back == Counter(name for name in by if name is not None)
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -226,12 +226,12 @@ class Driver:
             self.observe(LegacyPlanRead(again))
         self.observe(StatesRead(known))
 
-    def adopt(self, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
+    def adopt(self, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
         """Claim where an earlier daemon left these records."""
         known = dict(self.view.states)
         self.observe(Deposed("a new process"))
         self.observe(
-            SpecsRead(goals, {}),
+            SpecsRead(specs, {}),
             OrphansRead(frozenset()),
             HistoryRead({}, {}),
             AppliedThrottlesRead({}),
@@ -319,8 +319,8 @@ class Driver:
 
     def fold(self, event: Event) -> None:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
-        if isinstance(event, TopicsRead | StatesRead) and not event.doubts:
-            event = replace(event, doubts=self.view.doubts)
+        if isinstance(event, TopicsRead | StatesRead) and not event.read_generation:
+            event = replace(event, read_generation=self.view.read_generation)
         if isinstance(event, TopicConfigsRead) and event.asked == NEVER_ASKED:
             event = replace(event, asked=asked_now(self.view, event.configs, self.now))
             read = {t: c for t, c in event.configs.items() if isinstance(c, TopicConfig)}

@@ -163,7 +163,7 @@ class DelegatedDriver(Driver):
 
     def replace_daemon(self, *, ends_step: bool) -> None:
         """Kill the daemon and start another; a step under way may end while nobody is there."""
-        goals = {p: r.goal for p, r in self.view.reassignments.items()}
+        specs = {p: r.spec for p, r in self.view.reassignments.items()}
         states = dict(self.view.states)
         self.observe(Deposed("killed"))
         for partition, state in states.items() if ends_step else ():
@@ -175,7 +175,7 @@ class DelegatedDriver(Driver):
                 version = ZkVersion(state.version + 5)
                 states[partition] = replace(state, leader=leader, isr=target, version=version)
         self.observe(
-            SpecsRead(goals, {}),
+            SpecsRead(specs, {}),
             OrphansRead(frozenset()),
             HistoryRead({}, {}),
             AppliedThrottlesRead({}),

@@ -41,7 +41,7 @@ REQUEST = RequestId("request_0000000002")
 OLDER = RequestId("request_0000000001")
 
 
-def goal(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) -> ReassignmentSpec:
+def spec(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) -> ReassignmentSpec:
     """Return the record of an entry of the request that is all or nothing."""
     return ReassignmentSpec(
         replicas(*target),
@@ -53,15 +53,15 @@ def goal(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) ->
     )
 
 
-def taken_by_halves(driver: Driver, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
+def taken_by_halves(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where a daemon died that had accepted these entries of the request and no others."""
     known = dict(driver.view.states)
     driver.observe(Deposed("a new process"))
     part = Part(REQUEST, 3, 1_700_000_000_000, RequestOptions(atomic=True))
-    rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in goals.items())
+    rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in specs.items())
     driver.observe(
         SubmissionsListed(frozenset({REQUEST})),
-        SpecsRead(goals, {}),
+        SpecsRead(specs, {}),
         OrphansRead(frozenset()),
         HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
         AppliedThrottlesRead({}),
@@ -115,16 +115,16 @@ def test_an_atomic_request_waits_for_all_its_parts() -> None:
 
 
 def taken(
-    goals: Mapping[TopicPartition, ReassignmentSpec],
+    specs: Mapping[TopicPartition, ReassignmentSpec],
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return these goals as entries of a request."""
-    return {p: tuple(g.target) for p, g in goals.items()}
+    return {p: tuple(g.target) for p, g in specs.items()}
 
 
 def test_nothing_begins_while_the_rest_of_a_request_is_listed_and_not_read() -> None:
     """A daemon before may have accepted a part of it; the rest may yet refuse the whole."""
     driver = Driver({tp(0): (1, 2)})
-    taken_by_halves(driver, {tp(0): goal((1, 3), (1, 2))})
+    taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
     assert driver.history[tp(0)] == []
     whole = {tp(0): (1, 3)}
     submit(driver, submission(REQUEST, whole, atomic=True))
@@ -134,7 +134,7 @@ def test_nothing_begins_while_the_rest_of_a_request_is_listed_and_not_read() -> 
 def test_a_request_goes_on_with_what_was_accepted_when_its_rest_is_taken_away() -> None:
     """Somebody deleted the znode: nothing of it can be refused any more."""
     driver = Driver({tp(0): (1, 2)})
-    taken_by_halves(driver, {tp(0): goal((1, 3), (1, 2))})
+    taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
     driver.observe(SubmissionsListed(frozenset()))
     assert driver.view.reassignments[tp(0)].in_flight
 
@@ -144,11 +144,11 @@ def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_ba
     driver = Driver({tp(0): (0, 1, 2), tp(1): (1, 2)})
     submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
     driver.acknowledges = False
-    goals = {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5), tp(1): goal((1, 3), (1, 2))}
-    taken_by_halves(driver, goals)
+    specs = {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5), tp(1): spec((1, 3), (1, 2))}
+    taken_by_halves(driver, specs)
     assert driver.view.reassignments[tp(0)].in_flight
-    submit(driver, submission(REQUEST, {**taken(goals), tp(9): (1, 2)}, atomic=True))
-    assert driver.view.reassignments[tp(0)].goal.rolls_back
+    submit(driver, submission(REQUEST, {**taken(specs), tp(9): (1, 2)}, atomic=True))
+    assert driver.view.reassignments[tp(0)].spec.rolls_back
     driver.acknowledges = True
     driver.acknowledge(tp(0), replicas(0, 1, 2))
     driver.settle()
@@ -170,13 +170,13 @@ def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> Non
     driver = Driver({tp(0): (0, 1, 2), tp(1): (1, 2)})
     submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
     driver.acknowledges = False
-    goals = {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5)}
-    taken_by_halves(driver, goals)
+    specs = {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5)}
+    taken_by_halves(driver, specs)
     driver.view.topics["t"].stale = True
     (change,) = taken_back(driver.view, REQUEST, "the rest of it is bad")
     (record,) = change.records
     assert isinstance(record, SpecRecord)
-    assert record.goal.rolls_back
+    assert record.spec.rolls_back
 
 
 def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:
@@ -185,11 +185,11 @@ def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:
     submit(driver, submission(OLDER, {tp(0): (3, 4, 5)}))
     driver.catch_up(tp(0), 3)
     driver.acknowledges = False
-    taken_by_halves(driver, {tp(0): goal((0, 1, 6), (0, 1, 2), 3, 4, 5)})
+    taken_by_halves(driver, {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5)})
     driver.changes.clear()
     bad = {tp(0): (0, 1, 6), tp(1): (1, 3), tp(9): (1, 2)}
     submit(driver, submission(REQUEST, bad, atomic=True))
     assert driver.view.reassignments[tp(0)].in_flight
-    goals = [r for c in driver.changes for r in c.records if isinstance(r, SpecRecord)]
-    assert [r.goal.target for r in goals] == [replicas(0, 1, 2)]
+    specs = [r for c in driver.changes for r in c.records if isinstance(r, SpecRecord)]
+    assert [r.spec.target for r in specs] == [replicas(0, 1, 2)]
     assert driver.view.submissions == {}

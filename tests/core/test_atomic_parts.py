@@ -35,8 +35,8 @@ SECOND: Final = "request_0000000001"
 def test_a_part_that_turns_out_bad_takes_back_what_a_daemon_before_accepted() -> None:
     """The znode of the other part is gone; its record is not, and a step began."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, brokers=(1, 2, 3))
-    goal = ReassignmentSpec(replicas(1, 3), replicas(1, 2), NAME, Route.REQUEST, ZkVersion(0))
-    driver.adopt({tp(0): goal})
+    spec = ReassignmentSpec(replicas(1, 3), replicas(1, 2), NAME, Route.REQUEST, ZkVersion(0))
+    driver.adopt({tp(0): spec})
     options = RequestOptions(atomic=True, parts=2, part_of=NAME)
     driver.observe(HistoryRead({NAME: OpenHistory({FIRST: Part(FIRST, 1, 0, options)}, 0)}, {}))
     submit(driver, submission(SECOND, {tp(1): (1, 4)}, atomic=True, parts=2, part_of=NAME))
@@ -60,7 +60,7 @@ def half_accepted() -> Driver:
         for change in decide(driver.view, driver.view.take_due(), driver.now).changes:
             driver.commit(change)
     assert two.name in driver.view.submissions
-    assert driver.view.reassignments[tp(0)].goal.target == replicas(1, 3)
+    assert driver.view.reassignments[tp(0)].spec.target == replicas(1, 3)
     return driver
 
 

@@ -84,8 +84,8 @@ def accepted_in_part() -> Driver:
 
 def taken(driver: Driver) -> set[str]:
     """Return the topics of the entries that were ever accepted."""
-    goals = (r for c in driver.changes for r in c.records if isinstance(r, SpecRecord))
-    return {r.partition.topic for r in goals if r.goal.request == REQUEST}
+    specs = (r for c in driver.changes for r in c.records if isinstance(r, SpecRecord))
+    return {r.partition.topic for r in specs if r.spec.request == REQUEST}
 
 
 def read_anew(topic: str, numbers: Iterable[int]) -> TopicsRead:
@@ -127,12 +127,12 @@ def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
     driver = accepted_in_part()
     if isinstance(change, SpecsRead):
         change = SpecsRead(
-            {p: r.goal for p, r in driver.view.reassignments.items()}, change.unreadable
+            {p: r.spec for p, r in driver.view.reassignments.items()}, change.unreadable
         )
     driver.observe(change)
     # The plan is accepted in a turn of its own, and the next chunk with it.
     assert taken(driver) <= ({"t0", "t1"} if isinstance(change, LegacyPlanRead) else {"t0"})
-    assert not any(r.goal.request == REQUEST for r in driver.view.reassignments.values())
+    assert not any(r.spec.request == REQUEST for r in driver.view.reassignments.values())
     assert not any(driver.history[p] for p in whole() if p != tp(7, LAST))
     summary = outcomes(driver)[REQUEST]
     assert summary.done == 0

@@ -152,17 +152,17 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
     """Another controller ended the move meanwhile: it is led back, not recorded as done."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), acknowledges=False)
     driver.submit({tp(): (1, 2, 4)})
-    goal = driver.view.reassignments[tp()].goal
+    spec = driver.view.reassignments[tp()].spec
     ended = TopicAssignment({0: PartitionAssignment(replicas(1, 2, 4))}, ZkVersion(7), Zxid(9))
     driver.observe(Deposed("the session ended"), TopicsRead({"t": ended}), LegacyPlanRead(None))
-    driver.observe(SpecsRead({tp(): goal}, {}), *driver.own_records()[1:])
+    driver.observe(SpecsRead({tp(): spec}, {}), *driver.own_records()[1:])
     cancel(driver)
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     state = PartitionState(
         BrokerId(1), LeaderEpoch(9), replicas(1, 2, 4), ControllerEpoch(1), ZkVersion(9)
     )
     driver.observe(StatesRead({tp(): state}))
-    assert driver.view.reassignments[tp()].goal.rolls_back
+    assert driver.view.reassignments[tp()].spec.rolls_back
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
@@ -215,14 +215,14 @@ def test_without_known_originals_it_is_skipped() -> None:
     """Nobody knows where to go back to; the move goes on and the outcome says why."""
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
-    goal = driver.view.reassignments[tp()].goal
-    driver.view.reassignments[tp()].goal = type(goal)(
-        goal.target, None, goal.request, goal.route, goal.version
+    spec = driver.view.reassignments[tp()].spec
+    driver.view.reassignments[tp()].spec = type(spec)(
+        spec.target, None, spec.request, spec.route, spec.version
     )
     cancel(driver)
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
-    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_would_go_offline_is_skipped() -> None:
@@ -309,7 +309,7 @@ def test_what_is_not_understood_cancels_nothing() -> None:
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     cancel(driver, unreadable="not JSON", raw=b"cancel please")
-    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
     assert outcomes(driver)[CANCEL].raw == b"cancel please"
 
 
@@ -404,7 +404,7 @@ def rolling_back() -> Driver:
     driver.catch_up(tp(0), 3)
     driver.acknowledges = False
     cancel(driver, requests=frozenset({name}))
-    assert driver.view.reassignments[tp(0)].goal.rolls_back
+    assert driver.view.reassignments[tp(0)].spec.rolls_back
     assert not has_ended(driver)
     return driver
 
@@ -415,7 +415,7 @@ def test_what_is_added_to_a_cancellation_takes_a_plan_written_since_its_begin() 
     driver.observe(LegacyPlanRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
     assert driver.view.reassignments[tp(1)].in_flight
     add_to(driver)
-    assert driver.view.reassignments[tp(1)].goal.rolls_back
+    assert driver.view.reassignments[tp(1)].spec.rolls_back
 
 
 def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin() -> None:
@@ -451,7 +451,7 @@ def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() 
     driver = rolling_back()
     add_to(driver, mzxid=CZXID + 1)
     submit(driver, submission("request_0000000001", {tp(1): (3, 4, 5)}, czxid=CZXID + 2))
-    assert not driver.view.reassignments[tp(1)].goal.rolls_back
+    assert not driver.view.reassignments[tp(1)].spec.rolls_back
 
 
 def test_scope_all_moves_back_what_was_finished() -> None:
@@ -550,8 +550,8 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     assert throttle_of(driver.view, CANCEL) == 5_000_000
     records = [type(r) for c in driver.changes for r in c.records]
     assert records.index(PartRecord) < records.index(SpecRecord)
-    goal = driver.view.reassignments[tp()].goal
-    assert step_size_of(driver.view, goal) is None
+    spec = driver.view.reassignments[tp()].spec
+    assert step_size_of(driver.view, spec) is None
     assert windows_of(driver.view, CANCEL) == ()
     part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
     assert part.options.throttle == 5_000_000
@@ -590,7 +590,7 @@ def test_the_way_back_takes_the_smallest_of_the_step_sizes(
         AcceptedRead(names[0], (_entry(tp(0), (1, 2), (3, 4)),), wishes[0]),
         AcceptedRead(names[1], (_entry(tp(1), (1, 2), (3, 4)),), wishes[1]),
     )
-    assert step_size_of(driver.view, driver.view.reassignments[tp(0)].goal) == expected
+    assert step_size_of(driver.view, driver.view.reassignments[tp(0)].spec) == expected
 
 
 def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
@@ -599,9 +599,9 @@ def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     driver.catch_up(tp())
     cancel(driver)
-    goal = driver.view.reassignments[tp()].goal
-    assert goal.cancelled_by == CANCEL
-    driver.adopt({tp(): goal})
+    spec = driver.view.reassignments[tp()].spec
+    assert spec.cancelled_by == CANCEL
+    driver.adopt({tp(): spec})
     driver.observe(LegacyPlanRead(None))
     driver.acknowledge(tp(), replicas(0))
     driver.settle()

@@ -467,9 +467,9 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
 def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancellation_ends() -> None:
     """It died with an order out, of which nothing is on record."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    goal = ReassignmentSpec(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
+    spec = ReassignmentSpec(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
-    driver.adopt({tp(): goal})
+    driver.adopt({tp(): spec})
     assert driver.orders == []
     cancel(driver)
     assert driver.orders == [(replicas(1, 2), True)]
@@ -508,8 +508,8 @@ def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_
     assert own.partition == tp(9)
     (back,) = taken_back.records
     assert isinstance(back, SpecRecord)
-    assert back.goal.rolls_back
-    assert back.goal.target == (1, 2)
+    assert back.spec.rolls_back
+    assert back.spec.target == (1, 2)
 
 
 def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
@@ -603,7 +603,7 @@ def test_a_rollback_is_followed_to_its_end_by_another_daemon() -> None:
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     ask(driver, 3, 4, 5)
     driver.answers = False
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(0, 1, 2),
         replicas(0, 1, 2),
         FIRST,
@@ -613,7 +613,7 @@ def test_a_rollback_is_followed_to_its_end_by_another_daemon() -> None:
         abandoned=frozenset(replicas(3, 4, 5)),
     )
     driver.answers = True
-    driver.adopt({tp(): goal})
+    driver.adopt({tp(): spec})
     driver.run(tp())
     assert at(driver) == (0, 1, 2)
     assert (replicas(0, 1, 2), True) in driver.orders
@@ -680,7 +680,7 @@ def test_the_legacy_znode_is_left_to_the_controller() -> None:
 def test_goals_of_either_engine_are_the_same() -> None:
     """A daemon of one engine goes on with what one of the other began."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    goal = ReassignmentSpec(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
-    driver.adopt({tp(): goal})
+    spec = ReassignmentSpec(replicas(1, 2), replicas(0, 1), FIRST, Route.LEGACY, ZkVersion(0))
+    driver.adopt({tp(): spec})
     driver.run(tp())
     assert at(driver) == (1, 2)

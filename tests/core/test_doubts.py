@@ -68,7 +68,7 @@ from tests.core.builders import EPOCH, Driver, plan, replicas, tp
 NEXT = ControllerEpoch(EPOCH + 1)
 
 
-def goal(target: tuple[int, ...], original: tuple[int, ...]) -> ReassignmentSpec:
+def spec(target: tuple[int, ...], original: tuple[int, ...]) -> ReassignmentSpec:
     """Return a record of an earlier tenure."""
     return ReassignmentSpec(
         replicas(*target), replicas(*original), RequestId("r"), Route.LEGACY, ZkVersion(0)
@@ -81,7 +81,7 @@ def test_a_pure_expansion_left_in_the_topic_znode_is_told_at_a_new_epoch() -> No
     found = PartitionAssignment(replicas(1, 2, 3), replicas(3))
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
     before = driver.view.states[tp()].leader_epoch
-    driver.adopt({tp(): goal((1, 2, 3), (1, 2))})
+    driver.adopt({tp(): spec((1, 2, 3), (1, 2))})
     assert driver.view.states[tp()].leader_epoch == before + 1
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
@@ -91,7 +91,7 @@ def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
     """The topic znode was written just before our claim; its read arrives after everything else."""
     driver = Driver({tp(): (1, 2, 3)})
     driver.observe(Deposed("another one"))
-    driver.observe(SpecsRead({tp(): goal((4, 5, 6), (1, 2, 3))}, {}))
+    driver.observe(SpecsRead({tp(): spec((4, 5, 6), (1, 2, 3))}, {}))
     driver.answers_topics = False
     driver.observe(ControllerClaimed(NEXT))
     assert any(isinstance(e, ReadTopics) and e.topics == ("t",) for e in driver.sent)
@@ -158,7 +158,7 @@ def test_a_record_read_before_our_own_write_changes_nothing() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
-    driver.observe(SpecsRead({tp(): goal((1, 3), (1, 2))}, {}))
+    driver.observe(SpecsRead({tp(): spec((1, 3), (1, 2))}, {}))
     assert tp() not in driver.view.reassignments
 
 
@@ -281,7 +281,7 @@ def test_an_older_read_does_not_settle_a_doubt() -> None:
     )
     assert driver.view.topics["t"].stale
     refused = Change((AssignmentRecord(tp(), assignment), _state_record(driver)))
-    before = driver.view.doubts
+    before = driver.view.read_generation
     invalidate(driver.view, refused)
     driver.fold(StatesRead({tp(): old}, before))
     assert tp() not in driver.view.states
@@ -327,10 +327,10 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later()
     assert legacy is not None
     legacy.stale = True
     driver.observe(QueueRead(plan({tp(): (1, 4)}, czxid=60)), ControlsRead(Controls()))
-    assert driver.view.reassignments[tp()].goal.route is Route.LEGACY
+    assert driver.view.reassignments[tp()].spec.route is Route.LEGACY
     again = LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)
     driver.observe(LegacyPlanRead(again))
-    assert driver.view.reassignments[tp()].goal.route is Route.REQUEST
+    assert driver.view.reassignments[tp()].spec.route is Route.REQUEST
 
 
 def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
@@ -341,7 +341,7 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
     assert legacy is not None
     legacy.stale = True
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(60), 0)))
-    assert not driver.view.reassignments[tp()].goal.rolls_back
+    assert not driver.view.reassignments[tp()].spec.rolls_back
     driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2))
@@ -353,7 +353,7 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
 ) -> None:
     """The same for the end of what a request wants, and of a topic that was deleted meanwhile."""
     driver = Driver({tp(): (1, 2)})
-    driver.adopt({tp(): replace(goal((1, 3), (1, 2)), route=Route.REQUEST)})
+    driver.adopt({tp(): replace(spec((1, 3), (1, 2)), route=Route.REQUEST)})
     driver.view.legacy = PlanNode.of(plan({tp(): (4, 5)}))
     driver.view.legacy.stale = True
     if is_gone:
@@ -370,7 +370,7 @@ def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
     """The older one, of another plan, did not reach its target: its outcome has to say so."""
     driver = Driver({tp(): (1, 2)})
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))
-    driver.adopt({tp(): goal((1, 3), (1, 2))})
+    driver.adopt({tp(): spec((1, 3), (1, 2))})
     driver.submit({tp(): (1, 2)})
     driver.observe(ControlsRead(Controls()))
     endings = [
@@ -383,11 +383,11 @@ def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
 
 def _claimed_again(driver: Driver) -> int:
     """Lose the role and claim it with the records at hand; return the doubts before the claim."""
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     driver.observe(Deposed("no answer from ZooKeeper"))
-    driver.observe(SpecsRead(goals, {}), *driver.own_records()[1:])
+    driver.observe(SpecsRead(specs, {}), *driver.own_records()[1:])
     driver.answers_topics = False
-    before = driver.view.doubts
+    before = driver.view.read_generation
     driver.observe(ControllerClaimed(NEXT))
     if driver.view.legacy is not None:
         driver.observe(LegacyPlanRead(plan(dict(driver.view.legacy.entries))))
@@ -444,7 +444,7 @@ def test_a_read_from_before_a_refused_write_leaves_the_topic_in_doubt() -> None:
     """What it says is newer than what was known, and older than what was written meanwhile."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
-    topic, before = driver.view.topics["t"], driver.view.doubts
+    topic, before = driver.view.topics["t"], driver.view.read_generation
     assignment = topic.partitions[0]
     invalidate(driver.view, Change((AssignmentRecord(tp(), assignment),)))
     for version in (topic.version, ZkVersion(topic.version + 1)):

@@ -18,7 +18,7 @@ from controller.core.model import (
 )
 from controller.core.options import ForeignMoves
 from controller.core.records import RefusalRecord
-from controller.core.requests.acceptance import goal_of
+from controller.core.requests.acceptance import spec_of
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
 from tests.core.test_cancelling import CANCEL, cancel, has_ended
@@ -45,8 +45,8 @@ def test_a_move_of_others_is_followed_and_counted() -> None:
     """With its target, where it came from and what it waits for; nobody is told anything."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     followed = driver.view.reassignments[THEIRS]
-    assert followed.goal.route is Route.FOREIGN
-    assert (followed.goal.original, followed.goal.target) == (replicas(0, 1), replicas(2, 3))
+    assert followed.spec.route is Route.FOREIGN
+    assert (followed.spec.original, followed.spec.target) == (replicas(0, 1), replicas(2, 3))
     assert followed.blocked is not None
     assert followed.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
     assert driver.view.in_flight == 0
@@ -75,7 +75,7 @@ def test_ours_may_run_beside_those_of_others() -> None:
     submit(driver, submission(FIRST, {OURS: (1, 2), THEIRS: (4, 5)}))
     driver.run(OURS)
     assert driver.assignment(OURS).replicas == (1, 2)
-    assert driver.view.reassignments[THEIRS].goal.route is Route.FOREIGN
+    assert driver.view.reassignments[THEIRS].spec.route is Route.FOREIGN
     assert FIRST in {s.request for s in driver.view.submissions.values()}
     ends(driver)
     driver.run(THEIRS)
@@ -121,8 +121,8 @@ def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation()
     ended = {**topic.partitions, THEIRS.partition: PartitionAssignment(replicas(2, 3))}
     version = ZkVersion(topic.version + 1)
     driver.fold(TopicsRead({THEIRS.topic: TopicAssignment(ended, version, topic.czxid)}))
-    assert driver.view.reassignments[THEIRS].goal.route is Route.FOREIGN
-    taken = goal_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
+    assert driver.view.reassignments[THEIRS].spec.route is Route.FOREIGN
+    taken = spec_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
     assert taken.original == (2, 3)
 
 

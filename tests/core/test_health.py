@@ -186,7 +186,7 @@ def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> Non
     budget = Budget(view, NOW, None, health_gate(view))
     assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) == health_gate(view)
     assert budget.gate(tp(), moved, (), BrokerId(1)) is None
-    moved.goal = replace(moved.goal, cancelled_by=RequestId("cancel-1"))
+    moved.spec = replace(moved.spec, cancelled_by=RequestId("cancel-1"))
     assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) is None
 
 

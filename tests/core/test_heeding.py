@@ -94,9 +94,9 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None
     """No state of it will ever be read."""
     driver = Driver({tp(): (1, 2, 3), tp(0, "gone"): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), SpecsRead(goals, {}), *others)
+    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
     driver.observe(TopicsListed(frozenset({"t"})))
     driver.heeds = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -109,9 +109,9 @@ def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
     """It is in the topic znode, and waits for the claim to reach a broker."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), SpecsRead(goals, {}), *others)
+    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
     driver.heeds = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.in_flight

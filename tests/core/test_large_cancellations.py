@@ -85,7 +85,7 @@ def test_what_goes_back_already_is_not_gathered_again_for_the_next_chunk() -> No
     entries = (AcceptedEntry(tp(n), replicas(0, 1), replicas(0, 2)) for n in range(COUNT))
     driver.observe(AcceptedRead(NAME, tuple(entries)))
     request = driver.view.requests[NAME]
-    assert all(r.goal.target == replicas(0, 1) for r in driver.view.reassignments.values())
+    assert all(r.spec.target == replicas(0, 1) for r in driver.view.reassignments.values())
     gathered = request.endings = Looked(request.endings)
     assert undo_finished(driver.view, read, COUNT) == ([], ())
     assert gathered.looked == 0

@@ -78,7 +78,7 @@ def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back()
     driver.catch_up(tp())
     assert resigned(driver)
     assert listed(driver) == []
-    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
@@ -104,8 +104,8 @@ def half_way(route: Route) -> Driver:
     name = RequestId("legacy-0000000000000032" if route is Route.LEGACY else "request_0000000000")
     driver = Driver({tp(): (0, 2, 3)})
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
-    goal = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
-    driver.adopt({tp(): goal})
+    spec = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
+    driver.adopt({tp(): spec})
     assert not driver.view.reassignments[tp()].in_flight
     return driver
 
@@ -123,7 +123,7 @@ def edited() -> Driver:
     driver = half_way(Route.LEGACY)
     driver.view.configs.clear()
     driver.observe(LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
-    assert driver.view.reassignments[tp()].goal.target == replicas(3, 4, 5)
+    assert driver.view.reassignments[tp()].spec.target == replicas(3, 4, 5)
     return driver
 
 
@@ -149,7 +149,7 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     Nor is its state read yet: nobody knows that it is under way.
     """
     driver = Driver({tp(): (2, 1, 4), tp(1): (1, 2)})
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(4, 5),
         replicas(4, 5),
         RequestId("legacy-0000000000000032"),
@@ -160,7 +160,7 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     )
     driver.observe(Deposed("a new process"))
     driver.observe(
-        SpecsRead({tp(): goal}, {}),
+        SpecsRead({tp(): spec}, {}),
         OrphansRead(frozenset()),
         HistoryRead({}, {}),
         AppliedThrottlesRead({}),
@@ -168,9 +168,9 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
     driver.observe(ControllerClaimed(ControllerEpoch(8)))
     driver.view.configs.clear()
     driver.observe(LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
-    assert driver.view.reassignments[tp()].goal == goal
+    assert driver.view.reassignments[tp()].spec == spec
     driver.observe(LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
-    assert driver.view.reassignments[tp()].goal == goal
+    assert driver.view.reassignments[tp()].spec == spec
 
 
 def test_what_an_earlier_daemon_left_half_way_goes_on_while_new_work_is_disabled() -> None:
@@ -248,19 +248,19 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
     driver.acknowledges = False
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
-    goal = driver.view.reassignments[tp(1)].goal
+    spec = driver.view.reassignments[tp(1)].spec
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(Deposed("given back for a deletion"))
     driver.observe(TopicsListed(frozenset()))
     driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": anew}))
-    driver.observe(SpecsRead({tp(1): goal}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
+    driver.observe(SpecsRead({tp(1): spec}, {}), *driver.own_records()[1:], LegacyPlanRead(None))
     driver.acknowledges = True
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)), LegacyPlanRead(None))
     if is_cancelled:
         driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
         assert driver.view.cancellation is None
     assert driver.view.reassignments == {}
-    refused = outcomes(driver)[goal.request].refused
+    refused = outcomes(driver)[spec.request].refused
     assert [r.detail for r in refused] == ["the partition was deleted meanwhile"]
 
 
@@ -318,7 +318,7 @@ def begun_by_kafka_2_3(
 
 def original(driver: Driver) -> Replicas | None:
     """Return where the partition was, as our record has it."""
-    return driver.view.reassignments[tp()].goal.original
+    return driver.view.reassignments[tp()].spec.original
 
 
 def test_a_union_that_kafka_2_3_wrote_is_no_original() -> None:

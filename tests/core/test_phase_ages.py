@@ -81,13 +81,13 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     """What was in line before goes on waiting; after the next claim the same holds."""
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     driver.observe(Deposed("the session expired"))
     assert _stands(driver) == (Pending(), LATER)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     driver.now = Instant(LATER + 60.0)
     driver.observe(
-        SpecsRead(goals, {}),
+        SpecsRead(specs, {}),
         OrphansRead(frozenset()),
         HistoryRead({}, {}),
         AppliedThrottlesRead({}),

@@ -33,11 +33,11 @@ MIRROR = Options(legacy_mode=LegacyMode.MIRROR)
 """What waits stays listed, so an operator can take it out."""
 
 
-def moved_by_another(at: tuple[int, ...], goal: ReassignmentSpec) -> Driver:
+def moved_by_another(at: tuple[int, ...], spec: ReassignmentSpec) -> Driver:
     """Return a paused cluster in which another controller moved a partition of ours; 1 is dead."""
     driver = Driver({tp(): at}, brokers=range(2, 7), options=MIRROR)
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
-    driver.adopt({tp(): goal})
+    driver.adopt({tp(): spec})
     return driver
 
 
@@ -86,7 +86,7 @@ def test_a_record_of_this_tenure_alone_has_nothing_to_tell() -> None:
 @pytest.mark.parametrize("abandoned", [(5,), (1, 5)])
 def test_what_a_cancellation_ends_unbegun_leaves_no_log_untold(abandoned: tuple[int, ...]) -> None:
     """Replicas of an earlier target may be left where another controller led the partition back."""
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(2, 4),
         replicas(2, 3),
         REQUEST,
@@ -94,7 +94,7 @@ def test_what_a_cancellation_ends_unbegun_leaves_no_log_untold(abandoned: tuple[
         ZkVersion(1),
         abandoned=frozenset(replicas(*abandoned)),
     )
-    driver = moved_by_another((2, 3), goal)
+    driver = moved_by_another((2, 3), spec)
     driver.observe(LegacyPlanRead(None))
     driver.acknowledges = False
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))

@@ -109,12 +109,12 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
     observe(driver.view, SubmissionsRead({first.name: first, later.name: later}), driver.now)
     while driver.view.due:
         decision = decide(driver.view, driver.view.take_due(), driver.now)
-        goals = [r for c in decision.changes for r in c.records if isinstance(r, SpecRecord)]
-        assert len({goal.partition for goal in goals}) == len(goals)
+        specs = [r for c in decision.changes for r in c.records if isinstance(r, SpecRecord)]
+        assert len({spec.partition for spec in specs}) == len(specs)
         for change in decision.changes:
             driver.commit(change)
     for n in range(3):
-        assert driver.view.reassignments[tp(n)].goal.request == later.request
+        assert driver.view.reassignments[tp(n)].spec.request == later.request
     assert driver.view.submissions == {}
 
 
@@ -169,9 +169,9 @@ def test_a_request_takes_the_place_of_what_others_began_and_nobody_took_up_yet()
         TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
         TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
     )
-    goal = driver.view.reassignments[tp(0)].goal
-    assert (goal.request, goal.original, goal.target) == (request, replicas(1, 2), replicas(3, 2))
-    assert goal.abandoned == frozenset(replicas(4))
+    spec = driver.view.reassignments[tp(0)].spec
+    assert (spec.request, spec.original, spec.target) == (request, replicas(1, 2), replicas(3, 2))
+    assert spec.abandoned == frozenset(replicas(4))
 
 
 def test_what_is_done_already_is_the_last_word_on_what_another_request_would_move() -> None:
@@ -216,7 +216,7 @@ def test_a_partition_on_the_legacy_route_refuses_a_request() -> None:
     submit(driver, submission("request_0000000007", {tp(0): (1, 4)}))
     summary = outcomes(driver)[RequestId("request_0000000007")]
     assert [r.reason for r in summary.refused] == [RefusalReason.OTHER_ROUTE]
-    assert driver.view.reassignments[tp(0)].goal.route is Route.LEGACY
+    assert driver.view.reassignments[tp(0)].spec.route is Route.LEGACY
 
 
 def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
@@ -260,9 +260,9 @@ def test_the_originals_survive_a_change() -> None:
     submit(driver, submission("request_0000000013", {tp(): (3, 4)}))
     driver.catch_up(tp())
     submit(driver, submission("request_0000000014", {tp(): (4, 5)}, czxid=61))
-    goal = driver.view.reassignments[tp()].goal
-    assert goal.original == replicas(1, 2)
-    assert goal.version == 1
+    spec = driver.view.reassignments[tp()].spec
+    assert spec.original == replicas(1, 2)
+    assert spec.version == 1
 
 
 def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn() -> None:
@@ -342,8 +342,8 @@ def test_an_interrupted_acceptance_is_repeated_without_harm() -> None:
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     request = submission("request_0000000023", {tp(0): (1, 3), tp(1): (1, 3)})
     submit(driver, request)
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
-    driver.adopt(goals)
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
+    driver.adopt(specs)
     driver.changes.clear()
     submit(driver, request)
     assert driver.view.submissions == {}
@@ -439,4 +439,4 @@ def test_a_request_waits_for_earlier_ones_that_are_listed_and_not_read() -> None
     driver.observe(SubmissionsRead({second.name: second}))
     assert driver.view.reassignments == {}
     driver.observe(SubmissionsRead({first.name: first}))
-    assert driver.view.reassignments[tp()].goal.target == replicas(1, 4)
+    assert driver.view.reassignments[tp()].spec.target == replicas(1, 4)

@@ -41,7 +41,7 @@ CLOSED = Window(opens=0, closes=1)
 """A minute after midnight; the tests begin in the evening."""
 
 
-def goal(
+def spec(
     target: tuple[int, ...], original: tuple[int, ...], *, cancelled_by: RequestId | None = None
 ) -> ReassignmentSpec:
     """Return a record of an earlier daemon's."""
@@ -55,9 +55,9 @@ def goal(
     )
 
 
-def took_over(driver: Driver, goals: Mapping[TopicPartition, ReassignmentSpec]) -> None:
+def took_over(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where an earlier daemon left these records."""
-    driver.adopt(goals)
+    driver.adopt(specs)
     driver.observe(LegacyPlanRead(None))
 
 
@@ -65,7 +65,7 @@ def test_what_made_its_first_step_goes_on_while_reassignments_are_disabled() -> 
     """Another controller ended the step in flight when the daemon died."""
     driver = Driver({tp(0): (0, 1, 3), tp(1): (0, 1, 2)})
     driver.observe(KillSwitchRead(is_on=True))
-    took_over(driver, {tp(n): goal((3, 4, 5), (0, 1, 2)) for n in range(2)})
+    took_over(driver, {tp(n): spec((3, 4, 5), (0, 1, 2)) for n in range(2)})
     driver.run(tp(0))
     assert driver.view.assignment(tp(0)) == PartitionAssignment(replicas(3, 4, 5))
     assert driver.history[tp(1)] == []
@@ -83,7 +83,7 @@ def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_dis
     ended = TopicAssignment({0: PartitionAssignment(replicas(3, 4, 5))}, ZkVersion(5), Zxid(9))
     driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": ended}))
     driver.observe(*driver.nothing_asked(), KillSwitchRead(is_on=True), LeadershipGained())
-    took_over(driver, {tp(): goal((0, 1, 2), (3, 4, 5))})
+    took_over(driver, {tp(): spec((0, 1, 2), (3, 4, 5))})
     state = replace(driver.first_states[tp()], leader=BrokerId(3), isr=replicas(3, 4, 5))
     driver.history[tp()].clear()
     driver.observe(StatesRead({tp(): state}))
@@ -99,7 +99,7 @@ def test_what_moved_to_an_earlier_target_goes_on_while_reassignments_are_disable
     """The replica it has was named by a target that another request took the place of."""
     driver = Driver({tp(): (0, 1, 3)})
     driver.observe(KillSwitchRead(is_on=True))
-    changed = replace(goal((4, 5, 6), (0, 1, 2)), abandoned=frozenset(replicas(3)))
+    changed = replace(spec((4, 5, 6), (0, 1, 2)), abandoned=frozenset(replicas(3)))
     took_over(driver, {tp(): changed})
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
@@ -110,7 +110,7 @@ def test_what_goes_back_goes_on_in_closed_hours() -> None:
     driver = Driver({tp(n): (0, 1, 3) for n in range(3)}, options=ONE_AT_A_TIME)
     driver.observe(ControlsRead(Controls(limits=Limits(window=CLOSED))))
     by = RequestId("cancel-0000000000000064")
-    took_over(driver, {tp(n): goal((0, 1, 2), (0, 1, 2), cancelled_by=by) for n in range(3)})
+    took_over(driver, {tp(n): spec((0, 1, 2), (0, 1, 2), cancelled_by=by) for n in range(3)})
     for n in range(3):
         assert driver.view.reassignments[tp(n)].in_flight
         driver.run(tp(n))
@@ -120,7 +120,7 @@ def test_what_goes_back_goes_on_in_closed_hours() -> None:
 def test_what_was_begun_goes_before_what_was_not() -> None:
     """Half moved partitions are ended first, whatever order their records are read in."""
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1), tp(2): (0, 2)}, options=ONE_AT_A_TIME)
-    took_over(driver, {tp(n): goal((2, 3), (0, 1)) for n in range(3)})
+    took_over(driver, {tp(n): spec((2, 3), (0, 1)) for n in range(3)})
     driver.run(tp(0))
     assert driver.view.reassignments[tp(2)].in_flight
     assert driver.history[tp(1)] == []
@@ -130,7 +130,7 @@ def test_what_another_controller_ended_counts_as_moved() -> None:
     """The last step was made before this tenure: its bytes were copied for the request."""
     driver = Driver({tp(): (3, 4, 5)})
     driver.view.sizes[tp()] = 10
-    took_over(driver, {tp(): goal((3, 4, 5), (0, 1, 2))})
+    took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
     assert not driver.view.reassignments
     assert driver.view.requests[REQUEST].moved_bytes == 30
 
@@ -143,7 +143,7 @@ def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_
     driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
     driver.change_isr(tp(), replicas(1, 4, 2, 3))
     driver.states[tp()].clear()
-    took_over(driver, {tp(): goal((2, 5, 3), (1, 4, 5))})
+    took_over(driver, {tp(): spec((2, 5, 3), (1, 4, 5))})
     assert driver.view.states[tp()].isr == replicas(1, 4, 2, 3)
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
@@ -166,7 +166,7 @@ def test_a_step_for_a_smaller_target_keeps_what_the_present_one_needs(
         driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 4, 5, 6)}))
     driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
     driver.states[tp()].clear()
-    took_over(driver, {tp(): replace(goal((3, 5), (1, 2)), abandoned=frozenset(replicas(4)))})
+    took_over(driver, {tp(): replace(spec((3, 5), (1, 2)), abandoned=frozenset(replicas(4)))})
     if is_dead:
         assert driver.view.states[tp()].isr == replicas(2, 5)
         blocked = driver.view.reassignments[tp()].blocked
@@ -185,7 +185,7 @@ def test_a_replica_that_was_dead_when_its_step_began_stays_while_it_is_a_good_co
     driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
     driver.change_isr(tp(), replicas(3, 1))
     driver.states[tp()].clear()
-    took_over(driver, {tp(): goal((4, 5, 6), (1, 2, 3))})
+    took_over(driver, {tp(): spec((4, 5, 6), (1, 2, 3))})
     driver.catch_up(tp(), 4)
     assert driver.view.states[tp()].isr == replicas(3, 1, 4)
     driver.run(tp())
@@ -202,7 +202,7 @@ def test_a_step_that_min_isr_was_raised_over_keeps_its_replicas_until_the_next_h
     state = replace(driver.view.states[tp()], isr=replicas(3, 2, 4), version=ZkVersion(7))
     driver.fold(StatesRead({tp(): state}))
     driver.states[tp()].clear()
-    took_over(driver, {tp(): replace(goal((1, 2, 5), (2, 3)), abandoned=frozenset(replicas(4)))})
+    took_over(driver, {tp(): replace(spec((1, 2, 5), (2, 3)), abandoned=frozenset(replicas(4)))})
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])

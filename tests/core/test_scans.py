@@ -35,7 +35,7 @@ DEAD = 9
 FIRST_LARGE = Controls(limits=Limits(requests={LARGE: RequestLimits(priority=1)}))
 
 
-def goal(
+def spec(
     target: tuple[int, ...], original: tuple[int, ...], request: RequestId
 ) -> ReassignmentSpec:
     """Return a record of an earlier daemon's."""
@@ -83,8 +83,8 @@ def test_those_that_cannot_go_on_do_not_keep_those_behind_them_from_beginning(
     )
     driver.observe(ControlsRead(FIRST_LARGE))
     driver.adopt(
-        {p: goal((0, 1, DEAD), original, LARGE) for p in stuck}
-        | {p: goal((5, 4), their_original, behind) for p in others}
+        {p: spec((0, 1, DEAD), original, LARGE) for p in stuck}
+        | {p: spec((5, 4), their_original, behind) for p in others}
     )
     for _ in range(2 * len(others)):
         scan_again(driver)
@@ -96,7 +96,7 @@ def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
     """What nobody has a slot for costs nothing until a slot becomes free."""
     entries = {tp(n): (n % 5, 5) for n in range(MANY)}
     driver = Driver(entries, options=Options(max_incoming_per_broker=2))
-    driver.adopt({p: goal((r[0], 6), r, LARGE) for p, r in entries.items()})
+    driver.adopt({p: spec((r[0], 6), r, LARGE) for p, r in entries.items()})
     for _ in range(ceil(MANY / SCAN_MAX) - 1):
         assert scan_again(driver)
     assert not scan_again(driver)
@@ -113,7 +113,7 @@ def test_nobody_waits_at_rest_who_could_begin_and_what_is_told_is_true() -> None
     driver = Driver(entries, brokers=range(6), options=options)
     driver.adopt(
         {
-            p: goal(target, entries[p], SMALL if p.partition % 7 == 0 else LARGE)
+            p: spec(target, entries[p], SMALL if p.partition % 7 == 0 else LARGE)
             for p, target in wanted.items()
             if target[0] != target[1]
         }
@@ -172,7 +172,7 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     """A hundred wait for each of two brokers; two decisions say that nothing became free."""
     entries = {tp(n): (n % 3, 3) for n in range(200)}
     driver = Driver(entries, options=Options(max_incoming_per_broker=1))
-    driver.adopt({p: goal((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
+    driver.adopt({p: spec((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
     budget = CountingBudget(driver.view, driver.now)
     decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
     assert len(driver.view.waiting) == len(entries) - 2

@@ -176,7 +176,7 @@ def copying(rate: str) -> ClusterView:
     for broker_id in (1, 4):
         entity = Entity(f"brokers/{broker_id}")
         values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-        view.leases[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
+        view.applied_throttles[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
         view.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
     return view
 

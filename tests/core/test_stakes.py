@@ -41,9 +41,9 @@ def test_stake_is_the_same_from_the_first_step_to_the_last() -> None:
 def test_dropped_original_receives_on_the_way_back() -> None:
     """It is copied again; what is still in place is not."""
     back = replace(GOAL, target=replicas(1, 2, 3), abandoned=frozenset(replicas(4, 5)))
-    stake = participant_of(back, PartitionAssignment(replicas(2, 3, 4)))
-    assert stake.receivers == replicas(1)
-    assert set(stake.sources) == set(replicas(1, 2, 3, 4, 5))
+    participant = participant_of(back, PartitionAssignment(replicas(2, 3, 4)))
+    assert participant.receivers == replicas(1)
+    assert set(participant.sources) == set(replicas(1, 2, 3, 4, 5))
 
 
 def test_original_that_is_just_being_dropped_receives_on_the_way_back() -> None:
@@ -55,10 +55,10 @@ def test_original_that_is_just_being_dropped_receives_on_the_way_back() -> None:
 
 def test_unknown_originals_are_those_that_are_not_being_added() -> None:
     """Somebody else began it before we were told."""
-    goal = replace(GOAL, original=None)
-    stake = participant_of(goal, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
-    assert stake.sources == replicas(1, 2)
-    assert stake.receivers == replicas(4, 5)
+    spec = replace(GOAL, original=None)
+    participant = participant_of(spec, PartitionAssignment(replicas(1, 2, 4), replicas(4)))
+    assert participant.sources == replicas(1, 2)
+    assert participant.receivers == replicas(4, 5)
 
 
 GOALS = st.builds(
@@ -76,44 +76,44 @@ def test_counts_equal_those_of_what_is_open(
     moves: list[tuple[int, ReassignmentSpec | None]],
 ) -> None:
     """However reassignments came, changed and went."""
-    stakes, open_goals = Participants(), dict[int, ReassignmentSpec]()
-    for number, goal in moves:
-        if goal is None:
-            stakes.drop(tp(number))
+    participants, open_goals = Participants(), dict[int, ReassignmentSpec]()
+    for number, spec in moves:
+        if spec is None:
+            participants.drop(tp(number))
             open_goals.pop(number, None)
         else:
-            stakes.put(tp(number), goal, None)
-            open_goals[number] = goal
+            participants.put(tp(number), spec, None)
+            open_goals[number] = spec
     fresh = Participants()
-    for number, goal in open_goals.items():
-        fresh.put(tp(number), goal, None)
-    assert stakes.requests == fresh.requests
-    assert stakes.topics == fresh.topics
+    for number, spec in open_goals.items():
+        fresh.put(tp(number), spec, None)
+    assert participants.requests == fresh.requests
+    assert participants.topics == fresh.topics
 
 
 def test_end_of_one_of_many_concerns_nobody() -> None:
     """Only the last of its request changes what has to stand."""
-    stakes = Participants()
+    participants = Participants()
     for number in range(3):
-        stakes.put(tp(number), GOAL, None)
-    stakes.unsettled.clear()
-    stakes.drop(tp(0))
-    stakes.drop(tp(1))
-    assert stakes.unsettled == {}
-    stakes.drop(tp(2))
-    assert set(stakes.unsettled) == {Entity("topics/t")} | {
+        participants.put(tp(number), GOAL, None)
+    participants.unsettled.clear()
+    participants.drop(tp(0))
+    participants.drop(tp(1))
+    assert participants.unsettled == {}
+    participants.drop(tp(2))
+    assert set(participants.unsettled) == {Entity("topics/t")} | {
         Entity(f"brokers/{n}") for n in range(1, 6)
     }
 
 
 def test_newer_note_is_not_settled_by_an_older_look() -> None:
     """What was decided on may be of yesterday."""
-    stakes = Participants()
-    stakes.note(Entity("topics/t"))
-    seen = stakes.unsettled[Entity("topics/t")]
-    stakes.note(Entity("topics/t"))
-    assert not stakes.settle(Entity("topics/t"), seen)
-    assert Entity("topics/t") in stakes.unsettled
+    participants = Participants()
+    participants.note(Entity("topics/t"))
+    seen = participants.unsettled[Entity("topics/t")]
+    participants.note(Entity("topics/t"))
+    assert not participants.settle(Entity("topics/t"), seen)
+    assert Entity("topics/t") in participants.unsettled
 
 
 def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None:
@@ -139,9 +139,9 @@ def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_the
     topic.put_in_doubt(1)
     moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}
     read = {"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))}
-    observe(made.view, TopicsRead(read, doubts=0), made.now)
+    observe(made.view, TopicsRead(read, read_generation=0), made.now)
     assert made.view.assignment(ORDERS) is None
-    observe(made.view, TopicsRead(read, doubts=1), made.now)
+    observe(made.view, TopicsRead(read, read_generation=1), made.now)
     assert made.view.assignment(ORDERS) == moved[0]
     assert made.gate(ORDERS) is not None
     made.settle()

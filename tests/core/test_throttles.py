@@ -146,7 +146,7 @@ def test_everything_is_as_before_when_the_last_partition_ended() -> None:
     made.end(orders(0), orders(1))
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.leases == {}
+    assert made.view.applied_throttles == {}
     assert made.view.entity_configs == {}
 
 
@@ -218,7 +218,7 @@ def test_every_replica_of_the_operator_stays() -> None:
     made = rig(orders={FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"})
     made.ask_for({orders(): (1, 2, 4)})
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
-    assert Entity(ORDERS) not in made.view.leases
+    assert Entity(ORDERS) not in made.view.applied_throttles
     assert made.gate(orders()) is None
     made.end(orders())
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
@@ -249,7 +249,7 @@ def test_rate_changed_by_somebody_else_is_left_alone_at_the_end() -> None:
     made.operator_sets("brokers/4", **{FOLLOWER_RATE: "5"})
     made.end(orders())
     assert made.values("brokers/4") == {FOLLOWER_RATE: "5"}
-    assert Entity("brokers/4") not in made.view.leases
+    assert Entity("brokers/4") not in made.view.applied_throttles
 
 
 def test_throttle_somebody_cleared_is_set_again() -> None:
@@ -296,7 +296,7 @@ def left_by_a_crash() -> ThrottleRig:
     lease = AppliedThrottle(
         Entity("brokers/5"), rates("9"), dict.fromkeys(rates("9")), ZkVersion(0)
     )
-    made.leases = {Entity("brokers/5"): lease}
+    made.applied_throttles = {Entity("brokers/5"): lease}
     return made
 
 
@@ -317,13 +317,13 @@ def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
     assert warm.is_warm
     made.change_controls()
     assert made.values("brokers/5") == {"x": "y"}
-    assert warm.leases == {}
+    assert warm.applied_throttles == {}
 
 
 def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
     """After a restart nothing seems to need them; that is only because nothing was read."""
     made = left_by_a_crash()
-    made.view.goals_read = False
+    made.view.specs_read = False
     made.begin()
     assert made.writes == []
 
@@ -347,7 +347,7 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     del made.settings[Entity(ORDERS)]
     made.end(orders())
     assert Entity(ORDERS) not in made.settings
-    assert Entity(ORDERS) not in made.view.leases
+    assert Entity(ORDERS) not in made.view.applied_throttles
     ended = [
         w for w in made.writes if isinstance(w, AppliedThrottleEndedRecord) and w.entity == ORDERS
     ]
@@ -360,9 +360,9 @@ def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() ->
     made.ask_for({orders(): (4, 5, 3)})
     moved = replace(made.view.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
     made.view.topics["orders"].partitions[0] = moved
-    goal = made.view.reassignments[orders()].goal
+    spec = made.view.reassignments[orders()].spec
     back = replace(
-        goal,
+        spec,
         target=replicas(1, 2, 3),
         cancelled_by=RequestId("cancel-1"),
         abandoned=frozenset(replicas(4, 5)),
@@ -381,10 +381,10 @@ def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> N
     """The list was right for what was known when it was looked at."""
     made = rig()
     made.ask_for({orders(0): (1, 2, 4)})
-    made.view.stakes.note(Entity(ORDERS))
+    made.view.participants.note(Entity(ORDERS))
     decision = follow_throttles(made.view, made.view.take_due(), made.now)
-    goal = replace(made.view.reassignments[orders(0)].goal, target=replicas(1, 2, 6), version=None)
-    made.apply(SpecRecord(orders(1), goal))
+    spec = replace(made.view.reassignments[orders(0)].spec, target=replicas(1, 2, 6), version=None)
+    made.apply(SpecRecord(orders(1), spec))
     for change in decision.changes:
         made.commit(change)
     assert made.gate(orders(1)) is not None
@@ -409,8 +409,8 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
     made = rig()
     made.view.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
-    goal = replace(made.view.reassignments[orders(0)].goal, route=Route.FOREIGN, version=None)
-    made.apply(SpecRecord(orders(1), goal))
+    spec = replace(made.view.reassignments[orders(0)].spec, route=Route.FOREIGN, version=None)
+    made.apply(SpecRecord(orders(1), spec))
     made.settle()
     assert made.gate(orders(1)) is None
     assert "1:4" not in made.values(ORDERS)[FOLLOWER_REPLICAS]
@@ -422,7 +422,7 @@ def test_every_read_is_asked_for_once() -> None:
     made.view.controls = Controls(throttle=300)
     made.ask_for({orders(0): (1, 2, 4)})
     assert len(made.reads) == len(set(made.reads))
-    made.view.stakes.note(Entity("brokers/7"))
+    made.view.participants.note(Entity("brokers/7"))
     effects = follow_throttles(made.view, made.view.take_due(), made.now).effects
     assert not any(isinstance(e, ReadEntityConfigs) for e in effects)
 
@@ -441,7 +441,7 @@ def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
     turned(made, UNTHROTTLED)
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.leases == {}
+    assert made.view.applied_throttles == {}
     assert made.gate(orders(0)) is None
     turned(made, 700)
     assert made.values("brokers/4") == rates("700")
@@ -476,7 +476,7 @@ def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topi
     assert len(made.writes) == written
     made.end(orders(0))
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "7:7"}
-    assert made.view.leases == {}
+    assert made.view.applied_throttles == {}
 
 
 def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
@@ -485,9 +485,9 @@ def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
     made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
     made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
     entity = Entity(ORDERS)
-    lease = made.view.leases[entity]
+    lease = made.view.applied_throttles[entity]
     whole = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
-    made.view.leases[entity] = replace(lease, ours=whole)
+    made.view.applied_throttles[entity] = replace(lease, ours=whole)
     config = EntityConfig(whole, ZkVersion(9))
     made.settings[entity] = made.view.entity_configs[entity] = config
     turned(made, UNTHROTTLED, OTHER)

@@ -74,7 +74,7 @@ def test_a_copy_is_no_wait(isr: tuple[int, ...], *, is_copying: bool) -> None:
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
     reassignment = view.reassignments[tp()]
     found = sync_gate(
-        view, tp(), reassignment.goal, partition_state(1, isr), reassignment.goal.target
+        view, tp(), reassignment.spec, partition_state(1, isr), reassignment.spec.target
     )
     assert found is not None
     assert found.by is BlockedBy.REPLICA_NOT_IN_ISR
@@ -100,8 +100,8 @@ def test_nothing_copies_from_a_leader_that_is_dead(leader: int) -> None:
     state = partition_state(leader, (1, 2))
     built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    goal = view.reassignments[tp()].goal
-    found = sync_gate(view, tp(), goal, state, goal.target)
+    spec = view.reassignments[tp()].spec
+    found = sync_gate(view, tp(), spec, state, spec.target)
     assert found is not None
     assert not found.is_copying
 
@@ -111,8 +111,8 @@ def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     state = partition_state(1, (1, 2))
     built = a_view(1, 2).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    goal = view.reassignments[tp()].goal
-    assert sync_gate(view, tp(), goal, state, goal.target) == Blocked(
+    spec = view.reassignments[tp()].spec
+    assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
         BlockedBy.BROKER_DEAD, "replica 3 is not live"
     )
 

@@ -80,9 +80,9 @@ def yielded_to(driver: Driver) -> set[str]:
 
 def give_back(driver: Driver) -> None:
     """Let a broker take the role, and the records be read again."""
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("the role was given back"), SpecsRead(goals, {}), *others)
+    driver.observe(Deposed("the role was given back"), SpecsRead(specs, {}), *others)
     driver.sent.clear()
 
 
@@ -345,7 +345,7 @@ def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> N
     driver.observe(live(1, 2, 4, 5, 6))
     cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
     driver.observe(CancellationRead(cancelled))
-    assert driver.view.reassignments[tp()].goal.rolls_back
+    assert driver.view.reassignments[tp()].spec.rolls_back
     assert not wait(driver, 2 * PROGRESS_PATIENCE_S), "what leads back keeps the role"
     driver.observe(PAUSED)
     assert wait(driver, PROGRESS_PATIENCE_S + LINGER_S + 2)

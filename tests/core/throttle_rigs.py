@@ -41,7 +41,7 @@ from controller.core.records import (
     SpecRecord,
 )
 from controller.core.submissions import RequestOptions
-from controller.core.throttling.throttle_records import leases_refused, throttles_doubted
+from controller.core.throttling.throttle_records import throttles_doubted, throttles_refused
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
 from controller.core.view import ClusterView, Tenure
 from controller.core.worklist import Worklist
@@ -58,7 +58,7 @@ class ThrottleRig:
     topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 4})
     """Partitions per topic, all on brokers 1, 2, 3 of 1 to 7."""
     settings: dict[Entity, EntityConfig | str] = field(default_factory=dict)
-    leases: dict[Entity, AppliedThrottle] = field(default_factory=dict)
+    applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
     forbidden: set[Entity] = field(default_factory=set)
     """Settings that may not be written."""
 
@@ -70,7 +70,7 @@ class ThrottleRig:
         self.reads: list[Entity] = []
         view.leading = True
         view.tenure = Tenure(ControllerEpoch(7), self.now)
-        view.goals_read = view.history_read = True
+        view.specs_read = view.history_read = True
         view.controls_read = view.controls_known = True
         view.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
         for name, count in self.topics.items():
@@ -80,7 +80,7 @@ class ThrottleRig:
 
     def begin(self) -> None:
         """Read what is leased, and settle."""
-        observe(self.view, AppliedThrottlesRead(dict(self.leases)), self.now)
+        observe(self.view, AppliedThrottlesRead(dict(self.applied_throttles)), self.now)
         self.settle()
 
     def ask_for(
@@ -95,15 +95,15 @@ class ThrottleRig:
             Route.REQUEST, self.now, options=RequestOptions(throttle=throttle)
         )
         for partition, target in partitions.items():
-            goal = ReassignmentSpec(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
-            self.apply(SpecRecord(partition, goal))
+            spec = ReassignmentSpec(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
+            self.apply(SpecRecord(partition, spec))
         self.settle()
 
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
-            goal = self.view.reassignments[partition].goal
-            self.apply(SpecEndedRecord(partition, goal.version, goal.request, "cancelled"))
+            spec = self.view.reassignments[partition].spec
+            self.apply(SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
         self.settle()
 
     def operator_sets(self, entity: str, **values: str | None) -> None:
@@ -127,7 +127,7 @@ class ThrottleRig:
 
     def gate(self, partition: TopicPartition) -> Blocked | None:
         """Return what keeps the partition's step from beginning."""
-        return throttle_gate(self.view, partition, self.view.reassignments[partition].goal)
+        return throttle_gate(self.view, partition, self.view.reassignments[partition].spec)
 
     def refresh(self, seconds: float) -> None:
         """Let time pass and a timer fire."""
@@ -177,7 +177,7 @@ class ThrottleRig:
                 record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
             )
             if entity in self.forbidden:
-                leases_refused(self.view, change, "no_auth", self.now)
+                throttles_refused(self.view, change, "no_auth", self.now)
                 return []
             if record.values is not None and not self.write(entity, record):
                 return invalidate(self.view, change)

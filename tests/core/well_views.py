@@ -77,5 +77,5 @@ def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None
     """Have a partition reassigned by us."""
     assignment = view.known_assignment(partition)
     original = None if assignment is None else assignment.replicas
-    goal = ReassignmentSpec(replicas(*target), original, RequestId("r"), Route.REQUEST)
-    apply(view, SpecRecord(partition, goal), NOW)
+    spec = ReassignmentSpec(replicas(*target), original, RequestId("r"), Route.REQUEST)
+    apply(view, SpecRecord(partition, spec), NOW)

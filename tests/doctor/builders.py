@@ -72,10 +72,10 @@ class SnapshotBuilder:
             states={**self.znodes.states, partition: state},
         )
 
-    def goal(self, partition: TopicPartition, target: Sequence[int]) -> SnapshotBuilder:
+    def spec(self, partition: TopicPartition, target: Sequence[int]) -> SnapshotBuilder:
         """Add a record of ours."""
-        goal = ReassignmentSpec(replicas(*target), None, RequestId("legacy-1"), Route.LEGACY)
-        return self.with_znodes(goals={**self.znodes.goals, partition: goal})
+        spec = ReassignmentSpec(replicas(*target), None, RequestId("legacy-1"), Route.LEGACY)
+        return self.with_znodes(specs={**self.znodes.specs, partition: spec})
 
     def orphan(
         self, broker_id: int, partition: TopicPartition, czxid: Zxid = CZXID

@@ -14,7 +14,7 @@ from tests.doctor.builders import SnapshotBuilder, found, subjects
 def test_a_reassignment_without_a_record_of_ours_is_foreign() -> None:
     """Ours, and what is at rest, are not."""
     built = SnapshotBuilder(1, 2, 3).partition(tp(0), (1, 2))
-    built.partition(tp(1), (1, 2, 3), adding=(3,), removing=(1,)).goal(tp(1), (2, 3))
+    built.partition(tp(1), (1, 2, 3), adding=(3,), removing=(1,)).spec(tp(1), (2, 3))
     assert found(foreign_reassignments, built) == []
     built.partition(tp(2), (1, 2, 3), adding=(3,), removing=(1,))
     ((subject, evidence),) = found(foreign_reassignments, built)
@@ -39,7 +39,7 @@ def test_more_replicas_than_the_topics_others_want_an_explanation() -> None:
         built.partition(tp(number), (1, 2))
     assert found(unexplained_replicas, built) == []
     built.partition(tp(3), (1, 2, 3)).partition(tp(4), (1, 2, 3), adding=(3,))
-    built.partition(tp(5), (1, 2, 3)).goal(tp(5), (1, 2))
+    built.partition(tp(5), (1, 2, 3)).spec(tp(5), (1, 2))
     assert subjects(unexplained_replicas, built) == ["t-3"]
 
 

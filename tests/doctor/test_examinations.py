@@ -19,7 +19,7 @@ from controller.doctor import (
     znode_checks,
 )
 from controller.doctor.checks import CHECKS, examine
-from controller.doctor.unneeded_throttles import orphan_leases
+from controller.doctor.unneeded_throttles import unneeded_throttles
 from controller.znodes.paths import (
     BROKER_IDS,
     CONTROLLER,
@@ -70,7 +70,7 @@ def test_every_check_is_run() -> None:
 
 def test_what_is_hidden_is_found_and_nothing_is_concluded_from_it() -> None:
     """A topic that may not be read is not missing, nor is what stands on disks for it stray."""
-    built = SnapshotBuilder(1).partition(tp(), (1,)).goal(tp(0, "secret"), (1,))
+    built = SnapshotBuilder(1).partition(tp(), (1,)).spec(tp(0, "secret"), (1,))
     built.disk(1, [tp(), tp(0, "secret")])
     assert {f.check for f in examine(built.build())} == {"lost_record", "stray_log"}
     built.with_znodes(hidden=frozenset({"/brokers/topics/secret"}))
@@ -81,17 +81,17 @@ def test_what_is_hidden_is_found_and_nothing_is_concluded_from_it() -> None:
 @pytest.mark.parametrize("path", [BROKER_IDS, TOPICS, GOALS, LEADER, LEASES, ORPHANS, CONTROLLER])
 def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
     """As if there were no broker, no topic, no record, no daemon."""
-    built = SnapshotBuilder(1, 2).partition(tp(), (1, 2)).goal(tp(), (2, 1))
+    built = SnapshotBuilder(1, 2).partition(tp(), (1, 2)).spec(tp(), (2, 1))
     built.disk(1, [tp()]).disk(2, [tp()])
     lease = AppliedThrottle(Entity("topics/t"), {"k": "1"}, {"k": None}, ZkVersion(0))
-    built.with_znodes(leases={lease.entity: lease}, hidden=frozenset({path}))
+    built.with_znodes(applied_throttles={lease.entity: lease}, hidden=frozenset({path}))
     match path:
         case "/brokers/ids":
             built.with_znodes(brokers={})
         case "/brokers/topics":
             built.with_znodes(topics={}, states={})
         case "/admin/reassignments":
-            built.with_znodes(goals={})
+            built.with_znodes(specs={})
         case "/reassigner/leader":
             built.with_znodes(daemons=())
         case "/controller":
@@ -100,4 +100,4 @@ def test_a_hidden_directory_makes_no_finding_of_its_absence(path: str) -> None:
             pass
     assert [(f.check, f.subject) for f in examine(built.build())] == [("hidden", path)]
     if path in (TOPICS, GOALS, LEASES, LEADER):
-        assert orphan_leases(built.build()) == []
+        assert unneeded_throttles(built.build()) == []

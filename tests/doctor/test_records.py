@@ -18,9 +18,9 @@ PLAN = LegacyPlan({tp(): replicas(1)}, ZkVersion(0), Zxid(3))
 
 def test_a_record_of_a_partition_that_does_not_exist_is_lost() -> None:
     """One of a partition that does is not."""
-    built = SnapshotBuilder(1).partition(tp(0), (1,)).goal(tp(0), (1,))
+    built = SnapshotBuilder(1).partition(tp(0), (1,)).spec(tp(0), (1,))
     assert found(lost_records, built) == []
-    built.goal(tp(1), (1, 2))
+    built.spec(tp(1), (1, 2))
     assert found(lost_records, built) == [
         ("/admin/reassignments/t/1", "to 1,2 by legacy-1, but there is no such partition")
     ]
@@ -28,9 +28,9 @@ def test_a_record_of_a_partition_that_does_not_exist_is_lost() -> None:
 
 def test_a_recorded_target_that_is_dead_is_found() -> None:
     """It would be waited for."""
-    built = SnapshotBuilder(1).goal(tp(0), (1,))
+    built = SnapshotBuilder(1).spec(tp(0), (1,))
     assert found(dead_targets, built) == []
-    built.goal(tp(1), (1, 2))
+    built.spec(tp(1), (1, 2))
     assert subjects(dead_targets, built) == ["t-1"]
 
 

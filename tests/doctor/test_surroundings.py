@@ -63,7 +63,7 @@ def test_no_daemon_is_critical_only_where_there_is_work() -> None:
     assert found(daemons, built) == []
     built.with_znodes(daemons=())
     assert [f.severity for f in daemons(built.build())] == [Severity.INFO]
-    built.goal(tp(), (1,))
+    built.spec(tp(), (1,))
     assert [f.severity for f in daemons(built.build())] == [Severity.CRITICAL]
 
 

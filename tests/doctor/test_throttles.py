@@ -8,8 +8,8 @@ from controller.core.applied_throttles import AppliedThrottle, Entity, broker_en
 from controller.core.model import BrokerId, ZkVersion
 from controller.doctor.findings import Severity
 from controller.doctor.throttle_checks import broker_throttles, orphan_throttles, topic_throttles
-from controller.doctor.unneeded_throttles import orphan_leases
-from controller.znodes.paths import goal_path
+from controller.doctor.unneeded_throttles import unneeded_throttles
+from controller.znodes.paths import reassignment_path
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 
@@ -35,7 +35,7 @@ def test_all_replicas_throttled_without_any_move_are_found() -> None:
     built = SnapshotBuilder(1).partition(tp(), (1,))
     built.with_znodes(topic_throttles={"t": {LIST: "*"}})
     assert subjects(topic_throttles, built) == ["t"]
-    assert subjects(topic_throttles, built.goal(tp(), (1,))) == []
+    assert subjects(topic_throttles, built.spec(tp(), (1,))) == []
 
 
 def test_rates_are_found_while_nothing_is_reassigned() -> None:
@@ -55,17 +55,19 @@ ON_TOPIC, ON_BROKER, ON_FOUR = topic_entity("t"), broker_entity(BrokerId(1)), En
 def leased(built: SnapshotBuilder, *entities: Entity) -> SnapshotBuilder:
     """Let a daemon have set throttles, list or rate, on topics and brokers."""
     keys = {e: LIST if e.startswith("topics/") else RATE for e in entities}
-    leases = {e: AppliedThrottle(e, {k: "7"}, {k: None}, ZkVersion(2)) for e, k in keys.items()}
-    return built.with_znodes(leases=leases)
+    applied_throttles = {
+        e: AppliedThrottle(e, {k: "7"}, {k: None}, ZkVersion(2)) for e, k in keys.items()
+    }
+    return built.with_znodes(applied_throttles=applied_throttles)
 
 
 def test_a_throttle_of_ours_without_a_reassignment_is_an_orphan() -> None:
     """A record concerns its topic and the brokers it copies between, and no other."""
     built = SnapshotBuilder(1, 2, 3, 4).partition(tp(), (1, 2))
     leased(built, ON_TOPIC, ON_BROKER, ON_FOUR)
-    orphans = {lease.entity for lease in orphan_leases(built.build())}
+    orphans = {lease.entity for lease in unneeded_throttles(built.build())}
     assert orphans == {ON_BROKER, ON_FOUR, ON_TOPIC}
-    built.goal(tp(), (1, 3))
+    built.spec(tp(), (1, 3))
     assert found(orphan_throttles, built) == [
         (ON_FOUR, f"a daemon set {RATE}, and no recorded reassignment needs it")
     ]
@@ -82,8 +84,8 @@ def test_an_orphan_throttle_is_a_remark_where_a_daemon_leads() -> None:
 def test_a_record_that_cannot_be_understood_may_need_any_throttle() -> None:
     """So none is taken for an orphan."""
     built = leased(SnapshotBuilder(1), ON_TOPIC, ON_BROKER)
-    built.with_znodes(unreadable={goal_path(tp()): "nonsense"})
-    assert orphan_leases(built.build()) == []
+    built.with_znodes(unreadable={reassignment_path(tp()): "nonsense"})
+    assert unneeded_throttles(built.build()) == []
 
 
 def test_what_a_lease_tells_of_is_not_told_twice() -> None:

@@ -45,12 +45,12 @@ class NotingStore:
         """Note them."""
         self.entities += entities
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """Nobody asks."""
         raise NotImplementedError
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Nobody asks."""
         raise NotImplementedError

@@ -98,8 +98,8 @@ def only(view: ClusterView, *changes: Iterable[Record]) -> list[Operation]:
 def accepted(partition: TopicPartition, request: RequestId = R1) -> list[Record]:
     """Return what accepting an entry makes durable."""
     entry = AcceptedEntry(partition, replicas(1, 2), replicas(2, 3))
-    goal = ReassignmentSpec(entry.target, entry.original, request, Route.REQUEST)
-    return [SpecRecord(partition, goal), AcceptedRecord(request, entry)]
+    spec = ReassignmentSpec(entry.target, entry.original, request, Route.REQUEST)
+    return [SpecRecord(partition, spec), AcceptedRecord(request, entry)]
 
 
 def refused(number: int, request: RequestId = R1, detail: str = "why") -> RefusalRecord:
@@ -215,8 +215,8 @@ def with_topic(version: int = 3) -> ClusterView:
 @pytest.mark.parametrize("version", [None, ZkVersion(2)])
 def test_a_new_goal_holds_only_while_its_topic_is_as_read(version: ZkVersion | None) -> None:
     """A Kafka controller may have ended a move before we claimed, and its news be late."""
-    goal = ReassignmentSpec(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
-    operations = only(with_topic(), [SpecRecord(tp(0), goal)], [SpecRecord(tp(1), goal)])
+    spec = ReassignmentSpec(replicas(2, 3), replicas(1, 2), R1, Route.REQUEST, version)
+    operations = only(with_topic(), [SpecRecord(tp(0), spec)], [SpecRecord(tp(1), spec)])
     checks = [op for op in operations if isinstance(op, Check)]
     known = [Check(paths.topic_path("t"), ZkVersion(3))]
     assert checks == ([] if version else known)
@@ -391,9 +391,9 @@ def test_what_builds_on_a_write_waits_for_it() -> None:
     """Somebody else's write in between moves the version too: the second would overwrite it."""
     view = with_topic()
     many = MAX_OPERATIONS
-    goals = [accepted(tp(0)) for _ in range(many)]
+    specs = [accepted(tp(0)) for _ in range(many)]
     write = [AssignmentRecord(tp(0), PartitionAssignment(replicas(1, 2)))]
-    found = batches(view, write, *goals)
+    found = batches(view, write, *specs)
     assert len(found) > 1
     first, second = in_groups(found)
     assert (first, second) == (found[:1], found[1:])

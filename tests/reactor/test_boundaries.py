@@ -70,13 +70,13 @@ class Told:
         self._view = driver.view
         self._view.reassignments[tp()].phase = phase
         self._names: list[Names] = []
-        self._boundaries = Failpoints(self._reached)
+        self._failpoints = Failpoints(self._reached)
 
     def commit(self, *records: Record) -> tuple[Names, Names]:
         """Return what is told before and after these records became durable."""
         change = Change(records, partition=tp())
-        self._boundaries.committing(self._view, [change])
-        self._boundaries.committed(self._view, [change])
+        self._failpoints.committing(self._view, [change])
+        self._failpoints.committed(self._view, [change])
         return self._names.pop(-2), self._names.pop()
 
     def has(self, assignment: PartitionAssignment) -> None:
@@ -86,12 +86,12 @@ class Told:
 
     def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
         """Return what is told before and after a request is handed over."""
-        self._boundaries.sending(request)
-        self._boundaries.sent(BrokerId(broker), request)
+        self._failpoints.sending(request)
+        self._failpoints.sent(BrokerId(broker), request)
         return self._names.pop(-2), self._names.pop()
 
-    def _reached(self, boundaries: Collection[Failpoint]) -> None:
-        self._names.append(set(boundaries))
+    def _reached(self, failpoints: Collection[Failpoint]) -> None:
+        self._names.append(set(failpoints))
 
 
 def entering(phase: Phase) -> PhaseRecord:
@@ -181,10 +181,10 @@ def test_what_is_told_of_partitions_that_nobody_moves_has_no_name() -> None:
 
 def test_a_goal_is_accepted_once() -> None:
     """A record that is replaced, or that is only in memory, is not an acceptance."""
-    goal = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
+    spec = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY)
     foreign = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.FOREIGN)
     told = Told(Pending())
-    assert told.commit(SpecRecord(tp(), goal)) == (
+    assert told.commit(SpecRecord(tp(), spec)) == (
         {Failpoint.BEFORE_ACCEPTED},
         {Failpoint.ACCEPTED},
     )

@@ -141,7 +141,7 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
     store = NotingStore()
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
-    store.refused = {paths.goal_path(tp(0)): WriteError.OTHER}
+    store.refused = {paths.reassignment_path(tp(0)): WriteError.OTHER}
     driver.fold(TopicsListed(frozenset()))
     commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
     assert set(driver.view.reassignments) == {tp(0)}
@@ -264,12 +264,12 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
         p.partition: PartitionAssignment(replicas(*ids)) for p, ids in everywhere.items()
     }
     view.legacy.entries = dict.fromkeys(everywhere, replicas(0, 2))
-    goal = view.reassignments[tp(0)].goal
+    spec = view.reassignments[tp(0)].spec
     end = Change(
         (
             AssignmentRecord(tp(0), PartitionAssignment(replicas(0, 2))),
             LegacyEntryRecord(tp(0), None),
-            SpecEndedRecord(tp(0), goal.version, goal.request, "done"),
+            SpecEndedRecord(tp(0), spec.version, spec.request, "done"),
         ),
         partition=tp(0),
     )

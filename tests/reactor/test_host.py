@@ -72,7 +72,7 @@ def test_events_gather_after_a_busy_turn_only(*, changes: int, gathers: bool) ->
         inbox=WakingInbox(),
         clock=MonotonicClock(),
         on_error=lambda error, _verdict: pytest.fail(str(error)),
-        after_turn=lambda _view: 0.0,
+        after_cycle=lambda _view: 0.0,
         threads=lambda: [(threading.current_thread().name, True)],
         unix_s=time.time,
     )

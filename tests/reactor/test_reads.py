@@ -18,15 +18,15 @@ class Asked:
     def __init__(self) -> None:
         self.calls: list[object] = []
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """Note it."""
-        self.calls.append((topics, doubts))
+        self.calls.append((topics, read_generation))
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Note it."""
-        self.calls.append((partitions, watch, doubts))
+        self.calls.append((partitions, watch, read_generation))
 
 
 def test_each_kind_is_asked_for_once_and_topics_first() -> None:

@@ -25,11 +25,11 @@ WITHIN_S = 60.0
 class _Stopped:
     """A process that is stopped at a boundary and goes on a minute later, as if nothing was."""
 
-    def __init__(self, boundary: Failpoint) -> None:
+    def __init__(self, failpoint: Failpoint) -> None:
         self.daemon: SimDaemon
         self.sent: int | None = None
         """How many requests had been handed over when it was stopped; None before that."""
-        self._boundary = boundary
+        self._boundary = failpoint
         self._clock: Clock
 
     def build(self, ports: Ports) -> DaemonLoop:
@@ -37,9 +37,9 @@ class _Stopped:
         self._clock = ports.clock
         return reactors(OPTIONS)(replace(ports, clock=self, reached=self.reached))
 
-    def reached(self, boundaries: Collection[Failpoint]) -> None:
+    def reached(self, failpoints: Collection[Failpoint]) -> None:
         """Stand still if this is the place."""
-        if self.sent is None and self._boundary in boundaries:
+        if self.sent is None and self._boundary in failpoints:
             self.sent = self.daemon.channels.sent
 
     def now(self) -> Instant:
@@ -78,14 +78,14 @@ def _view(daemon: SimDaemon) -> ClusterView:
     [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_nothing_more_is_sent_in_the_turn_in_which_the_daemon_stood_still(
-    boundary: Failpoint,
+    failpoint: Failpoint,
 ) -> None:
     """Neither after a write nor between two requests: brokers may not know the next epoch yet."""
     world = World(1)
     world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
     world.producer.start()
     world.settle()
-    stopped = _Stopped(boundary)
+    stopped = _Stopped(failpoint)
     stopped.daemon = world.add_daemon(stopped.build)
     world.run_for(3.0)
     for kafka in world.kafka_controllers.values():

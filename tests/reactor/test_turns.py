@@ -70,9 +70,9 @@ class Order(NotingStore, SilentObserver):
         self.noted += [f"write {op.path}" for multi in multis for op in multi]
         return super().commit(multis)
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """Note them."""
-        del doubts
+        del read_generation
         self.noted += [f"read {topic}" for topic in topics]
 
     def read_submissions(self, names: Sequence[str]) -> None:
@@ -80,10 +80,10 @@ class Order(NotingStore, SilentObserver):
         self.noted += [f"read {name}" for name in names]
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Note them."""
-        del watch, doubts
+        del watch, read_generation
         self.noted += [f"read {partition}" for partition in partitions]
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
@@ -134,11 +134,11 @@ def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> N
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(partitions, (0, 2)))
-    goals = {p: r.goal for p, r in driver.view.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     turning = Turning(driver)
     turning.turn(Deposed("a new process"))
     noted = turning.turn(
-        SpecsRead(goals, {}),
+        SpecsRead(specs, {}),
         OrphansRead(frozenset()),
         HistoryRead({}, {}),
         AppliedThrottlesRead({}),

@@ -97,7 +97,7 @@ def _ask_for_others(world: World) -> None:
 CANCELLING: Final = Shape(
     name="cancel",
     meaning="a plan is cancelled while its first steps copy",
-    boundaries=(
+    failpoints=(
         *_CANCELLED,
         Failpoint.STEP_TURNED,
         *_SENT,
@@ -112,7 +112,7 @@ CANCELLING: Final = Shape(
 RETURNING: Final = Shape(
     name="back",
     meaning="a request is cancelled when an original replica is deleted: it has to be copied back",
-    boundaries=(
+    failpoints=(
         *_CANCELLED,
         *_DELETION,
         *_COPIED,
@@ -128,7 +128,7 @@ RETURNING: Final = Shape(
 TURNING: Final = Shape(
     name="turn",
     meaning="another request asks for other replicas while the first steps copy",
-    boundaries=(
+    failpoints=(
         Failpoint.REQUEST_OPENED,
         Failpoint.BEFORE_RETARGETED,
         Failpoint.RETARGETED,
@@ -147,7 +147,7 @@ TURNING: Final = Shape(
 REQUESTING: Final = Shape(
     name="request",
     meaning="a submitted request that is accepted in chunks",
-    boundaries=(
+    failpoints=(
         Failpoint.REQUEST_OPENED,
         Failpoint.BEFORE_ACCEPTED,
         Failpoint.ACCEPTED,
@@ -166,7 +166,7 @@ REQUESTING: Final = Shape(
 THROTTLING: Final = Shape(
     name="throttle",
     meaning="a request that copies under a throttle",
-    boundaries=(
+    failpoints=(
         Failpoint.BEFORE_THROTTLED,
         Failpoint.THROTTLED,
         Failpoint.BEFORE_A1,
@@ -182,7 +182,7 @@ THROTTLING: Final = Shape(
 ELECTING: Final = Shape(
     name="elect",
     meaning="the preferred replica is not the leader when the last step ends",
-    boundaries=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_TOLD),
+    failpoints=(Failpoint.ELECTION_WRITTEN, Failpoint.ELECTION_LEADER_TOLD),
     targets={0: (4, 1, 5)},
 )
 ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING)

@@ -66,10 +66,10 @@ class BoundRules:
             self._history[partition].append(known)
 
     def _limit(self, partition: TopicPartition) -> int | None:
-        goal = self._world.invariants.records.goal_of(partition)
-        if goal is None or self._step_size is None:
+        spec = self._world.invariants.records.spec_of(partition)
+        if spec is None or self._step_size is None:
             return None
-        return max(len(goal.original or goal.target), len(goal.target)) + self._step_size
+        return max(len(spec.original or spec.target), len(spec.target)) + self._step_size
 
     def judge(self, order: AlterEntry, known_since: float, sent_at: float) -> None:
         """Judge an order by what was so when it was sent, or any time since ``known_since``."""

@@ -53,56 +53,56 @@ class CancelRules:
         return read.unreadable is None and (named or read.is_everything or bool(read.requests))
 
     def ended_before_it_began(
-        self, ending: PartitionOutcome, goal: ReassignmentSpec | None
+        self, ending: PartitionOutcome, spec: ReassignmentSpec | None
     ) -> None:
         """What never begins has to be meant by the cancellation that its row names."""
         cancel = self._asked.get(RequestId(ending.detail.removeprefix("by ")))
         self._judge.ensure(
             cancel is not None
             and any(
-                names(s, ending.partition) if goal is None else selects(s, ending.partition, goal)
+                names(s, ending.partition) if spec is None else selects(s, ending.partition, spec)
                 for s in cancel.selections.values()
             ),
-            f"{ending.partition}: {goal} was ended {ending.detail}, which does not mean it",
+            f"{ending.partition}: {spec} was ended {ending.detail}, which does not mean it",
             Rule.ENDED_BEFORE_IT_BEGAN,
         )
 
     def turned_round(
-        self, partition: TopicPartition, before: Standing | None, goal: ReassignmentSpec
+        self, partition: TopicPartition, before: Standing | None, spec: ReassignmentSpec
     ) -> None:
         """A goal is turned round by a cancellation that means it, and leads to its original."""
         self._judge.ensure(
-            goal.target == goal.original,
-            f"{partition}: it is turned round to {goal.target}, it was at {goal.original}",
+            spec.target == spec.original,
+            f"{partition}: it is turned round to {spec.target}, it was at {spec.original}",
             Rule.TURNED_TO_ORIGINAL,
         )
-        if before is not None and goal.cancelled_by == before.goal.request:
+        if before is not None and spec.cancelled_by == before.spec.request:
             self._judge.ensure(
-                self._is_atomic(before.goal.request),
-                f"{partition}: only what wants all or nothing takes itself back, not {before.goal}",
+                self._is_atomic(before.spec.request),
+                f"{partition}: only what wants all or nothing takes itself back, not {before.spec}",
                 Rule.ONLY_ATOMIC_TAKEN_BACK,
             )
             return
-        cancel = self._asked.get(goal.cancelled_by or RequestId(""))
+        cancel = self._asked.get(spec.cancelled_by or RequestId(""))
         if cancel is None:
-            self._judge.fail(f"{partition}: there is no cancellation {goal.cancelled_by}")
+            self._judge.fail(f"{partition}: there is no cancellation {spec.cancelled_by}")
         if before is None:
             # Somebody else began it, there was no record.
             self._judge.ensure(
                 any(names(s, partition) for s in cancel.selections.values()),
-                f"{partition}: {goal.cancelled_by} does not name it",
+                f"{partition}: {spec.cancelled_by} does not name it",
                 Rule.NAMED_BY_CANCELLATION,
             )
             return
         self._judge.ensure(
-            any(selects(s, partition, before.goal) for s in cancel.selections.values()),
-            f"{partition}: {goal.cancelled_by} does not mean {before.goal}",
+            any(selects(s, partition, before.spec) for s in cancel.selections.values()),
+            f"{partition}: {spec.cancelled_by} does not mean {before.spec}",
             Rule.MEANT_BY_CANCELLATION,
         )
-        asked = self._asked.get(before.goal.request)
+        asked = self._asked.get(before.spec.request)
         self._judge.ensure(
             asked is None or asked.first < cancel.last,
-            f"{partition}: {goal.cancelled_by} is older than what it turned round: {before.goal}",
+            f"{partition}: {spec.cancelled_by} is older than what it turned round: {before.spec}",
             Rule.OLDER_THAN_CANCELLATION,
         )
 
@@ -117,7 +117,7 @@ class CancelRules:
         return False
 
     def chosen(
-        self, name: RequestId, version: int, goals: Mapping[TopicPartition, Standing]
+        self, name: RequestId, version: int, specs: Mapping[TopicPartition, Standing]
     ) -> None:
         """Nothing that a cancellation selects may be left once it says that all is chosen."""
         cancel = self._asked[name]
@@ -132,14 +132,14 @@ class CancelRules:
         if selection is None:
             self._judge.fail(f"{name} never had a version {version}")
         written = selection.written
-        for partition, standing in goals.items():
-            goal = standing.goal
-            if standing.czxid > written or not selects(selection, partition, goal):
+        for partition, standing in specs.items():
+            spec = standing.spec
+            if standing.czxid > written or not selects(selection, partition, spec):
                 continue
-            if goal.request != name and partition in self._world.partitions():
+            if spec.request != name and partition in self._world.partitions():
                 self._judge.ensure(
-                    goal.rolls_back or partition in cancel.endings or goal.route is Route.LEGACY,
-                    f"{partition}: {name} left {goal} alone and does not say why",
+                    spec.rolls_back or partition in cancel.endings or spec.route is Route.LEGACY,
+                    f"{partition}: {name} left {spec} alone and does not say why",
                     Rule.NOTHING_SELECTED_LEFT,
                 )
         for child in self._world.zookeeper.children(paths.REQUESTS) or ():
@@ -181,10 +181,10 @@ def names(cancellation: Cancellation, partition: TopicPartition) -> bool:
     return partition in cancellation.partitions or partition.topic in cancellation.topics
 
 
-def selects(cancellation: Cancellation, partition: TopicPartition, goal: ReassignmentSpec) -> bool:
+def selects(cancellation: Cancellation, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
     """Whether a cancellation means a goal, by whatever it says."""
     return cancellation.unreadable is None and (
         cancellation.is_everything
-        or goal.request in cancellation.requests
+        or spec.request in cancellation.requests
         or names(cancellation, partition)
     )

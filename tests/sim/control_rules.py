@@ -106,11 +106,11 @@ class ControlRules:
             if limits.step_size is not None:
                 self._turned.setdefault(request, set()).add(limits.step_size)
 
-    def _step_size_of(self, goal: ReassignmentSpec) -> int | None:
+    def _step_size_of(self, spec: ReassignmentSpec) -> int | None:
         """Return the largest step size that may hold for a goal; None: all at once."""
-        options = self._options.get(goal.request)
+        options = self._options.get(spec.request)
         own = None if options is None else options.step_size
-        sizes: set[StepSize] = set(self._turned.get(goal.request, ()))
+        sizes: set[StepSize] = set(self._turned.get(spec.request, ()))
         sizes |= {own} if own is not None else self._limits
         default = self._world.invariants.records.step_size
         if own is None:
@@ -143,9 +143,9 @@ class ControlRules:
             self._assignments[partition] = new
             if old is None or old == new:
                 continue
-            goal = self._ledger.goal(partition)
-            if is_daemon and goal is not None and goal.route is not Route.FOREIGN:
-                self._step_written(transaction.session, partition, goal, old, new)
+            spec = self._ledger.spec(partition)
+            if is_daemon and spec is not None and spec.route is not Route.FOREIGN:
+                self._step_written(transaction.session, partition, spec, old, new)
                 self._not_given_up(transaction, partition, old, new)
             self._begun.add(partition)
 
@@ -153,7 +153,7 @@ class ControlRules:
         self,
         session: int,
         partition: TopicPartition,
-        goal: ReassignmentSpec,
+        spec: ReassignmentSpec,
         old: PartitionAssignment,
         new: PartitionAssignment,
     ) -> None:
@@ -162,14 +162,14 @@ class ControlRules:
         since = self._disabled_since
         if since is not None and self._world.invariants.had_to_hear(session, since):
             judge.ensure(
-                not begins or goal.rolls_back,
-                f"{partition}: {goal} begins though reassignments are disabled since {since} s",
+                not begins or spec.rolls_back,
+                f"{partition}: {spec} begins though reassignments are disabled since {since} s",
                 Rule.DISABLED_BEGINS_NOTHING,
             )
         added = [r for r in new.adding_replicas if r not in old.replicas]
         if not added:
             return
-        held = [None, *added] if goal.rolls_back else [None, goal.request, *added]
+        held = [None, *added] if spec.rolls_back else [None, spec.request, *added]
         if any(self._is_paused(session, key) for key in self._paused_since):
             paused = [key for key in held if self._is_paused(session, key)]
             judge.ensure(
@@ -178,7 +178,7 @@ class ControlRules:
                 Rule.PAUSED_ADDS_NOTHING,
             )
         for broker in added:
-            self._is_throttled(partition, goal, broker)
+            self._is_throttled(partition, spec, broker)
 
     def _not_given_up(
         self,
@@ -190,7 +190,7 @@ class ControlRules:
         """No step is taken towards a goal in the write in which another takes its place."""
         if set(new.replicas) <= set(old.replicas):
             return
-        path = paths.goal_path(partition)
+        path = paths.reassignment_path(partition)
         replaced = any(w.path == path and w.after is not None for w in transaction.written)
         self._world.invariants.judge.ensure(
             not replaced,
@@ -199,10 +199,10 @@ class ControlRules:
         )
 
     def _is_throttled(
-        self, partition: TopicPartition, goal: ReassignmentSpec, broker: BrokerId
+        self, partition: TopicPartition, spec: ReassignmentSpec, broker: BrokerId
     ) -> None:
         """What copies for a request with a throttle of its own is throttled before it begins."""
-        options = self._options.get(goal.request)
+        options = self._options.get(spec.request)
         if options is None or options.throttle is None:
             return
         topic, receiver = topic_entity(partition.topic), broker_entity(broker)
@@ -213,7 +213,7 @@ class ControlRules:
         self._world.invariants.judge.ensure(
             (EVERY_REPLICA in listed or f"{partition.partition}:{broker}" in listed)
             and (not is_live or FOLLOWER_RATE in self._settings.values(receiver)),
-            f"{partition}: broker {broker} copies for {goal.request}, which is to be throttled; "
+            f"{partition}: broker {broker} copies for {spec.request}, which is to be throttled; "
             f"listed are {listed}, the broker's settings are {self._settings.values(receiver)}",
             Rule.THROTTLED_FIRST,
         )

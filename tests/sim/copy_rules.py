@@ -83,14 +83,14 @@ class CopyRules:
             len(left) >= needed or waiver is not None,
             f"{partition}: good copies {given_up} left the ISR {before.isr}, only {left} stay of "
             f"{needed}; the assignment is {self._znodes.assignment(partition)}, the goal "
-            f"{self._records.goal_of(partition)}",
+            f"{self._records.spec_of(partition)}",
             Rule.COPIES_KEPT,
         )
 
     def _needed(self, partition: TopicPartition) -> int:
-        goal, assignment = self._records.goal_of(partition), self._znodes.assignment(partition)
-        if goal is not None:
-            return min(len(goal.original or goal.target), len(goal.target))
+        spec, assignment = self._records.spec_of(partition), self._znodes.assignment(partition)
+        if spec is not None:
+            return min(len(spec.original or spec.target), len(spec.target))
         if assignment is None:
             return 0
         return min(len(assignment.origin_replicas), len(assignment.target_replicas))
@@ -104,13 +104,13 @@ class CopyRules:
         Within the bound, which is one more replica at least, a dead original may leave no room for
         a good copy beside a live original that is added: that one does not count as lacking then.
         """
-        goal, assignment = self._records.goal_of(partition), self._znodes.assignment(partition)
-        if goal is None or assignment is None or not goal.rolls_back:
+        spec, assignment = self._records.spec_of(partition), self._znodes.assignment(partition)
+        if spec is None or assignment is None or not spec.rolls_back:
             return False
         has_room = len(assignment.replicas) <= 1 + max(
-            len(goal.original or goal.target), len(goal.target)
+            len(spec.original or spec.target), len(spec.target)
         )
         added = () if has_room else assignment.adding_replicas
-        lacking = [r for r in goal.target if r not in left]
+        lacking = [r for r in spec.target if r not in left]
         dead = [r for r in lacking if not is_live(r)]
         return bool(dead) and all(r in dead or r in added for r in lacking)

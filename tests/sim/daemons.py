@@ -96,7 +96,7 @@ class SimDaemon:
         self._is_to_die_in_commit = False
         self._resumed_at = 0.0
         self.is_alive = True
-        self.boundaries = 0
+        self.failpoints = 0
         """Boundaries passed so far."""
         self.died_at: Failpoint | None = None
         """The boundary it was to die at, once it did."""
@@ -189,13 +189,13 @@ class SimDaemon:
             self.channels.close_all()
             self.store.abandon()
 
-    def crash_after(self, boundaries: int) -> None:
+    def crash_after(self, failpoints: int) -> None:
         """Die at a later boundary between a write and a send: 0 is the next one."""
-        self._boundaries_left = boundaries
+        self._boundaries_left = failpoints
 
-    def crash_at(self, boundary: Failpoint, *, nth: int = 1) -> None:
+    def crash_at(self, failpoint: Failpoint, *, nth: int = 1) -> None:
         """Die at a named boundary, when it is reached for the nth time from now."""
-        self._fatal, self._passes_left = boundary, nth
+        self._fatal, self._passes_left = failpoint, nth
 
     def crash_in_commit(self, *, after: int) -> None:
         """Die between two multis of one commit: 0 is the next time there are two."""
@@ -235,7 +235,7 @@ class SimDaemon:
         self._fabric.schedule.call_in(seconds, go_on)
 
     def _pass_boundary(self, reached: Collection[Failpoint]) -> None:
-        self.boundaries += 1
+        self.failpoints += 1
         if self._fatal is not None and self._fatal in reached:
             self._passes_left -= 1
             if self._passes_left == 0:

@@ -125,7 +125,7 @@ class Observer(SilentObserver):
         self._world = world
         self._lost = lost
 
-    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002 - the port's
         """Judge what stands still."""
         if view.tenure is None:
             return
@@ -157,7 +157,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             clock=ports.clock,
             observer=observer,
             reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
-            boundaries=Failpoints(ports.reached),
+            failpoints=Failpoints(ports.reached),
             lease=ports.lease,
         )
 

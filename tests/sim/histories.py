@@ -52,7 +52,7 @@ class SilentObserver:
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Do nothing."""
 
-    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """Do nothing."""
 
 
@@ -68,7 +68,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             configs=ports.configs,
             clock=ports.clock,
             observer=seen_by,
-            boundaries=Failpoints(ports.reached),
+            failpoints=Failpoints(ports.reached),
             lease=ports.lease,
         )
 
@@ -158,7 +158,7 @@ def is_finished(world: World) -> bool:
             for request in zookeeper.children(paths.OUTCOMES) or ()
         )
         and not any(
-            zookeeper.children(paths.goal_topic_path(topic))
+            zookeeper.children(paths.reassignment_topic_path(topic))
             for topic in zookeeper.children(paths.GOALS) or ()
         )
         and not zookeeper.children(paths.DELETIONS)

@@ -148,7 +148,7 @@ class Invariants:
         self._one_writer(transaction)
         states: list[tuple[TopicPartition, Written]] = []
         topics: list[tuple[str, Written]] = []
-        goals: list[tuple[TopicPartition, Written]] = []
+        specs: list[tuple[TopicPartition, Written]] = []
         for written in transaction.written:
             match written.path.split("/")[1:]:
                 case ["brokers", "topics", topic]:
@@ -156,7 +156,7 @@ class Invariants:
                 case ["brokers", "topics", topic, "partitions", number, "state"]:
                     states.append((TopicPartition(topic, int(number)), written))
                 case ["admin", "reassignments", topic, number]:
-                    goals.append((TopicPartition(topic, int(number)), written))
+                    specs.append((TopicPartition(topic, int(number)), written))
                 case [*parts]:
                     self._other_written(transaction, parts, written)
         changed = [c for t, w in topics for c in self._topic_written(transaction, t, w)]
@@ -164,7 +164,7 @@ class Invariants:
             self._states.written(transaction, partition, written)
             self._data.nothing_is_lost(partition)
         self._reassigned(transaction, changed)
-        for partition, written in goals:
+        for partition, written in specs:
             self.records.own_written(transaction, written)
             self.records.goal_written(partition, written)
 

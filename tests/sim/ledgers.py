@@ -33,7 +33,7 @@ from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcome_parts import decode_accepted, decode_ended
 from controller.znodes.outcomes import decode_outcome
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 from controller.znodes.submissions import decode_submission
 from tests.sim.cancel_rules import CancelRules, cancellation_of
 from tests.sim.rules import Rule
@@ -67,7 +67,7 @@ class Asked:
 class Standing:
     """A goal as it stands."""
 
-    goal: ReassignmentSpec
+    spec: ReassignmentSpec
     czxid: Zxid
 
 
@@ -78,7 +78,7 @@ class Ledger:
         self._world = world
         self._judge = world.invariants.judge
         self.asked: dict[RequestId, Asked] = {}
-        self._goals: dict[TopicPartition, Standing] = {}
+        self._specs: dict[TopicPartition, Standing] = {}
         self._been: dict[TopicPartition, set[Replicas]] = {}
         """Every assignment a partition had while nothing was under way."""
         self._stood: dict[TopicPartition, Replicas] = {}
@@ -98,10 +98,10 @@ class Ledger:
         for topic in world.zookeeper.children(paths.TOPICS) or ():
             self._assigned(topic)
 
-    def goal(self, partition: TopicPartition) -> ReassignmentSpec | None:
+    def spec(self, partition: TopicPartition) -> ReassignmentSpec | None:
         """Return what is recorded of a partition now."""
-        standing = self._goals.get(partition)
-        return None if standing is None else standing.goal
+        standing = self._specs.get(partition)
+        return None if standing is None else standing.spec
 
     def take_back(self, partition: TopicPartition) -> None:
         """Owe nothing for a partition that somebody else moves."""
@@ -115,7 +115,7 @@ class Ledger:
     # --- what is written -----------------------------------------------------------------------
 
     def _transacted(self, transaction: Transaction) -> None:  # noqa: C901, PLR0912 - one arm per znode
-        goals: list[tuple[TopicPartition, Written]] = []
+        specs: list[tuple[TopicPartition, Written]] = []
         chosen: list[tuple[RequestId, int]] = []
         for written in transaction.written:
             match written.path.split("/")[1:]:
@@ -126,7 +126,7 @@ class Ledger:
                 case ["admin", "cancel_reassignment_in_progress"] if written.after is not None:
                     self._cancelled(written.after)
                 case ["admin", "reassignments", topic, number]:
-                    goals.append((TopicPartition(topic, int(number)), written))
+                    specs.append((TopicPartition(topic, int(number)), written))
                 case ["reassigner", "outcomes", request, child] if written.before is None:
                     name = child.removeprefix(paths.PART)
                     if request.startswith("cancel-") and name != child:
@@ -139,10 +139,10 @@ class Ledger:
                     self._assigned(topic)
                 case _:
                     pass
-        for partition, written in goals:
+        for partition, written in specs:
             self._goal_written(transaction, partition, written)
         for request, version in chosen:
-            self.cancels.chosen(request, version, self._goals)
+            self.cancels.chosen(request, version, self._specs)
 
     def _assigned(self, topic: str) -> None:
         for number, assignment in self._world.invariants.assignments(topic).items():
@@ -211,43 +211,43 @@ class Ledger:
         """What the legacy route asked for and a cancellation ended before it began, is not owed."""
         for ending in self._rows(request, child, znode)[1]:
             if ending.fate is OutcomeKind.CANCELLED:
-                goal = self.goal(ending.partition)
-                self.cancels.ended_before_it_began(ending, goal)
-                if goal is not None:
+                spec = self.spec(ending.partition)
+                self.cancels.ended_before_it_began(ending, spec)
+                if spec is not None:
                     for ended in self.enders:
-                        ended(ending.partition, goal.target)
+                        ended(ending.partition, spec.target)
 
     # --- goals ---------------------------------------------------------------------------------
 
     def _goal_written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
     ) -> None:
-        before = self._goals.pop(partition, None)
+        before = self._specs.pop(partition, None)
         if written.after is None:
             if before is not None and transaction.session != NOBODY:
-                self._ended(partition, before.goal)
+                self._ended(partition, before.spec)
             return
-        goal = decode_goal(written.after.data, ZkVersion(written.after.version))
-        if isinstance(goal, str):
-            self._judge.ensure(transaction.session == NOBODY, f"{written.path}: {goal}")
+        spec = decode_spec(written.after.data, ZkVersion(written.after.version))
+        if isinstance(spec, str):
+            self._judge.ensure(transaction.session == NOBODY, f"{written.path}: {spec}")
             return
-        self._goals[partition] = Standing(goal, Zxid(written.after.czxid))
-        self._from_where_it_was(partition, before, goal)
-        if goal.original is not None:
-            self._originals.setdefault(partition, set()).add(goal.original)
-        if goal.rolls_back:
-            self.cancels.turned_round(partition, before, goal)
-        elif goal.route is Route.REQUEST:
-            self._is_asked_for(partition, goal)
-        if goal.route is Route.REQUEST or goal.rolls_back:
-            self.owed[partition] = goal.target
+        self._specs[partition] = Standing(spec, Zxid(written.after.czxid))
+        self._from_where_it_was(partition, before, spec)
+        if spec.original is not None:
+            self._originals.setdefault(partition, set()).add(spec.original)
+        if spec.rolls_back:
+            self.cancels.turned_round(partition, before, spec)
+        elif spec.route is Route.REQUEST:
+            self._is_asked_for(partition, spec)
+        if spec.route is Route.REQUEST or spec.rolls_back:
+            self.owed[partition] = spec.target
             for taken in self.takers:
                 taken((partition,))
         else:
             self.owed.pop(partition, None)
 
     def _from_where_it_was(
-        self, partition: TopicPartition, before: Standing | None, goal: ReassignmentSpec
+        self, partition: TopicPartition, before: Standing | None, spec: ReassignmentSpec
     ) -> None:
         """
         The original is where the partition was, and stays so while it is on its way.
@@ -255,66 +255,66 @@ class Ledger:
         Who saw what others began knows where it stood; the topic znode proves only who is left.
         """
         if before is not None:
-            known = before.goal.original
+            known = before.spec.original
             self._judge.ensure(
-                known is None or goal.original == known,
-                f"{partition}: the original was {known} and is {goal.original} now",
+                known is None or spec.original == known,
+                f"{partition}: the original was {known} and is {spec.original} now",
                 Rule.ORIGINAL_KEPT,
             )
             return
         topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
-        if topic is None or goal.original is None:
+        if topic is None or spec.original is None:
             return
         assignment = self._world.assignment(partition)
         was = set(assignment.origin_replicas)
         self._judge.ensure(
-            goal.original == self._stood.get(partition)
-            or (assignment.is_reassigning and set(goal.original) == was),
-            f"{partition}: the original is said to be {goal.original}, it is {assignment}",
+            spec.original == self._stood.get(partition)
+            or (assignment.is_reassigning and set(spec.original) == was),
+            f"{partition}: the original is said to be {spec.original}, it is {assignment}",
             Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )
 
-    def _is_asked_for(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
-        asked = self.asked.get(goal.request)
+    def _is_asked_for(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
+        asked = self.asked.get(spec.request)
         if asked is None:
-            self._judge.fail(f"{partition}: nobody knows of request {goal.request}")
+            self._judge.fail(f"{partition}: nobody knows of request {spec.request}")
         if asked.selections:
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in asked.selections.values())
-                and goal.target in self._originals.get(partition, ()),
-                f"{partition}: {goal.target} is no original that {goal.request} leads back to",
+                and spec.target in self._originals.get(partition, ()),
+                f"{partition}: {spec.target} is no original that {spec.request} leads back to",
                 Rule.UNDOES_TO_AN_ORIGINAL,
             )
             return
         self._judge.ensure(
-            goal.target in asked.targets.get(partition, ()),
-            f"{partition}: {goal.request} did not ask for {goal.target}",
+            spec.target in asked.targets.get(partition, ()),
+            f"{partition}: {spec.request} did not ask for {spec.target}",
             Rule.TARGET_ASKED_FOR,
         )
 
-    def _ended(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
+    def _ended(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
         """A goal ends where it led, or the rows of its request say where else."""
-        asked = self.asked.get(goal.request)
+        asked = self.asked.get(spec.request)
         fate = None
         if asked is not None and partition in asked.endings:
             fate = asked.endings[partition].fate
         is_refused = asked is not None and any(r.partition == partition for r in asked.refused)
         known = set(self._world.partitions())
-        if partition not in known or is_refused or (asked is None and not goal.rolls_back):
+        if partition not in known or is_refused or (asked is None and not spec.rolls_back):
             self.owed.pop(partition, None)
             return
         assignment = self._world.assignment(partition)
-        wanted = goal.original if fate is OutcomeKind.CANCELLED else goal.target
-        if fate is OutcomeKind.CANCELLED and goal.original is not None:
-            self.owed[partition] = goal.original
+        wanted = spec.original if fate is OutcomeKind.CANCELLED else spec.target
+        if fate is OutcomeKind.CANCELLED and spec.original is not None:
+            self.owed[partition] = spec.original
         self._judge.ensure(
             assignment.replicas == wanted and not assignment.is_reassigning,
-            f"{partition}: {goal} ended ({fate or 'done'}) while the topic znode says {assignment}",
+            f"{partition}: {spec} ended ({fate or 'done'}) while the topic znode says {assignment}",
             Rule.ENDED_WHERE_IT_LED,
         )
         self._judge.ensure(
-            goal.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
-            f"{partition}: {goal} ended, the outcome says {fate or 'done'}",
+            spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
+            f"{partition}: {spec} ended, the outcome says {fate or 'done'}",
             Rule.ROLLBACK_TOLD,
         )
 

@@ -103,7 +103,7 @@ class LostLogs:
                 self._drops += [Drop(b, partition) for b in gone if self._is_dead(b)]
 
     def _is_followed(self, partition: TopicPartition) -> bool:
-        is_ours = self._world.invariants.records.goal_of(partition) is not None
+        is_ours = self._world.invariants.records.spec_of(partition) is not None
         return is_ours and self._world.now - self._led_since >= KNOWN_S
 
     def _is_dead(self, broker: BrokerId) -> bool:

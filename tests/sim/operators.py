@@ -325,7 +325,7 @@ class Operators:
             topic
             for topic in self._topics()
             if world.fabric.config(topic).min_insync_replicas == 1
-            and not world.zookeeper.children(paths.goal_topic_path(topic))
+            and not world.zookeeper.children(paths.reassignment_topic_path(topic))
             and all(len(a.replicas) > 1 for a in world.topic(topic).partitions.values())
         ]
         if not at_rest:

@@ -81,10 +81,10 @@ class OrderRules:
     def _keeps_min_isr(self, order: AlterEntry, way: Way) -> None:
         """Judge that an order that only drops leaves as many in sync as producers need."""
         invariants = self._world.invariants
-        goal = invariants.records.goal_of(order.partition)
-        if order.cancels or goal is None or way.sent_at - way.handed_at > FRESH_S:
+        spec = invariants.records.spec_of(order.partition)
+        if order.cancels or spec is None or way.sent_at - way.handed_at > FRESH_S:
             return
-        floor = min(invariants.lowest_min_isr(order.partition.topic), len(goal.target))
+        floor = min(invariants.lowest_min_isr(order.partition.topic), len(spec.target))
         known = self._known(order.partition, way.sent_at)
         if any(set(order.target) - set(isr) or len(isr) <= len(order.target) for isr in known):
             # It adds, or drops what was not in sync.

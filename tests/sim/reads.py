@@ -51,7 +51,7 @@ from controller.znodes.feature_flags import decode_feature, decode_migration
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NOBODY, SimZooKeeper, Watch
@@ -79,7 +79,7 @@ class SimReads:
         self._asked: dict[int, tuple[Callable[[], Event], Lane]] = {}
         """What was asked once and not answered yet."""
         self._sequence = 0
-        self._doubts = 0
+        self._read_generation = 0
         """How many doubts the loop had when it asked last."""
         self._requests = SimRequests(zookeeper)
         self.znodes: dict[Znode, None] = {}
@@ -88,7 +88,7 @@ class SimReads:
             Znode.BROKERS: self._brokers,
             Znode.TOPICS: self._topics_listed,
             Znode.LEGACY_PLAN: self._legacy_plan,
-            Znode.GOALS: self._goals,
+            Znode.GOALS: self._specs,
             Znode.DELETIONS: self._deletions,
             Znode.ISR_NOTIFICATIONS: self._isr_notifications,
             Znode.LOG_DIR_EVENTS: self._log_dir_events,
@@ -102,13 +102,13 @@ class SimReads:
         """Go on for a session that ended: read again whatever it watched or was reading."""
         for znode in former.znodes:
             self.read(znode)
-        self._doubts = former._doubts
+        self._read_generation = former._read_generation
         if former._watched_topics:
             self.read_topics(sorted(former._watched_topics))
         for partition in sorted(former._watched_states):
             self._inbox.put(StateChanged(partition))
         for partitions, watch in former._reading_states.values():
-            self.read_states(partitions, watch=watch, doubts=self._doubts)
+            self.read_states(partitions, watch=watch, read_generation=self._read_generation)
         for read, lane in former._asked.values():
             self._ask(read, lane)
 
@@ -147,7 +147,7 @@ class SimReads:
             Znode.QUEUE: lambda: requests.queue(self._watch(Znode.QUEUE)),
             Znode.CONTROLS: lambda: requests.controls(self._watch(Znode.CONTROLS)),
             Znode.HISTORY: requests.history,
-            Znode.LEASES: requests.leases,
+            Znode.LEASES: requests.applied_throttles,
         }
 
     def _listed(self, path: str, znode: Znode) -> tuple[str, ...]:
@@ -178,22 +178,22 @@ class SimReads:
         version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
         return LegacyPlanRead(decode_legacy_plan(znode.data, version, czxid))
 
-    def _goals(self) -> SpecsRead:
-        goals: dict[TopicPartition, ReassignmentSpec] = {}
+    def _specs(self) -> SpecsRead:
+        specs: dict[TopicPartition, ReassignmentSpec] = {}
         unreadable: dict[str, str] = {}
         for topic in sorted(self._zookeeper.children(paths.GOALS) or ()):
-            directory = paths.goal_topic_path(topic)
+            directory = paths.reassignment_topic_path(topic)
             for name in sorted(self._zookeeper.children(directory) or ()):
                 path = f"{directory}/{name}"
                 znode = self._zookeeper.get(path)
                 if znode is None:
                     continue
-                read = decode_goal(znode.data, ZkVersion(znode.version))
+                read = decode_spec(znode.data, ZkVersion(znode.version))
                 if isinstance(read, ReassignmentSpec) and name.isdigit():
-                    goals[TopicPartition(topic, int(name))] = read
+                    specs[TopicPartition(topic, int(name))] = read
                 else:
                     unreadable[path] = read if isinstance(read, str) else "not a partition"
-        return SpecsRead(goals, unreadable)
+        return SpecsRead(specs, unreadable)
 
     def _deletions(self) -> DeletionsRead:
         return DeletionsRead(frozenset(self._listed(paths.DELETIONS, Znode.DELETIONS)))
@@ -256,11 +256,13 @@ class SimReads:
 
     # --- topics and states ---------------------------------------------------------------------
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int | None = None) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int | None = None) -> None:
         """Read topic znodes and watch them; without a number of doubts nobody asked for it."""
         wanted = tuple(topics)
         self._watched_topics.update(wanted)
-        self._doubts = known = self._doubts if doubts is None else doubts
+        self._read_generation = known = (
+            self._read_generation if read_generation is None else read_generation
+        )
 
         def at_server() -> Callable[[], None]:
             read = {topic: self._topic(topic) for topic in wanted}
@@ -277,11 +279,11 @@ class SimReads:
         return read_topic(znode)
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Read partition states; a watch, where wanted, is told as ``StateChanged``."""
         wanted = tuple(partitions)
-        self._doubts = doubts
+        self._read_generation = read_generation
         self._sequence += 1
         number = self._sequence
         self._reading_states[number] = (wanted, watch)
@@ -291,7 +293,7 @@ class SimReads:
 
             def tell() -> None:
                 armed = frozenset(self._watched_states.intersection(wanted)) if watch else None
-                self._inbox.put(StatesRead(states, doubts, armed))
+                self._inbox.put(StatesRead(states, read_generation, armed))
 
             def answer() -> None:
                 del self._reading_states[number]

@@ -21,7 +21,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
-from controller.znodes.reassignments import decode_goal
+from controller.znodes.reassignments import decode_spec
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import NOBODY, Transaction, Written
 
@@ -37,7 +37,7 @@ class RecordRules:
         self._fabric = fabric
         self._judge = judge
         self._znodes = znodes
-        self._goals: dict[TopicPartition, ReassignmentSpec] = {}
+        self._specs: dict[TopicPartition, ReassignmentSpec] = {}
         self._not_ours: set[tuple[BrokerId, TopicPartition]] = set()
         """Logs that nobody with a record of ours has left behind."""
         self.step_size: int | None = None
@@ -52,14 +52,14 @@ class RecordRules:
     owes_logs: bool = True
     """Whether every log that is left has to be told: another controller tells of none."""
 
-    def goal_of(self, partition: TopicPartition) -> ReassignmentSpec | None:
+    def spec_of(self, partition: TopicPartition) -> ReassignmentSpec | None:
         """Return our record of a partition, as it stands."""
-        return self._goals.get(partition)
+        return self._specs.get(partition)
 
     def target_of(self, partition: TopicPartition) -> Replicas | None:
         """Return FTR of a partition with a record of ours."""
-        goal = self._goals.get(partition)
-        return None if goal is None else goal.target
+        spec = self._specs.get(partition)
+        return None if spec is None else spec.target
 
     # --- records -------------------------------------------------------------------------------
 
@@ -77,18 +77,18 @@ class RecordRules:
     def goal_written(self, partition: TopicPartition, written: Written) -> None:
         """Take note of a goal; judge that one that ends leaves nothing under way."""
         if written.after is not None:
-            read = decode_goal(written.after.data, ZkVersion(written.after.version))
+            read = decode_spec(written.after.data, ZkVersion(written.after.version))
             self._judge.ensure(
                 isinstance(read, ReassignmentSpec),
                 f"{written.path} cannot be read: {read}",
                 Rule.GOAL_READABLE,
             )
             if isinstance(read, ReassignmentSpec):
-                self._goals[partition] = read
+                self._specs[partition] = read
                 if written.before is None:
                     self._enough_replicas(partition, read)
             return
-        self._goals.pop(partition, None)
+        self._specs.pop(partition, None)
         assignment = self._znodes.assignment(partition)
         self._judge.ensure(
             assignment is None or not assignment.is_reassigning,
@@ -96,15 +96,15 @@ class RecordRules:
             Rule.GOAL_ENDS_AT_REST,
         )
 
-    def _enough_replicas(self, partition: TopicPartition, goal: ReassignmentSpec) -> None:
+    def _enough_replicas(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
         """Judge that no target is accepted with fewer replicas than producers need."""
         assignment = self._znodes.assignment(partition)
-        if assignment is None or goal.rolls_back:
+        if assignment is None or spec.rolls_back:
             return
         least = min(self.lowest_min_isr(partition.topic), len(assignment.replicas))
         self._judge.ensure(
-            len(goal.target) >= least,
-            f"{partition}: {goal.target} was accepted, min.insync.replicas is {least}",
+            len(spec.target) >= least,
+            f"{partition}: {spec.target} was accepted, min.insync.replicas is {least}",
             Rule.ENOUGH_REPLICAS,
         )
 
@@ -121,11 +121,11 @@ class RecordRules:
         it serves or copies any more. What somebody else made larger before is not held against the
         daemon. How long a deleted log keeps its disk is the broker's, and tried on real ones.
         """
-        goal = self._goals.get(partition)
-        step_size = None if goal is None else self.step_size_of(goal)
-        if goal is None or step_size is None:
+        spec = self._specs.get(partition)
+        step_size = None if spec is None else self.step_size_of(spec)
+        if spec is None or step_size is None:
             return
-        limit = max(len(goal.original or goal.target), len(goal.target)) + step_size
+        limit = max(len(spec.original or spec.target), len(spec.target)) + step_size
         if len(old.replicas) > limit:
             return
         self._judge.ensure(
@@ -149,8 +149,8 @@ class RecordRules:
         self, partition: TopicPartition, old: PartitionAssignment, new: PartitionAssignment
     ) -> None:
         """Take note of replicas that somebody else took out, whose logs nobody may delete."""
-        goal = self._goals.get(partition)
-        proven = () if goal is None else goal.original or ()
+        spec = self._specs.get(partition)
+        proven = () if spec is None else spec.original or ()
         for broker in old.replicas:
             if broker not in new.replicas and broker not in proven:
                 self._not_ours.add((broker, partition))

@@ -26,8 +26,8 @@ from tests.sim.shapes import (
     Hand,
     Shape,
     asked,
-    goals,
     orphans,
+    specs,
     start_dead,
 )
 from tests.sim.world import World
@@ -41,9 +41,9 @@ CLAIMS_WITHIN_S: Final = 20.0
 class Cell:
     """One history, from a healthy cluster to the death of a daemon at a boundary."""
 
-    def __init__(self, shape: Shape, boundary: Failpoint, hand: Hand, *, nth: int = 1) -> None:
+    def __init__(self, shape: Shape, failpoint: Failpoint, hand: Hand, *, nth: int = 1) -> None:
         """Play up to the death."""
-        self.shape, self.boundary, self.hand = shape, boundary, hand
+        self.shape, self.failpoint, self.hand = shape, failpoint, hand
         self.build = reactors(shape.options)
         self.world = world = World(1)
         self.partitions = [TopicPartition("t", n) for n in shape.targets]
@@ -59,7 +59,7 @@ class Cell:
         if shape.prelude is not None:
             self.daemon.crash_at(shape.prelude)
         elif shape.change is None:
-            self.daemon.crash_at(boundary, nth=nth)
+            self.daemon.crash_at(failpoint, nth=nth)
         self.standby = world.add_daemon(self.build) if hand is Hand.STANDBY else None
         listed = [p for p in self.partitions if p.partition not in shape.foreign]
         shape.ask(world, {p: shape.targets[p.partition] for p in listed})
@@ -82,7 +82,7 @@ class Cell:
             world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
             heir = self.standby or world.add_daemon(self.build)
             self.daemon = heir
-            heir.crash_at(self.boundary, nth=nth)
+            heir.crash_at(self.failpoint, nth=nth)
             if self.standby is not None:
                 # Were it there before, it might be the one that takes the role.
                 world.run_until(
@@ -93,11 +93,11 @@ class Cell:
         if shape.change is not None:
             change = shape.change
             world.run_until(lambda: change.is_due(world), within_s=DIES_WITHIN_S)
-            self.daemon.crash_at(self.boundary, nth=nth)
+            self.daemon.crash_at(self.failpoint, nth=nth)
             change.ask(world)
         shape.during(world, self.daemon)
         world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
-        self.goals, self.orphans, self.asked = goals(world), orphans(world), asked(world)
+        self.specs, self.orphans, self.asked = specs(world), orphans(world), asked(world)
         self.left = self.replicas()
         self.promised = self._promised()
         self.acknowledged = {p: world.invariants.committed(p) for p in self.partitions}
@@ -161,7 +161,7 @@ class Cell:
         return {
             p.partition
             for p in self.partitions
-            if str(p) in self.goals and self.promised[p.partition] == self.original()
+            if str(p) in self.specs and self.promised[p.partition] == self.original()
         }
 
     def _promised(self) -> dict[int, Replicas]:
@@ -187,7 +187,7 @@ class Cell:
         return {
             f"{broker}/{partition}"
             for partition in self.partitions
-            if str(partition) not in goals(world)
+            if str(partition) not in specs(world)
             for broker in world.holders(partition) - set(world.assignment(partition).replicas)
         } - orphans(world)
 

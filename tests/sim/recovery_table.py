@@ -141,12 +141,12 @@ def _table() -> Iterator[str]:
         "Kafka's controller alone | a daemon after Kafka's controller |"
     )
     yield "|---|---|---|---|---|---|"
-    for boundary in Failpoint:
-        shapes = [shape for shape in EVERY if boundary in shape.boundaries]
+    for failpoint in Failpoint:
+        shapes = [shape for shape in EVERY if failpoint in shape.failpoints]
         tried = ", ".join(shape.name for shape in shapes)
-        ends = list(dict.fromkeys(kafkas_end(shape, boundary) for shape in shapes))
+        ends = list(dict.fromkeys(kafkas_end(shape, failpoint) for shape in shapes))
         yield (
-            f"| `{boundary}` | {MEANING[boundary]} | {tried} | {NEXT_DAEMON[boundary]} | "
+            f"| `{failpoint}` | {MEANING[failpoint]} | {tried} | {NEXT_DAEMON[failpoint]} | "
             f"{'; '.join(map(_kafkas, ends))} | {'; '.join(map(_laters_end, ends))} |"
         )
 

@@ -185,7 +185,7 @@ class Requesters:
         return self._ask({p: self._target(p) for p in chosen}, self._options())
 
     def _is_moving(self, partition: TopicPartition) -> bool:
-        return self._world.zookeeper.get(paths.goal_path(partition)) is not None
+        return self._world.zookeeper.get(paths.reassignment_path(partition)) is not None
 
     def _garble_request(self) -> str:
         garbage = self._chance.choice(GARBAGE)

@@ -36,7 +36,7 @@ from controller.core.model import (
 from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
-from controller.znodes.applied_throttles import decode_lease
+from controller.znodes.applied_throttles import decode_applied_throttle
 from controller.znodes.cancellations import decode_cancellation
 from controller.znodes.entity_configs import decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan
@@ -189,16 +189,16 @@ class SimRequests:
         read = "gone" if znode is None else decode_accepted(znode.data)
         yield from () if isinstance(read, str) else read
 
-    def leases(self) -> AppliedThrottlesRead:
+    def applied_throttles(self) -> AppliedThrottlesRead:
         """Read every throttle that was set and not lifted."""
-        leases: dict[Entity, AppliedThrottle] = {}
+        applied_throttles: dict[Entity, AppliedThrottle] = {}
         for name in sorted(self._zookeeper.children(paths.LEASES) or ()):
             znode = self._zookeeper.get(f"{paths.LEASES}/{name}")
             if znode is not None:
-                read = decode_lease(name, znode.data, ZkVersion(znode.version))
+                read = decode_applied_throttle(name, znode.data, ZkVersion(znode.version))
                 if isinstance(read, AppliedThrottle):
-                    leases[read.entity] = read
-        return AppliedThrottlesRead(leases)
+                    applied_throttles[read.entity] = read
+        return AppliedThrottlesRead(applied_throttles)
 
     def entity_configs(self, entities: tuple[Entity, ...]) -> EntityConfigsRead:
         """Read dynamic settings."""

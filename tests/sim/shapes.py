@@ -73,7 +73,7 @@ class Shape:
 
     name: str
     meaning: str
-    boundaries: tuple[Failpoint, ...]
+    failpoints: tuple[Failpoint, ...]
     replicas: tuple[int, ...] = (1, 2, 3)
     targets: Targets
     foreign: frozenset[int] = frozenset()
@@ -161,7 +161,7 @@ _MOVES: Final[Targets] = {0: (5, 4, 3), 1: (4, 1, 5), 2: (5, 4, 1)}
 def _is_planless(world: World) -> bool:
     """Whether nothing of the plan is left, dead replicas aside."""
     zookeeper = world.zookeeper
-    return zookeeper.get(paths.LEGACY_PLAN) is None and not goals(world)
+    return zookeeper.get(paths.LEGACY_PLAN) is None and not specs(world)
 
 
 def _kill_dropped(world: World) -> None:
@@ -207,13 +207,13 @@ def _delete_doomed(world: World, _daemon: SimDaemon) -> None:
 STEPWISE: Final = Shape(
     name="one",
     meaning="`step_size = 1`: what is dropped leaves the ISR with A1",
-    boundaries=STEPWISE_BOUNDARIES,
+    failpoints=STEPWISE_BOUNDARIES,
     targets=_MOVES,
 )
 AT_ONCE: Final = Shape(
     name="all",
     meaning="`step_size = all`: what is dropped stays until the target is in sync",
-    boundaries=_AT_ONCE,
+    failpoints=_AT_ONCE,
     targets=_MOVES,
     options=replace(OPTIONS, step_size=None),
 )
@@ -221,7 +221,7 @@ WAITING: Final = Shape(
     name="dead",
     meaning="`step_size = 1`, and the drop has to wait: two replicas to be dropped are on dead "
     "brokers, and without them too few are in sync",
-    boundaries=_WAITING,
+    failpoints=_WAITING,
     targets={0: (1, 4, 5)},
     before=_kill_dropped,
     during=_return_dropped,
@@ -229,7 +229,7 @@ WAITING: Final = Shape(
 GROWING: Final = Shape(
     name="grow",
     meaning="a last step that drops nothing",
-    boundaries=(
+    failpoints=(
         Failpoint.A1_WRITTEN,
         Failpoint.SYNCED,
         Failpoint.B6_WRITTEN,
@@ -242,14 +242,14 @@ GROWING: Final = Shape(
 YIELDING: Final = Shape(
     name="yield",
     meaning="a topic deletion is pending: no further step may begin",
-    boundaries=(Failpoint.STEP_ENDED,),
+    failpoints=(Failpoint.STEP_ENDED,),
     targets={0: (5, 4, 3)},
     during=_delete_doomed,
 )
 RESUMING: Final = Shape(
     name="again",
     meaning="a daemon died at `A1-written`, and the one that took its work up dies as well",
-    boundaries=(
+    failpoints=(
         Failpoint.A1_REPEATED,
         Failpoint.A2_LEADER_TOLD,
         Failpoint.A2_FOLLOWER_TOLD,
@@ -262,7 +262,7 @@ RESUMING: Final = Shape(
 FOREIGN: Final = Shape(
     name="foreign",
     meaning="a step that somebody else began, through Kafka's API: driven to its own target",
-    boundaries=(
+    failpoints=(
         Failpoint.A1_REPEATED,
         Failpoint.A2_LEADER_TOLD,
         Failpoint.A2_FOLLOWER_TOLD,
@@ -319,20 +319,20 @@ _ALL_DONE: Final = frozenset(
 )
 
 
-def kafkas_end(shape: Shape, boundary: Failpoint) -> KafkasEnd:
+def kafkas_end(shape: Shape, failpoint: Failpoint) -> KafkasEnd:
     """Return what Kafka's controller does with what a daemon leaves that dies there."""
-    if boundary in _NOTHING_YET and shape.change is None:
+    if failpoint in _NOTHING_YET and shape.change is None:
         return KafkasEnd.PLAN if shape.route is Route.LEGACY else KafkasEnd.UNSEEN
-    return KafkasEnd.NOTHING if boundary in _ALL_DONE else KafkasEnd.IN_FLIGHT
+    return KafkasEnd.NOTHING if failpoint in _ALL_DONE else KafkasEnd.IN_FLIGHT
 
 
-def goals(world: World) -> set[str]:
+def specs(world: World) -> set[str]:
     """Return the reassignments that our records call unfinished, as ``topic-partition``."""
     zookeeper = world.zookeeper
     return {
         f"{topic}-{number}"
         for topic in zookeeper.children(paths.GOALS) or ()
-        for number in zookeeper.children(paths.goal_topic_path(topic)) or ()
+        for number in zookeeper.children(paths.reassignment_topic_path(topic)) or ()
     }
 
 

@@ -209,15 +209,15 @@ class SimStore:
         """Read a level and watch it."""
         self._reads.read(znode)
 
-    def read_topics(self, topics: Sequence[str], *, doubts: int) -> None:
+    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """Read topic znodes and watch them."""
-        self._reads.read_topics(topics, doubts=doubts)
+        self._reads.read_topics(topics, read_generation=read_generation)
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, doubts: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Read partition states."""
-        self._reads.read_states(partitions, watch=watch, doubts=doubts)
+        self._reads.read_states(partitions, watch=watch, read_generation=read_generation)
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""

@@ -16,7 +16,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from tests.sim.bound_rules import BoundRules
 from tests.sim.builders import ids
 from tests.sim.judges import InvariantViolationError
@@ -30,8 +30,8 @@ def _world() -> World:
     world = World(1)
     world.create_topic("t", {0: [1, 2]})
     world.settle()
-    goal = ReassignmentSpec(ids([3, 4]), ids([1, 2]), RequestId("request"), Route.REQUEST)
-    world.zookeeper.ensure(paths.goal_path(PARTITION), encode_goal(goal))
+    spec = ReassignmentSpec(ids([3, 4]), ids([1, 2]), RequestId("request"), Route.REQUEST)
+    world.zookeeper.ensure(paths.reassignment_path(PARTITION), encode_spec(spec))
     return world
 
 

@@ -132,7 +132,7 @@ def test_a_dead_brokers_drop_that_a_daemon_saw_has_to_be_recorded(is_recorded: b
 
 def is_finished_but_for(world: World, broker: int) -> bool:
     """Whether a broker is no replica any more and our record of the move is gone."""
-    gone = world.zookeeper.get(paths.goal_path(PARTITION)) is None
+    gone = world.zookeeper.get(paths.reassignment_path(PARTITION)) is None
     return gone and broker not in world.assignment(PARTITION).replicas
 
 
@@ -242,7 +242,7 @@ def test_what_came_in_since_the_decision_is_known_before_an_order_is_sent() -> N
             clock=ports.clock,
             observer=SilentObserver(),
             reassignments=Told(world, inbox, OrderRules(world), loss=0.0),
-            boundaries=between,
+            failpoints=between,
         )
         return between.loop
 

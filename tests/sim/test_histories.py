@@ -192,9 +192,9 @@ def test_any_fault_is_survived_with_other_options(plot: Plot, seed: int) -> None
 
 
 @pytest.mark.parametrize("boundary", range(0, 190, 10))
-def test_death_at_any_boundary_is_recovered_from(boundary: int) -> None:
+def test_death_at_any_boundary_is_recovered_from(failpoint: int) -> None:
     """A standby, or Kafka's controller, carries on from wherever the daemon died."""
-    world = World(boundary)
+    world = World(failpoint)
     world.create_topic("t", {n: [1, 2, 3] for n in range(3)}, min_insync_replicas=2)
     world.producer.start()
     world.settle()
@@ -203,7 +203,7 @@ def test_death_at_any_boundary_is_recovered_from(boundary: int) -> None:
     world.run_for(3.0)
     world.add_daemon(build)
     world.run_for(3.0)
-    first.crash_after(boundary)
+    first.crash_after(failpoint)
     world.submit_plan({TopicPartition("t", n): [5, 4, 3 - n] for n in range(3)})
     world.run_until(lambda: not first.is_alive, within_s=60.0)
     assert not is_finished(world)

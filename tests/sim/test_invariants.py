@@ -32,7 +32,7 @@ from controller.core.view import ClusterView, Tenure
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
@@ -119,14 +119,14 @@ class _Bench:
         write = Put(paths.topic_path("t"), encode_topic(topic))
         self.world.zookeeper.transact(self.store.session.id, [write])
 
-    def write_goal(self, goal: ReassignmentSpec | None, *, fenced: bool = True) -> None:
+    def write_goal(self, spec: ReassignmentSpec | None, *, fenced: bool = True) -> None:
         """Write, or with None delete, our record of the partition."""
-        zookeeper, path = self.world.zookeeper, paths.goal_path(P)
-        zookeeper.ensure(paths.goal_topic_path("t"))
+        zookeeper, path = self.world.zookeeper, paths.reassignment_path(P)
+        zookeeper.ensure(paths.reassignment_topic_path("t"))
         claim = self.store.claim
         assert claim is not None
         fence = [Check(paths.CONTROLLER_EPOCH, claim.version)] if fenced else []
-        write = Delete(path, None) if goal is None else Create(path, encode_goal(goal))
+        write = Delete(path, None) if spec is None else Create(path, encode_spec(spec))
         zookeeper.transact(self.store.session.id, [*fence, write])
 
     def stop(self, broker: int, *, leader_epoch: int = 99) -> None:
@@ -254,9 +254,9 @@ def test_a_target_below_min_isr_is_noticed(
     world.invariants.trust_settings_for(5.0)
     world.fabric.change_config("t", TopicConfig(2, unclean_leader_election=False))
     world.run_for(raised_before_s)
-    goal = ReassignmentSpec(ids([1]), ids([1, 2, 3]), RequestId("r"), Route.REQUEST)
+    spec = ReassignmentSpec(ids([1]), ids([1, 2, 3]), RequestId("r"), Route.REQUEST)
     with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
-        bench.write_goal(goal)
+        bench.write_goal(spec)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_dead_replica_may_leave_an_isr_that_gets_too_small(bench: _Bench) -> N
 
 def test_a_good_copy_that_is_still_needed_is_noticed_when_it_leaves(bench: _Bench) -> None:
     """Three replicas are the target; what replaces 3 is not in sync yet."""
-    bench.write_goal(_goal([1, 2, 4]))
+    bench.write_goal(_spec([1, 2, 4]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
     with pytest.raises(InvariantViolationError, match="good copies"):
         bench.write_state([1, 2])
@@ -296,7 +296,7 @@ def test_a_good_copy_that_is_still_needed_is_noticed_when_it_leaves(bench: _Benc
 
 def test_a_good_copy_may_leave_where_the_replication_factor_shrinks(bench: _Bench) -> None:
     """The plan itself asks for fewer."""
-    bench.write_goal(_goal([1, 2]))
+    bench.write_goal(_spec([1, 2]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
     bench.write_state([1, 2])
 
@@ -305,7 +305,7 @@ def test_what_was_out_of_sync_when_its_step_began_is_a_good_copy_once_it_is_back
     bench: _Bench,
 ) -> None:
     """It came back into the ISR, and what replaces it is not in sync yet."""
-    bench.write_goal(_goal([1, 2, 4]))
+    bench.write_goal(_spec([1, 2, 4]))
     bench.isr_changes([1, 2])
     bench.write_topic(PartitionAssignment(ids([1, 2, 4, 3]), ids([4]), ids([3])))
     bench.isr_changes([1, 2, 3])
@@ -332,7 +332,7 @@ def test_a_replica_whose_broker_restarted_may_leave_once(
 def test_a_dead_original_may_leave_no_room_for_a_good_copy(bench: _Bench, *, is_dead: bool) -> None:
     """Original 4 is added where 2 goes; original 3 is there, dead, or catches up."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
-    bench.write_goal(replace(_goal([4, 3], [4, 3]), cancelled_by=RequestId("cancel")))
+    bench.write_goal(replace(_spec([4, 3], [4, 3]), cancelled_by=RequestId("cancel")))
     bench.isr_changes([1, 2])
     if is_dead:
         bench.broker(3).stop()
@@ -347,7 +347,7 @@ def test_a_dead_original_may_leave_no_room_for_a_good_copy(bench: _Bench, *, is_
 @pytest.mark.parametrize("is_dead", [True, False])
 def test_the_way_back_waits_for_live_originals_only(bench: _Bench, *, is_dead: bool) -> None:
     """A dead original may never come back; a live one is about to catch up."""
-    back = replace(_goal([4, 2, 3], [4, 2, 3]), cancelled_by=RequestId("cancel"))
+    back = replace(_spec([4, 2, 3], [4, 2, 3]), cancelled_by=RequestId("cancel"))
     bench.write_goal(back)
     bench.world.brokers[BrokerId(4)].logs[P] = Log(0)
     bench.write_topic(PartitionAssignment(ids([4, 2, 3, 1]), ids([1]), ids([1])))
@@ -440,19 +440,19 @@ def test_losing_an_acknowledged_record_is_noticed(bench: _Bench) -> None:
 # --- records and what is left behind --------------------------------------------------------------
 
 
-def _goal(target: Sequence[int], original: Sequence[int] = (1, 2, 3)) -> ReassignmentSpec:
+def _spec(target: Sequence[int], original: Sequence[int] = (1, 2, 3)) -> ReassignmentSpec:
     return ReassignmentSpec(ids(target), ids(original), RequestId("r"), Route.LEGACY)
 
 
 def test_a_record_written_without_the_claim_is_noticed(bench: _Bench) -> None:
     """A deposed daemon could write it."""
     with pytest.raises(InvariantViolationError, match="without a check of the claim"):
-        bench.write_goal(_goal([1, 2, 4]), fenced=False)
+        bench.write_goal(_spec([1, 2, 4]), fenced=False)
 
 
 def test_a_record_that_ends_too_early_is_noticed(bench: _Bench) -> None:
     """While the topic znode still names replicas to be removed."""
-    bench.write_goal(_goal([1, 2]))
+    bench.write_goal(_spec([1, 2]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3]), removing_replicas=ids([3])))
     with pytest.raises(InvariantViolationError, match="our record ended while"):
         bench.write_goal(None)
@@ -461,7 +461,7 @@ def test_a_record_that_ends_too_early_is_noticed(bench: _Bench) -> None:
 def test_more_replicas_than_the_bound_are_noticed(bench: _Bench) -> None:
     """max(|ORS|, |FTR|) + step_size of them may be there; here four."""
     bench.world.invariants.records.step_size = 1
-    bench.write_goal(_goal([1, 2, 4]))
+    bench.write_goal(_spec([1, 2, 4]))
     bench.write_topic(PartitionAssignment(ids([1, 2, 3, 4]), ids([4])))
     with pytest.raises(InvariantViolationError, match="at most 4 are allowed"):
         bench.write_topic(PartitionAssignment(ids([1, 2, 3, 4, 5]), ids([4, 5])))
@@ -470,7 +470,7 @@ def test_more_replicas_than_the_bound_are_noticed(bench: _Bench) -> None:
 def test_dropping_beside_adding_before_the_exclusion_is_noticed(bench: _Bench) -> None:
     """Beyond the bound a dropped replica must have left the ISR in the same transaction."""
     bench.world.invariants.records.step_size = 1
-    bench.write_goal(_goal([4, 5]))
+    bench.write_goal(_spec([4, 5]))
     both = PartitionAssignment(ids([1, 2, 4, 5, 3]), ids([4]), ids([3]))
     with pytest.raises(InvariantViolationError, match="are still in ISR"):
         bench.write_topic(both)
@@ -481,7 +481,7 @@ def test_dropping_beside_adding_before_the_exclusion_is_noticed(bench: _Bench) -
 def test_the_floor_is_that_of_the_final_target(bench: _Bench) -> None:
     """A target of one replica may shrink the ISR to one, though min.insync.replicas is two."""
     bench.world.fabric.configs["t"] = TopicConfig(1, unclean_leader_election=False)
-    bench.write_goal(_goal([1]))
+    bench.write_goal(_spec([1]))
     bench.world.fabric.configs["t"] = TopicConfig(2, unclean_leader_election=False)
     bench.write_state([1])
 
@@ -499,7 +499,7 @@ def test_a_log_nobody_names_is_noticed_at_the_end(bench: _Bench) -> None:
 def test_what_kafka_alone_left_behind_is_not_ours(bench: _Bench, is_proven: bool) -> None:  # noqa: FBT001
     """It is ours where a record of ours names it as an original replica."""
     if is_proven:
-        bench.write_goal(_goal([1, 2]))
+        bench.write_goal(_spec([1, 2]))
     bench.isr_changes([1, 2])
     bench.world.assign("t", {0: PartitionAssignment(ids([1, 2]))})
     with pytest.raises(InvariantViolationError) if is_proven else nullcontext():
@@ -563,13 +563,13 @@ def test_standing_still_without_a_reason_is_noticed(bench: _Bench, says_why: boo
     """What a reassignment waits for has to be seen by operators."""
     view = ClusterView(Options())
     view.tenure = Tenure(ControllerEpoch(1), Instant(0.0))
-    waiting = Reassignment(goal=_goal([4]), since=Instant(0.0))
+    waiting = Reassignment(spec=_spec([4]), since=Instant(0.0))
     waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
     view.reassignments[P] = waiting
     bench.world.run_for(SILENT_S)
     observer = HistoryObserver(bench.world, Wishes(Ledger(bench.world)))
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="stands"):
-        observer.on_turn(Decision(), view, {})
+        observer.on_cycle(Decision(), view, {})
 
 
 @pytest.mark.parametrize(
@@ -589,7 +589,7 @@ def test_trying_in_vain_is_noticed(
     with pytest.raises(InvariantViolationError, match="vain") if is_noticed else nullcontext():
         for _ in range(VAIN_MAX + 1):
             observer.on_rejected(change, error, view)
-            observer.on_turn(Decision((change,)), view, {})
+            observer.on_cycle(Decision((change,)), view, {})
             bench.world.run_for(pause_s)
 
 

@@ -37,7 +37,7 @@ from controller.zk.claims import GRACE_S
 from controller.znodes import paths
 from controller.znodes.outcome_parts import encode_ended, encode_part
 from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_goal
+from controller.znodes.reassignments import encode_spec
 from controller.znodes.topics import encode_topic
 from tests.sim.builders import Recorder, ids
 from tests.sim.control_rules import ControlRules
@@ -87,13 +87,13 @@ class _Desk:
         fence = Check(paths.CONTROLLER_EPOCH, claim.version)
         self.world.zookeeper.transact(self.store.session.id, [fence, *operations])
 
-    def goal(self, goal: ReassignmentSpec | None, partition: TopicPartition = P) -> AnyOperation:
-        path = paths.goal_path(partition)
-        self.world.zookeeper.ensure(paths.goal_topic_path("t"))
-        if goal is None:
+    def spec(self, spec: ReassignmentSpec | None, partition: TopicPartition = P) -> AnyOperation:
+        path = paths.reassignment_path(partition)
+        self.world.zookeeper.ensure(paths.reassignment_topic_path("t"))
+        if spec is None:
             return Delete(path, None)
         kind = Make if self.world.zookeeper.get(path) is None else Put
-        return kind(path, encode_goal(goal))
+        return kind(path, encode_spec(spec))
 
     def topic(self, assignment: PartitionAssignment) -> AnyOperation:
         both = {0: assignment, 1: PartitionAssignment(CURRENT)}
@@ -109,9 +109,9 @@ class _Desk:
     ) -> ReassignmentSpec:
         """Submit a request for a partition and accept it."""
         request = self.world.submit_request({P: target}, options)
-        goal = ReassignmentSpec(target, CURRENT, request, Route.REQUEST)
-        self.write(self.goal(goal), Delete(f"{paths.REQUESTS}/{request}", None))
-        return goal
+        spec = ReassignmentSpec(target, CURRENT, request, Route.REQUEST)
+        self.write(self.spec(spec), Delete(f"{paths.REQUESTS}/{request}", None))
+        return spec
 
     def cancellation(self) -> RequestId:
         znode = self.world.zookeeper.get(paths.CANCEL)
@@ -132,14 +132,14 @@ def test_a_goal_is_what_was_asked_for(desk: _Desk, target: list[int], original: 
     """Neither another target, nor another way back."""
     request = desk.world.submit_request({P: TARGET})
     with BROKEN:
-        desk.write(desk.goal(ReassignmentSpec(ids(target), ids(original), request, Route.REQUEST)))
+        desk.write(desk.spec(ReassignmentSpec(ids(target), ids(original), request, Route.REQUEST)))
 
 
 def test_a_goal_of_nobodys_request_is_noticed(desk: _Desk) -> None:
     """Somebody has to have asked for it."""
     with BROKEN:
         desk.write(
-            desk.goal(
+            desk.spec(
                 ReassignmentSpec(TARGET, CURRENT, RequestId("request_0000000009"), Route.REQUEST)
             )
         )
@@ -147,41 +147,41 @@ def test_a_goal_of_nobodys_request_is_noticed(desk: _Desk) -> None:
 
 def test_the_original_stays_when_the_target_changes(desk: _Desk) -> None:
     """A cancellation would lead back to where the partition never was."""
-    goal = desk.accept()
+    spec = desk.accept()
     with BROKEN:
-        desk.write(desk.goal(replace(goal, original=TARGET)))
+        desk.write(desk.spec(replace(spec, original=TARGET)))
 
 
 @pytest.mark.parametrize("fate", [None, OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK])
 def test_a_goal_ends_where_it_led(desk: _Desk, fate: OutcomeKind | None) -> None:
     """Done at its target; never begun, at its original; else it is lost."""
-    goal = desk.accept()
-    rows = [] if fate is None else [PartitionOutcome(goal.request, P, fate)]
-    kept = desk.kept(goal.request, "ended-1-0-1", encode_ended([], rows))
+    spec = desk.accept()
+    rows = [] if fate is None else [PartitionOutcome(spec.request, P, fate)]
+    kept = desk.kept(spec.request, "ended-1-0-1", encode_ended([], rows))
     with nullcontext() if fate is OutcomeKind.CANCELLED else BROKEN:
-        desk.write(desk.goal(None), kept)
+        desk.write(desk.spec(None), kept)
 
 
 @pytest.mark.parametrize("other", [False, True])
 def test_only_what_a_cancellation_means_is_turned_round(desk: _Desk, *, other: bool) -> None:
     """Not what another partition's cancellation names."""
-    goal = desk.accept()
+    spec = desk.accept()
     desk.world.cancel(partitions=[OTHER if other else P])
-    back = replace(goal, target=CURRENT, cancelled_by=desk.cancellation())
+    back = replace(spec, target=CURRENT, cancelled_by=desk.cancellation())
     with BROKEN if other else nullcontext():
-        desk.write(desk.goal(back))
+        desk.write(desk.spec(back))
 
 
 @pytest.mark.parametrize("other", [False, True])
 def test_only_what_a_cancellation_means_never_begins(desk: _Desk, *, other: bool) -> None:
     """Of the legacy route, too, whose entry is not in its znode any more."""
     request = RequestId("legacy-0000000000000001")
-    desk.write(desk.goal(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
+    desk.write(desk.spec(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     desk.world.cancel(partitions=[OTHER if other else P])
     rows = [PartitionOutcome(request, P, OutcomeKind.CANCELLED, f"by {desk.cancellation()}")]
     kept = desk.kept(request, "ended-1-0-1", encode_ended([], rows))
     with BROKEN if other else nullcontext():
-        desk.write(desk.goal(None), kept)
+        desk.write(desk.spec(None), kept)
 
 
 def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -> None:
@@ -200,20 +200,20 @@ def test_what_was_cancelled_before_it_began_is_not_owed(desk: _Desk, target: Rep
     wishes = Wishes(desk.ledger)
     wishes.ask({P: target})
     request = RequestId("legacy-0000000000000001")
-    desk.write(desk.goal(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
+    desk.write(desk.spec(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     assert wishes.unmet(desk.world) == {P: target}
     desk.world.cancel(partitions=[P])
     rows = [PartitionOutcome(request, P, OutcomeKind.CANCELLED, f"by {desk.cancellation()}")]
-    desk.write(desk.goal(None), desk.kept(request, "ended-1-0-1", encode_ended([], rows)))
+    desk.write(desk.spec(None), desk.kept(request, "ended-1-0-1", encode_ended([], rows)))
     assert wishes.unmet(desk.world) == ({} if target == TARGET else {P: target})
 
 
 def test_what_is_younger_than_a_cancellation_is_not_turned_round(desk: _Desk) -> None:
     """Who asks for something after it wants it."""
     desk.world.cancel()
-    goal = desk.accept()
+    spec = desk.accept()
     with BROKEN:
-        desk.write(desk.goal(replace(goal, target=CURRENT, cancelled_by=desk.cancellation())))
+        desk.write(desk.spec(replace(spec, target=CURRENT, cancelled_by=desk.cancellation())))
 
 
 @pytest.mark.parametrize("skipped", [False, True])
@@ -236,10 +236,10 @@ def test_a_cancellation_leaves_nothing_alone_that_it_means(desk: _Desk, *, skipp
 def test_an_outcome_adds_up(desk: _Desk, total: int, done: int, *, is_right: bool) -> None:
     """To what was asked for."""
     turned = ids([2, 1])
-    goal = desk.accept(target=turned)
-    desk.write(desk.topic(PartitionAssignment(turned)), desk.goal(None))
-    summary = Summary(request=goal.request, kind="request", total=total, done=done)
-    desk.write(desk.kept(goal.request, paths.SUMMARY, encode_outcome(summary)))
+    spec = desk.accept(target=turned)
+    desk.write(desk.topic(PartitionAssignment(turned)), desk.spec(None))
+    summary = Summary(request=spec.request, kind="request", total=total, done=done)
+    desk.write(desk.kept(spec.request, paths.SUMMARY, encode_outcome(summary)))
     with nullcontext() if is_right else BROKEN:
         desk.ledger.judge_end()
 
@@ -263,10 +263,10 @@ def test_nothing_begins_while_disabled(desk: _Desk) -> None:
 @pytest.mark.parametrize("what", ["everything", "request", "broker", "another broker"])
 def test_nothing_is_added_while_paused(desk: _Desk, what: str) -> None:
     """By everything, by its request, or by the broker that copies."""
-    goal, pause = desk.accept(), Pause()
+    spec, pause = desk.accept(), Pause()
     pauses = {
         "everything": Pauses(everything=pause),
-        "request": Pauses(requests={goal.request: pause}),
+        "request": Pauses(requests={spec.request: pause}),
         "broker": Pauses(brokers={BrokerId(3): pause}),
         "another broker": Pauses(brokers={BrokerId(4): pause}),
     }
@@ -288,7 +288,7 @@ def test_no_step_begins_in_the_write_that_changes_where_it_goes(
         desk.write(desk.topic(towards))
         return
     with BROKEN:
-        desk.write(desk.goal(other), desk.topic(STEP))
+        desk.write(desk.spec(other), desk.topic(STEP))
 
 
 @pytest.mark.parametrize("is_set", [False, True])

@@ -24,15 +24,15 @@ from tests.sim.shapes import (
     Route,
     Shape,
     asked,
-    goals,
     kafkas_end,
     orphans,
+    specs,
 )
 
 CELLS: Final = [
-    pytest.param(shape, boundary, id=f"{shape.name}-{boundary}")
+    pytest.param(shape, failpoint, id=f"{shape.name}-{failpoint}")
     for shape in EVERY
-    for boundary in shape.boundaries
+    for failpoint in shape.failpoints
 ]
 LATER: Final = {
     Failpoint.A2_LEADER_TOLD: (2, 3, 5),
@@ -53,20 +53,20 @@ LATER: Final = {
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
 @pytest.mark.parametrize(("shape", "boundary"), CELLS)
 def test_the_plan_is_carried_out_whoever_takes_over(
-    shape: Shape, boundary: Failpoint, hand: Hand
+    shape: Shape, failpoint: Failpoint, hand: Hand
 ) -> None:
     """With a daemon in the end: every target, every disk and every znode is as it should be."""
-    judge_a_daemons_end(Cell(shape, boundary, hand))
+    judge_a_daemons_end(Cell(shape, failpoint, hand))
 
 
 @pytest.mark.parametrize(("shape", "boundary"), CELLS)
 def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
-    shape: Shape, boundary: Failpoint
+    shape: Shape, failpoint: Failpoint
 ) -> None:
     """Without a daemon: exactly what the znodes said at the death, healthy, and nothing stray."""
-    cell = Cell(shape, boundary, Hand.KAFKA)
+    cell = Cell(shape, failpoint, Hand.KAFKA)
     judge_kafkas_end(cell)
-    match kafkas_end(shape, boundary):
+    match kafkas_end(shape, failpoint):
         case KafkasEnd.PLAN:
             assert cell.replicas() == cell.targets()
         case KafkasEnd.UNSEEN:
@@ -74,7 +74,7 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
         case KafkasEnd.IN_FLIGHT if shape.route is Route.LEGACY and shape.change is None:
             left = {2} if len(shape.targets) > 2 else set()
             # The last sends of one move may wait for a broker's answer while the next begins.
-            may_have_begun = left if boundary is Failpoint.B8_UPDATE_METADATA_SENT else set()
+            may_have_begun = left if failpoint is Failpoint.B8_UPDATE_METADATA_SENT else set()
             assert left - may_have_begun <= cell.waiting() <= left
         case KafkasEnd.NOTHING:
             assert cell.left == cell.targets()
@@ -84,28 +84,28 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.KAFKA])
 @pytest.mark.parametrize(("boundary", "nth"), [(b, n) for b, times in LATER.items() for n in times])
-def test_the_end_is_the_same_in_later_steps(boundary: Failpoint, nth: int, hand: Hand) -> None:
+def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand: Hand) -> None:
     """Other steps of other partitions are then on their way beside it."""
-    cell = Cell(STEPWISE, boundary, hand, nth=nth)
+    cell = Cell(STEPWISE, failpoint, hand, nth=nth)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
 
 @pytest.mark.parametrize("hand", Hand)
 @pytest.mark.parametrize("boundary", [Failpoint.BEFORE_ACCEPTED, Failpoint.ACCEPTED])
 def test_the_rest_of_a_request_is_accepted_whoever_takes_over(
-    boundary: Failpoint, hand: Hand
+    failpoint: Failpoint, hand: Hand
 ) -> None:
     """A first chunk is accepted and refused, and moves; the next is about to be, or has just."""
-    cell = Cell(REQUESTING, boundary, hand, nth=2)
+    cell = Cell(REQUESTING, failpoint, hand, nth=2)
     first, second = map(str, cell.partitions)
-    assert cell.goals == ({first, second} if boundary is Failpoint.ACCEPTED else {first})
+    assert cell.specs == ({first, second} if failpoint is Failpoint.ACCEPTED else {first})
     assert any(name.startswith("request_") for name in cell.asked)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
 
 def test_every_boundary_is_on_a_way_that_is_tried() -> None:
     """A boundary without a cell would prove nothing."""
-    assert {b for shape in EVERY for b in shape.boundaries} == set(Failpoint)
+    assert {b for shape in EVERY for b in shape.failpoints} == set(Failpoint)
     assert set(MEANING) == set(Failpoint)
 
 
@@ -126,7 +126,7 @@ def test_every_test_that_the_documentation_names_exists() -> None:
 
 def judge_a_daemons_end(cell: Cell) -> None:
     """Take over and judge: the plan is carried out and nothing of it is left anywhere."""
-    assert cell.daemon.died_at == cell.boundary
+    assert cell.daemon.died_at == cell.failpoint
     cell.take_over()
     assert cell.replicas() == cell.targets()
     assert {p: cell.world.holders(p) for p in cell.partitions} == {
@@ -134,7 +134,7 @@ def judge_a_daemons_end(cell: Cell) -> None:
     }
     assert cell.world.all_healthy()
     assert cell.is_writable()
-    assert (goals(cell.world), orphans(cell.world)) == (set(), set())
+    assert (specs(cell.world), orphans(cell.world)) == (set(), set())
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
     assert asked(cell.world) == set()
     cell.judge_books()
@@ -142,11 +142,11 @@ def judge_a_daemons_end(cell: Cell) -> None:
 
 def judge_kafkas_end(cell: Cell) -> None:
     """Let Kafka's controller take over and judge: what stood there is done, and no more."""
-    assert cell.daemon.died_at == cell.boundary
+    assert cell.daemon.died_at == cell.failpoint
     cell.take_over()
     assert cell.replicas() == cell.promised
     assert all(cell.world.is_healthy(p) for p in cell.partitions)
     assert cell.is_writable()
     assert cell.stray() == set()
-    assert (goals(cell.world), orphans(cell.world)) == (cell.goals, cell.orphans)
+    assert (specs(cell.world), orphans(cell.world)) == (cell.specs, cell.orphans)
     assert asked(cell.world) == cell.asked

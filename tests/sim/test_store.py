@@ -264,7 +264,7 @@ def test_topics_are_listed_and_read(bench: _Bench) -> None:
     """One that does not exist is None; one that cannot be understood is a text."""
     bench.world.zookeeper.transact(NOBODY, [Make(paths.topic_path("odd"), b"[]")])
     bench.store.read(Znode.TOPICS)
-    bench.store.read_topics(["t", "odd", "none"], doubts=1)
+    bench.store.read_topics(["t", "odd", "none"], read_generation=1)
     bench.world.run_for(0.1)
     assert bench.inbox.of(TopicsListed) == [TopicsListed(frozenset({"t", "odd"}))]
     (read,) = bench.inbox.of(TopicsRead)
@@ -273,12 +273,12 @@ def test_topics_are_listed_and_read(bench: _Bench) -> None:
     assert read.topics["none"] is None
     bench.world.zookeeper.remove_tree(paths.topic_path("odd"))
     bench.world.run_for(0.1)
-    assert bench.inbox.of(TopicsRead)[-1] == TopicsRead({"odd": None}, doubts=1)
+    assert bench.inbox.of(TopicsRead)[-1] == TopicsRead({"odd": None}, read_generation=1)
 
 
 def test_a_watched_state_is_told_once(bench: _Bench) -> None:
     """Whoever wants to know more has to read again."""
-    bench.store.read_states([P, TopicPartition("t", 9)], watch=True, doubts=1)
+    bench.store.read_states([P, TopicPartition("t", 9)], watch=True, read_generation=1)
     bench.world.run_for(0.1)
     (read,) = bench.inbox.of(StatesRead)
     assert isinstance(read.states[P], PartitionState)

@@ -35,7 +35,7 @@ class Wishes:
         """Owe the targets of a plan, but for those that a request moves: these are refused."""
         self._targets.update(plan)
         for partition in plan:
-            if self._ledger.goal(partition) is None:
+            if self._ledger.spec(partition) is None:
                 self._ledger.take_back(partition)
 
     def take_back(self, partitions: Iterable[TopicPartition]) -> None:
@@ -84,7 +84,7 @@ class Wishes:
         """
         known = set(world.partitions())
         for partition, target in before.items():
-            is_recorded = world.zookeeper.get(paths.goal_path(partition)) is not None
+            is_recorded = world.zookeeper.get(paths.reassignment_path(partition)) is not None
             is_so = partition in known and world.assignment(partition).target_replicas == target
             if is_recorded or (partition not in after and not is_so):
                 self.take_back((partition,))
@@ -112,8 +112,8 @@ def _had_reason(world: World, ledger: Ledger, partition: TopicPartition, target:
     """
     if partition not in world.partitions():
         return True
-    goal = ledger.goal(partition)
-    if goal is not None and (goal.route is Route.REQUEST or goal.rolls_back):
+    spec = ledger.spec(partition)
+    if spec is not None and (spec.route is Route.REQUEST or spec.rolls_back):
         return True
     if ledger.may_be_disabled() or ledger.cancels.may_mean(partition):
         return True

@@ -61,7 +61,7 @@ class HistoryObserver:
         if isinstance(request, LeaderAndIsr):
             self._world.invariants.told(broker, request)
 
-    def on_turn(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
+    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:  # noqa: ARG002
         """Judge that whatever stands still says why, and that nothing is tried in vain for long."""
         if self._was_refused:
             self._tried_in_vain(decision)

@@ -59,11 +59,11 @@ def test_unknown_partition_is_refused() -> None:
 def test_partition_finished_up_to_step_6_needs_only_the_bookkeeping() -> None:
     """Case 5: the predecessor wrote the final assignment but not the end of its record."""
     driver = Driver({tp(): (3, 4)})
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(3, 4), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
     before = dict(driver.view.states)
-    driver.adopt({tp(): goal})
+    driver.adopt({tp(): spec})
     assert tp() not in driver.view.reassignments
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [e.partition for e in ended] == [tp()]
@@ -75,12 +75,12 @@ def test_partition_finished_up_to_step_3_elects_and_ends() -> None:
     """Case 6: the new replicas are in sync, the leader is still an old one."""
     driver = Driver({tp(): (1, 2, 3, 4)})
     found = PartitionAssignment(replicas(3, 4, 1, 2), replicas(3, 4), replicas(1, 2))
-    goal = ReassignmentSpec(
+    spec = ReassignmentSpec(
         replicas(3, 4), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
     driver.view.reassignments.clear()
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
-    driver.adopt({tp(): goal})
+    driver.adopt({tp(): spec})
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(3, 4))
     assert driver.view.states[tp()].leader == BrokerId(3)

@@ -47,8 +47,8 @@ def found(isr: Replicas, leader: int, *, live: tuple[int, ...] = (1, 2, 3, 4)) -
     driver.sent.clear()
     begun = PartitionAssignment(replicas(3, 4, 1, 2), TARGET, replicas(1, 2))
     driver.fold(TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(5), Zxid(9))}))
-    goal = ReassignmentSpec(TARGET, replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
-    driver.adopt({tp(): goal})
+    spec = ReassignmentSpec(TARGET, replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0))
+    driver.adopt({tp(): spec})
     return driver
 
 
@@ -73,10 +73,10 @@ def test_failure_case_1_what_was_only_accepted_begins_from_scratch(shape: Shape)
 @pytest.mark.parametrize("boundary", [Failpoint.A2_FOLLOWER_TOLD, Failpoint.SYNCED])
 @pytest.mark.parametrize("shape", [STEPWISE, AT_ONCE], ids=lambda shape: shape.name)
 def test_failure_case_2a_started_replicas_are_resumed_in_sync_or_not(
-    shape: Shape, boundary: Failpoint
+    shape: Shape, failpoint: Failpoint
 ) -> None:
     """The controller fails over between steps 2 and 3, or when they are in sync just then."""
-    cell = Cell(shape, boundary, Hand.RESTARTED)
+    cell = Cell(shape, failpoint, Hand.RESTARTED)
     assert any(cell.world.assignment(p).adding_replicas for p in cell.partitions)
     cell.take_over()
     assert cell.replicas() == cell.targets()

@@ -20,7 +20,7 @@ def test_failover_case_1_a_legacy_node_made_while_nobody_led_is_carried_out(shap
     """The daemon of this history claims a role that nobody holds; before it, nothing is done."""
     cell = Cell(shape, Failpoint.CLAIMED, Hand.RESTARTED)
     assert cell.left == dict.fromkeys(shape.targets, cell.original())
-    assert cell.goals == set()
+    assert cell.specs == set()
     cell.take_over()
     assert cell.replicas() == cell.targets()
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
@@ -45,11 +45,11 @@ def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Ha
 
 @pytest.mark.parametrize("boundary", ROUTES_GONE)
 def test_failover_case_3_what_was_in_flight_is_restarted_from_its_own_records(
-    boundary: Failpoint,
+    failpoint: Failpoint,
 ) -> None:
     """``/admin/reassignments`` alone says it: the legacy znode is gone with the old controller."""
-    cell = Cell(STEPWISE, boundary, Hand.RESTARTED)
-    assert cell.goals == {str(p) for p in cell.partitions}
+    cell = Cell(STEPWISE, failpoint, Hand.RESTARTED)
+    assert cell.specs == {str(p) for p in cell.partitions}
     cell.world.zookeeper.remove_tree(paths.LEGACY_PLAN)
     cell.take_over()
     assert cell.replicas() == cell.targets()

@@ -140,7 +140,7 @@ class ViewBuilder:
     ) -> ViewBuilder:
         """Add a reassignment of a partition."""
         self.view.reassignments[partition] = Reassignment(
-            goal=a_goal(target, original),
+            spec=a_goal(target, original),
             since=Instant(since),
             phase=phase if phase is not None else Pending(),
             phase_since=Instant(since),

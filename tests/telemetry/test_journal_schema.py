@@ -138,7 +138,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             sizes=sizes,
             clock=ports.clock,
             observer=observer,
-            boundaries=Failpoints(ports.reached),
+            failpoints=Failpoints(ports.reached),
             lease=ports.lease,
         )
         return sizes.reactor

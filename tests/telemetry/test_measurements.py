@@ -197,13 +197,13 @@ def test_phases_are_timed_and_steps_counted() -> None:
 def test_acceptances_ends_and_refusals_are_counted() -> None:
     """A change of the target is not another acceptance."""
     seen = Measured()
-    goal = a_goal((4,))
+    spec = a_goal((4,))
     refusal = Refusal(REQUEST, "t-0", RefusalReason.UNKNOWN_BROKER, "no")
     seen.measurements.committed(
         Change(
             (
-                SpecRecord(tp(0), replace(goal, version=None)),
-                SpecRecord(tp(1), goal),
+                SpecRecord(tp(0), replace(spec, version=None)),
+                SpecRecord(tp(1), spec),
                 SpecEndedRecord(tp(2), None, REQUEST, "done"),
                 RefusalRecord((refusal, refusal)),
             )

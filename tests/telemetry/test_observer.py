@@ -176,8 +176,8 @@ def test_every_durable_record_is_journaled(seen: Observed) -> None:
         tp(), BrokerId(1), LeaderEpoch(7), replicas(1, 2), ControllerEpoch(9), ZkVersion(7)
     )
     end = PhaseRecord(tp(), Ended(), Instant(1000.0), "in sync")
-    goal = SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
-    seen.observer.on_committed(Change((write, end, goal, IdleRecord(None))), view)
+    spec = SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
+    seen.observer.on_committed(Change((write, end, spec, IdleRecord(None))), view)
     assert [line["kind"] for line in seen.journaled()] == ["phase", "state", "goal_ended"]
 
 
@@ -191,7 +191,7 @@ def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Obser
     outcome = RequestOutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
     seen.observer.on_committed(Change((outcome,)), built.view)
     built.view.stopping = True
-    seen.observer.on_turn(Decision(), built.view, {})
+    seen.observer.on_cycle(Decision(), built.view, {})
     kinds = [line["kind"] for line in seen.journaled()]
     assert kinds == ["outcome", "request_begun", "progress", "request_ended"]
 
@@ -239,10 +239,10 @@ def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
 def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
     """No later turn would publish it: there is nothing left to do."""
     view = a_partition_in_flight().view
-    seen.observer.on_turn(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
+    seen.observer.on_cycle(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
     assert seen.value("partitions", phase="A2-syncing") == 1
     view.reassignments.clear()
-    seen.observer.on_turn(Decision(), view, {})
+    seen.observer.on_cycle(Decision(), view, {})
     assert seen.value("partitions", phase="A2-syncing") == 0
     assert seen.board.latest is not None
     assert seen.board.latest.status["in_flight"] == []
@@ -250,7 +250,7 @@ def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
 
 def test_turns_are_timed_by_part(seen: Observed) -> None:
     """Where the loop's time goes can be seen."""
-    seen.observer.on_turn(Decision(), a_view(1).view, {"decide": 0.5, "commit": 2.0})
+    seen.observer.on_cycle(Decision(), a_view(1).view, {"decide": 0.5, "commit": 2.0})
     assert seen.value("turn_seconds_sum", part="commit") == 2.0
     assert seen.value("turn_seconds_count", part="decide") == 1
 

@@ -42,7 +42,7 @@ def a_view() -> ClusterView:
 def throttled(view: ClusterView, rate: str) -> None:
     """Let broker 4 have a throttle of ours, and its partition grow by 100 bytes/s."""
     values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-    view.leases[BROKER_4] = AppliedThrottle(BROKER_4, values, {}, ZkVersion(0))
+    view.applied_throttles[BROKER_4] = AppliedThrottle(BROKER_4, values, {}, ZkVersion(0))
     view.entity_configs[BROKER_4] = EntityConfig(values, ZkVersion(0))
     for seconds, size in ((0, 0), (60, 6000)):
         observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))

@@ -98,9 +98,9 @@ def test_a_hidden_directory_of_records_is_told_as_unreadable(
     client: FakeClient, reader: Reader
 ) -> None:
     """What is in it is not known, which is not the same as nothing."""
-    client.put(paths.goal_path(TopicPartition("t", 0)), b"")
-    client.hidden.add(paths.goal_topic_path("t"))
-    assert _read(reader, Znode.GOALS) == SpecsRead({}, {paths.goal_topic_path("t"): WHY})
+    client.put(paths.reassignment_path(TopicPartition("t", 0)), b"")
+    client.hidden.add(paths.reassignment_topic_path("t"))
+    assert _read(reader, Znode.GOALS) == SpecsRead({}, {paths.reassignment_topic_path("t"): WHY})
 
 
 def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) -> None:

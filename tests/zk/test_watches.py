@@ -80,7 +80,7 @@ def test_many_topics_are_read_together(bench: _Bench) -> None:
     names = [f"t{n}" for n in range(100)]
     for name in names:
         bench.client.put(paths.topic_path(name), TOPIC)
-    bench.watches.read_topics(names, doubts=1)
+    bench.watches.read_topics(names, read_generation=1)
     bench.inbox.wait_for(TopicsRead)
     free = bench.hold()
     for name in names:
@@ -93,8 +93,8 @@ def test_what_is_asked_for_is_read_in_that_order(bench: _Bench) -> None:
     """What a partition's state is to be judged by is there before it."""
     bench.client.put(paths.topic_path("t"), TOPIC)
     free = bench.hold()
-    bench.watches.read_topics(["t"], doubts=1)
-    bench.watches.read_states([P], watched=False, doubts=1)
+    bench.watches.read_topics(["t"], read_generation=1)
+    bench.watches.read_states([P], watched=False, read_generation=1)
     free.set()
     bench.inbox.wait_for(StatesRead)
     assert [type(e) for e in bench.inbox.events] == [TopicsRead, StatesRead]
@@ -104,11 +104,11 @@ def test_what_is_asked_for_goes_before_what_is_looked_at_again(bench: _Bench) ->
     """After a broken connection that is every topic, and a claim waits for its own."""
     for name in ("t", "u"):
         bench.client.put(paths.topic_path(name), TOPIC)
-    bench.watches.read_topics(["t", "u"], doubts=1)
+    bench.watches.read_topics(["t", "u"], read_generation=1)
     bench.inbox.wait_for(TopicsRead)
     free = bench.hold()
     bench.client.reconnect()
-    bench.watches.read_topics(["u"], doubts=2)
+    bench.watches.read_topics(["u"], read_generation=2)
     free.set()
     bench.inbox.wait_for(TopicsRead, count=3)
     assert [set(e.topics) for e in bench.inbox.of(TopicsRead)] == [{"t", "u"}, {"u"}, {"t"}]
@@ -119,20 +119,20 @@ def test_a_read_tells_of_which_doubts_it_knew_when_it_began(bench: _Bench) -> No
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.client.put(paths.state_path(P), STATE)
     free = bench.hold()
-    bench.watches.read_topics(["t"], doubts=1)
-    bench.watches.read_states([P], watched=True, doubts=2)
+    bench.watches.read_topics(["t"], read_generation=1)
+    bench.watches.read_states([P], watched=True, read_generation=2)
     free.set()
-    assert bench.inbox.wait_for(TopicsRead).doubts == 2
-    assert bench.inbox.wait_for(StatesRead).doubts == 2
-    bench.watches.read_topics(["t"], doubts=3)
-    assert bench.inbox.wait_for(TopicsRead, count=2).doubts == 3
-    assert bench.inbox.of(TopicsRead)[0].doubts == 2
+    assert bench.inbox.wait_for(TopicsRead).read_generation == 2
+    assert bench.inbox.wait_for(StatesRead).read_generation == 2
+    bench.watches.read_topics(["t"], read_generation=3)
+    assert bench.inbox.wait_for(TopicsRead, count=2).read_generation == 3
+    assert bench.inbox.of(TopicsRead)[0].read_generation == 2
 
 
 def test_very_many_states_come_in_parts(bench: _Bench) -> None:
     """No turn of the loop becomes long for having read much."""
     partitions = [TopicPartition("t", n) for n in range(CHUNK + 1)]
-    bench.watches.read_states(partitions, watched=False, doubts=1)
+    bench.watches.read_states(partitions, watched=False, read_generation=1)
     bench.inbox.wait_for(StatesRead, count=2)
     assert [len(e.states) for e in bench.inbox.of(StatesRead)] == [CHUNK, 1]
 
@@ -141,7 +141,7 @@ def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
     """The loop asks only once."""
     bench.client.put(paths.state_path(P), STATE)
     bench.client.failures.append(ConnectionLoss())
-    bench.watches.read_states([P], watched=False, doubts=1)
+    bench.watches.read_states([P], watched=False, read_generation=1)
     assert bench.inbox.wait_for(StatesRead).states[P] is not None
 
 
@@ -152,13 +152,13 @@ def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> 
         bench.client.put(paths.state_path(partition), STATE)
     bench.client.put(paths.topic_path("u"), TOPIC)
     bench.client.failures.append(NoAuthError())
-    bench.watches.read_states([P, other], watched=True, doubts=1)
+    bench.watches.read_states([P, other], watched=True, read_generation=1)
     told = bench.inbox.wait_for(StatesRead)
     assert told.states[P] == "ZooKeeper does not show it: NoAuthError"
     assert isinstance(told.states[other], PartitionState)
     assert told.armed == frozenset({other})
     bench.client.failures.append(NoAuthError())
-    bench.watches.read_topics(["t", "u"], doubts=1)
+    bench.watches.read_topics(["t", "u"], read_generation=1)
     topics = bench.inbox.wait_for(TopicsRead).topics
     assert isinstance(topics["t"], str)
     assert isinstance(topics["u"], TopicAssignment)
@@ -171,7 +171,7 @@ def test_a_state_that_changed_while_others_were_read_is_not_told_as_watched(benc
     bench.client.after_read[paths.state_path(other)] = lambda: bench.client.put(
         paths.state_path(P), STATE
     )
-    bench.watches.read_states([P, other], watched=True, doubts=1)
+    bench.watches.read_states([P, other], watched=True, read_generation=1)
     assert bench.inbox.wait_for(StatesRead).armed == frozenset()
     assert bench.inbox.of(StateChanged) == [StateChanged(P)]
 
@@ -179,7 +179,7 @@ def test_a_state_that_changed_while_others_were_read_is_not_told_as_watched(benc
 def test_a_watched_state_is_told_once(bench: _Bench) -> None:
     """Then it has to be asked for again."""
     bench.client.put(paths.state_path(P), STATE)
-    bench.watches.read_states([P], watched=True, doubts=1)
+    bench.watches.read_states([P], watched=True, read_generation=1)
     bench.inbox.wait_for(StatesRead)
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.state_path(P), STATE)
@@ -192,8 +192,8 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.watches.read(Znode.LEGACY_PLAN)
     bench.watches.read(Znode.GOALS)
-    bench.watches.read_topics(["t"], doubts=1)
-    bench.watches.read_states([P], watched=True, doubts=1)
+    bench.watches.read_topics(["t"], read_generation=1)
+    bench.watches.read_states([P], watched=True, read_generation=1)
     bench.inbox.wait_for(LegacyPlanRead)
     bench.inbox.wait_for(StatesRead)
     bench.client.reconnect()
@@ -213,7 +213,7 @@ def test_after_a_new_session_our_own_records_are_read_too(bench: _Bench) -> None
 
 def test_records_read_before_the_former_leader_was_fenced_are_not_told(bench: _Bench) -> None:
     """It may have written once more after we read; a new leader begins with what it left."""
-    path = paths.goal_path(P)
+    path = paths.reassignment_path(P)
 
     def written_and_fenced() -> None:
         del bench.client.nodes[path]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import ReassignmentSpec, RequestId, Route, ZkVersion
-from controller.znodes.reassignments import decode_goal, encode_goal
+from controller.znodes.reassignments import decode_spec, encode_spec
 from tests.znodes.strategies import ANY_BYTES, BROKERS, REPLICAS, REQUESTS, document, without
 
 GOOD: dict[str, object] = {
@@ -31,22 +31,22 @@ GOALS = st.builds(
 
 
 @given(GOALS)
-def test_what_is_encoded_is_decoded(goal: ReassignmentSpec) -> None:
+def test_what_is_encoded_is_decoded(spec: ReassignmentSpec) -> None:
     """A round trip loses nothing; unknown originals stay unknown."""
-    assert goal.version is not None
-    assert decode_goal(encode_goal(goal), goal.version) == goal
+    assert spec.version is not None
+    assert decode_spec(encode_spec(spec), spec.version) == spec
 
 
 @given(ANY_BYTES)
 def test_any_bytes_give_a_goal_or_a_reason(data: bytes) -> None:
     """No bytes whatever raise."""
-    assert isinstance(decode_goal(data, ZkVersion(0)), str | ReassignmentSpec)
+    assert isinstance(decode_spec(data, ZkVersion(0)), str | ReassignmentSpec)
 
 
 @pytest.mark.parametrize("key", ["version", "target", "request", "route"])
 def test_a_missing_member_is_named(key: str) -> None:
     """Nothing is made up for it."""
-    read = decode_goal(without(GOOD, key), ZkVersion(0))
+    read = decode_spec(without(GOOD, key), ZkVersion(0))
     assert isinstance(read, str)
     assert key in read
 
@@ -67,13 +67,13 @@ def test_a_missing_member_is_named(key: str) -> None:
 )
 def test_a_wrong_member_is_refused(key: str, value: object) -> None:
     """A goal is never half right."""
-    assert isinstance(decode_goal(document(**(GOOD | {key: value})), ZkVersion(0)), str)
+    assert isinstance(decode_spec(document(**(GOOD | {key: value})), ZkVersion(0)), str)
 
 
 def test_what_most_goals_do_not_need_is_left_out() -> None:
     """A record of an older format reads as one that was never turned round."""
-    read = decode_goal(document(**GOOD), ZkVersion(0))
+    read = decode_spec(document(**GOOD), ZkVersion(0))
     assert isinstance(read, ReassignmentSpec)
     assert (read.rolls_back, read.abandoned) == (False, frozenset())
-    assert b"cancelled_by" not in encode_goal(read)
-    assert b"abandoned" not in encode_goal(read)
+    assert b"cancelled_by" not in encode_spec(read)
+    assert b"abandoned" not in encode_spec(read)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import ZkVersion
-from controller.znodes.applied_throttles import decode_lease, encode_lease
-from controller.znodes.paths import LEASES, lease_path
+from controller.znodes.applied_throttles import decode_applied_throttle, encode_applied_throttle
+from controller.znodes.paths import LEASES, applied_throttle_path
 from tests.znodes.strategies import ANY_BYTES, BROKERS, TOPICS, WORDS, document
 
 ENTITIES = TOPICS.map(topic_entity) | BROKERS.map(broker_entity)
@@ -27,16 +27,23 @@ def test_what_is_encoded_is_decoded(
         {key: before for key, (_, before) in settings.items()},
         ZkVersion(4),
     )
-    path = lease_path(entity)
+    path = applied_throttle_path(entity)
     assert path.startswith(f"{LEASES}/")
-    assert decode_lease(path.rpartition("/")[2], encode_lease(lease), ZkVersion(4)) == lease
+    assert (
+        decode_applied_throttle(
+            path.rpartition("/")[2], encode_applied_throttle(lease), ZkVersion(4)
+        )
+        == lease
+    )
 
 
 @given(st.text(max_size=20), ANY_BYTES)
 def test_any_bytes_give_a_lease_or_a_reason(name: str, data: bytes) -> None:
     """Nothing whatever raises."""
-    assert isinstance(decode_lease(name, data, ZkVersion(0)), str | AppliedThrottle)
-    assert isinstance(decode_lease("topics:t", data, ZkVersion(0)), str | AppliedThrottle)
+    assert isinstance(decode_applied_throttle(name, data, ZkVersion(0)), str | AppliedThrottle)
+    assert isinstance(
+        decode_applied_throttle("topics:t", data, ZkVersion(0)), str | AppliedThrottle
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,4 +62,6 @@ def test_any_bytes_give_a_lease_or_a_reason(name: str, data: bytes) -> None:
 )
 def test_what_is_no_lease_is_refused(name: str, members: dict[str, object]) -> None:
     """An operator's setting is never replaced on a guess."""
-    assert isinstance(decode_lease(name, document(version=1, **members), ZkVersion(0)), str)
+    assert isinstance(
+        decode_applied_throttle(name, document(version=1, **members), ZkVersion(0)), str
+    )

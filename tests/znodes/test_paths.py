@@ -22,8 +22,8 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     assert paths.partitions_path("t") == "/brokers/topics/t/partitions"
     assert paths.partition_path(partition) == "/brokers/topics/a-b/partitions/3"
     assert paths.state_path(partition) == "/brokers/topics/a-b/partitions/3/state"
-    assert paths.goal_topic_path("t") == "/admin/reassignments/t"
-    assert paths.goal_path(partition) == "/admin/reassignments/a-b/3"
+    assert paths.reassignment_topic_path("t") == "/admin/reassignments/t"
+    assert paths.reassignment_path(partition) == "/admin/reassignments/a-b/3"
     assert paths.orphan_path(BrokerId(1), partition) == "/reassigner/orphans/1/a-b-3"
     assert paths.submission_path("request_1") == "/admin/reassignment_requests/request_1"
     assert paths.submissions_path() == "/admin/reassignment_requests/request_"
@@ -35,7 +35,9 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     assert paths.shard_path(request, shard) == "/reassigner/outcomes/r/accepted-7-2-500"
     assert paths.entity_config_path(topic_entity("t")) == "/config/topics/t"
     assert paths.announcements_path() == "/config/changes/config_change_"
-    assert paths.lease_path(broker_entity(BrokerId(5))) == "/reassigner/throttles/brokers:5"
+    assert (
+        paths.applied_throttle_path(broker_entity(BrokerId(5))) == "/reassigner/throttles/brokers:5"
+    )
 
 
 @given(PARTITIONS)
@@ -125,9 +127,9 @@ def test_the_ids_we_give_ourselves_are_reserved(name: str) -> None:
     "path",
     [
         paths.history_path(RequestId("r")),
-        paths.lease_path(topic_entity("t")),
+        paths.applied_throttle_path(topic_entity("t")),
         paths.orphan_path(BrokerId(1), TopicPartition("t", 0)),
-        paths.goal_path(TopicPartition("t", 0)),
+        paths.reassignment_path(TopicPartition("t", 0)),
         paths.submission_path("request_1"),
         paths.CANCEL,
         paths.QUEUE,

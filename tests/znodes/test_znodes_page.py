@@ -90,9 +90,9 @@ def rewritten_throttle(data: bytes, path: str) -> bytes:
 def rewritten_goal(data: bytes, path: str) -> bytes:
     """Read and write a goal."""
     del path
-    read = reassignments.decode_goal(data, ZkVersion(0))
+    read = reassignments.decode_spec(data, ZkVersion(0))
     assert not isinstance(read, str), read
-    return reassignments.encode_goal(read)
+    return reassignments.encode_spec(read)
 
 
 def rewritten_leader(data: bytes, path: str) -> bytes:
@@ -105,9 +105,9 @@ def rewritten_leader(data: bytes, path: str) -> bytes:
 
 def rewritten_lease(data: bytes, path: str) -> bytes:
     """Read and write a throttle of ours."""
-    read = applied_throttles.decode_lease(path.rpartition("/")[2], data, ZkVersion(0))
+    read = applied_throttles.decode_applied_throttle(path.rpartition("/")[2], data, ZkVersion(0))
     assert not isinstance(read, str), read
-    return applied_throttles.encode_lease(read)
+    return applied_throttles.encode_applied_throttle(read)
 
 
 def rewritten_orphan(data: bytes, path: str) -> bytes:

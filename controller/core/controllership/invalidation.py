@@ -28,7 +28,7 @@ from controller.core.records import (
     SubmissionReliedRecord,
 )
 from controller.core.request_records import forget_submission
-from controller.core.throttling.throttle_records import lease_doubted, leases_refused
+from controller.core.throttling.throttle_records import applied_throttle_doubted, throttles_refused
 from controller.core.view import ClusterView
 
 LEFT_TIMER: Final = "left_submissions"
@@ -42,7 +42,7 @@ def invalidate(  # noqa: C901 - one arm per record
     view: ClusterView, change: Change
 ) -> list[Effect]:
     """Distrust what a rejected change was decided on; return the reads that tell the truth."""
-    view.doubts += 1
+    view.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {}
     states: dict[TopicPartition, None] = {}
@@ -56,7 +56,7 @@ def invalidate(  # noqa: C901 - one arm per record
                 states[partition] = None
             case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
                 # The topic may not say any more what the record was to be made of.
-                view.doubtful_goals.add(partition)
+                view.doubtful_specs.add(partition)
                 topics[partition.topic] = None
             case NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: what is left of them is read with the next change.
@@ -67,12 +67,12 @@ def invalidate(  # noqa: C901 - one arm per record
                 forget_submission(view, name)
                 view.due.submissions = True
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
-                effects.append(lease_doubted(view, record))
+                effects.append(applied_throttle_doubted(view, record))
             case _:
                 pass
     doubted = tuple(name for name in topics if name in view.topics)
     for name in doubted:
-        view.topics[name].put_in_doubt(view.doubts)
+        view.topics[name].put_in_doubt(view.read_generation)
     if doubted:
         effects.append(ReadTopics(doubted))
     if states:
@@ -92,7 +92,7 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
         now: When.
 
     """
-    leases_refused(view, change, why, now)
+    throttles_refused(view, change, why, now)
     keep_bounces(view, change)
     moved = None if change.partition is None else view.reassignments.get(change.partition)
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
@@ -131,6 +131,6 @@ def keep_bounces(view: ClusterView, change: Change) -> None:
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     """Forget a state; a read of it that was under way is no answer."""
     view.states.pop(partition, None)
-    view.distrusted[partition] = view.doubts
+    view.distrusted[partition] = view.read_generation
     view.stateless.discard(partition)
     view.unreadable_states.pop(partition, None)

@@ -210,12 +210,12 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     """Note that nothing of ours is left to be made; what was made late has to be read first."""
     topic = view.topics.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
-        view.doubts += 1
-        topic.put_in_doubt(view.doubts)
+        view.read_generation += 1
+        topic.put_in_doubt(view.read_generation)
     reassignment.in_doubt = False
 
 
-def orders_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
+def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
     """Note which orders were not sent; they are decided anew."""
     for partition in event.partitions:
         reassignment = view.reassignments.get(partition)

@@ -24,7 +24,7 @@ from controller.core.view import ClusterView
 class AlterPreconditions(NamedTuple):
     """The facts about one partition."""
 
-    goal: ReassignmentSpec
+    spec: ReassignmentSpec
     assignment: PartitionAssignment
     state: PartitionState
     settings: TopicConfig | None
@@ -40,9 +40,9 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
         return None
     if view.watched.get(partition) is not True:
         return None
-    goal = reassignment.goal
-    concerned = {*assignment.replicas, *goal.target, *(goal.original or ())}
+    spec = reassignment.spec
+    concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
     live = ((b, view.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition))
     return AlterPreconditions(
-        goal, assignment, state, view.configs.get(partition.topic), tuple(live)
+        spec, assignment, state, view.configs.get(partition.topic), tuple(live)
     )

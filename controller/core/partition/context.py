@@ -60,7 +60,7 @@ class PartitionContext:
         self.view = view
         self.partition = partition
         self.reassignment = reassignment
-        self.goal = reassignment.goal
+        self.spec = reassignment.spec
         self.assignment = assignment
         self.state = state
         self.now = now
@@ -88,12 +88,12 @@ class PartitionContext:
     @property
     def drops_first(self) -> bool:
         """Whether a step may drop before it adds: not the single jump, not other people's moves."""
-        return self.step_size is not None and self.goal.route is not Route.FOREIGN
+        return self.step_size is not None and self.spec.route is not Route.FOREIGN
 
     @property
     def step_size(self) -> int | None:
         """How many replicas a step adds at most; None is all at once."""
-        return step_size_of(self.view, self.goal)
+        return step_size_of(self.view, self.spec)
 
     def phase(self, phase: Phase, cause: str) -> PhaseRecord:
         """Return the record of a phase change."""
@@ -106,11 +106,11 @@ class PartitionContext:
     def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition gets in flight."""
         view = self.view
-        if self.goal.route is not Route.LEGACY or view.legacy is None:
+        if self.spec.route is not Route.LEGACY or view.legacy is None:
             return ()
-        if view.legacy.entries.get(self.partition) == self.goal.target:
+        if view.legacy.entries.get(self.partition) == self.spec.target:
             return ()
-        return (LegacyEntryRecord(self.partition, self.goal.target),)
+        return (LegacyEntryRecord(self.partition, self.spec.target),)
 
     def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
         """Return the state's compare-and-set, with the epoch bump that makes it deliverable."""
@@ -128,7 +128,7 @@ class PartitionContext:
         """Return what keeps these replicas from leaving now; None also when there are none."""
         if not dropping:
             return None
-        return drop_gate(self.view, self.partition, self.goal, self.state, dropping)
+        return drop_gate(self.view, self.partition, self.spec, self.state, dropping)
 
     def keeps_copies(self, dropping: Replicas) -> bool:
         """
@@ -139,7 +139,7 @@ class PartitionContext:
         """
         good = self.view.live(self.state.isr, self.partition)
         left = [r for r in good if r not in dropping]
-        copies = min(len(self.goal.original or self.goal.target), len(self.goal.target))
+        copies = min(len(self.spec.original or self.spec.target), len(self.spec.target))
         return len(left) >= copies or len(left) == len(good)
 
     def uncopied(self, dropping: Replicas) -> Blocked | None:
@@ -148,24 +148,24 @@ class PartitionContext:
 
         A replica of the target that is dead does not hold up the way back: it may never return.
         """
-        return self._uncopied(dropping, self.goal.target)
+        return self._uncopied(dropping, self.spec.target)
 
     def uncopied_yet(self, dropping: Replicas, current: Replicas) -> Blocked | None:
         """Return what keeps good copies from making room: replicas that stay and catch up."""
-        return self._uncopied(dropping, tuple(r for r in self.goal.target if r in current))
+        return self._uncopied(dropping, tuple(r for r in self.spec.target if r in current))
 
     def _uncopied(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
         if self.keeps_copies(dropping):
             return None
-        if self.goal.rolls_back:
+        if self.spec.rolls_back:
             awaited = self.view.live(awaited, self.partition)
-        return sync_gate(self.view, self.partition, self.goal, self.state, awaited)
+        return sync_gate(self.view, self.partition, self.spec, self.state, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return what keeps these replicas from being in sync; going back waits for copies only."""
-        if self.goal.rolls_back:
+        if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
-        return sync_gate(self.view, self.partition, self.goal, self.state, target)
+        return sync_gate(self.view, self.partition, self.spec, self.state, target)
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
         """Return the leader to have among these replicas: the present one where possible."""
@@ -200,7 +200,7 @@ class PartitionContext:
         Only replicas that are not in ISR go, and only where the originals are known.
         """
         size = self.step_size
-        original = self.goal.original
+        original = self.spec.original
         adding = self.assignment.adding_replicas
         if size is None or original is None or not self.drops_first or len(adding) <= size:
             return None

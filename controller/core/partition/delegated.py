@@ -28,7 +28,7 @@ from controller.core.effects import (
     ReadTopics,
     SetTimer,
 )
-from controller.core.foreign import foreign_gate, foreign_goal, is_explained
+from controller.core.foreign import foreign_gate, foreign_spec, is_explained
 from controller.core.model import (
     AlterOutcome,
     Blocked,
@@ -67,7 +67,7 @@ class DelegatedContext(StepStart):
 
     def advance(self, budget: Budget) -> Change | Blocked | None:
         """Return the next change, what is waited for, or None when there is nothing to do."""
-        if self.goal.route is Route.FOREIGN:
+        if self.spec.route is Route.FOREIGN:
             return self.foreign()
         step = self.advance_phase(budget)
         lost = self.lost_copies()
@@ -96,7 +96,7 @@ class DelegatedContext(StepStart):
         """Begin a step, or find that it is under way or made already."""
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
-        if self.assignment.replicas == self.goal.target:
+        if self.assignment.replicas == self.spec.target:
             return self.end("already at its target", budget, stands=True)
         return resting(phase, self.now) or self.begin(budget, "step begins")
 
@@ -114,7 +114,7 @@ class DelegatedContext(StepStart):
         """Return the next order, or what forbids it."""
         step = next_step(
             self.assignment.replicas,
-            self.goal.target,
+            self.spec.target,
             self.state.leader,
             self.step_size,
             lambda r: r in self.state.isr and self.is_live(r),
@@ -123,17 +123,17 @@ class DelegatedContext(StepStart):
         if isinstance(target, Blocked):
             return target
         adding = tuple(r for r in target if r not in self.assignment.replicas)
-        blocked = foreign_gate(self.view, self.goal) or self.gate(step, adding, budget)
+        blocked = foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
         if blocked is not None:
             return blocked
         leader = self.state.leader
         unread = self.unread()
         if unread is not None:
-            budget.take(self.partition, self.goal.request, adding, leader)
+            budget.take(self.partition, self.spec.request, adding, leader)
             return unread
         ordered = self.order(target, cause, budget, cancels=False)
         if isinstance(ordered, Change):
-            budget.take(self.partition, self.goal.request, adding, leader)
+            budget.take(self.partition, self.spec.request, adding, leader)
         return ordered
 
     def unread(self) -> Change | Blocked | None:
@@ -166,14 +166,14 @@ class DelegatedContext(StepStart):
         """Return what keeps the step from beginning."""
         current, leader = self.assignment.replicas, self.state.leader
         blocked = begin_gate(
-            self.view, self.partition, self.goal, self.state, current, step, by_others=True
+            self.view, self.partition, self.spec, self.state, current, step, by_others=True
         )
         if blocked is None and adding:
             blocked = self.bound(current, step)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, adding, leader)
         if blocked is None and adding:
-            blocked = throttle_gate(self.view, self.partition, self.goal)
+            blocked = throttle_gate(self.view, self.partition, self.spec)
         return blocked
 
     def order(
@@ -247,7 +247,7 @@ class DelegatedContext(StepStart):
         """Follow the step to its end; turn it round where it leads elsewhere than the goal."""
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
-        if not is_explained(self.view, self.goal, self.assignment):
+        if not is_explained(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,
                 f"others move it to {ids(self.assignment.target_replicas)}",
@@ -266,21 +266,21 @@ class DelegatedContext(StepStart):
         What the order leaves out of what is being added the controller drops at once, and it keeps
         what it was to drop. A dead replica that nobody wants would keep the step from ending.
         """
-        assignment, goal = self.assignment, self.goal
+        assignment, spec = self.assignment, self.spec
         if is_off_course(self):
-            added = (r for r in assignment.adding_replicas if r in goal.target)
+            added = (r for r in assignment.adding_replicas if r in spec.target)
             kept = (*assignment.origin_replicas, *added)
         else:
             target = assignment.target_replicas
             lost = [
                 r
                 for r in target
-                if r not in goal.target and r not in self.state.isr and not self.is_live(r)
+                if r not in spec.target and r not in self.state.isr and not self.is_live(r)
             ]
             if not lost:
                 return None
             kept = tuple(r for r in target if r not in lost)
-        return goal.target if set(kept) == set(goal.target) else kept
+        return spec.target if set(kept) == set(spec.target) else kept
 
     def turn(self, target: Replicas, budget: Budget) -> Change | Blocked:
         """Tell the controller another target, where the gate lets go what it will drop at once."""
@@ -300,7 +300,7 @@ class DelegatedContext(StepStart):
         unread = self.unread()
         if unread is not None:
             return unread
-        cause = "turned back" if self.goal.rolls_back else "the target changed"
+        cause = "turned back" if self.spec.rolls_back else "the target changed"
         return self.order(target, cause, budget, cancels=target == assignment.origin_replicas)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
@@ -308,7 +308,7 @@ class DelegatedContext(StepStart):
         blocked = self.unanswered()
         if blocked is not None:
             return blocked
-        if self.assignment.replicas == self.goal.target:
+        if self.assignment.replicas == self.spec.target:
             return self.end("the target is in sync", budget)
         if self.reassignment.ordered not in (None, self.assignment.replicas):
             until = Instant(self.now + UNDONE_S)
@@ -335,7 +335,7 @@ class DelegatedContext(StepStart):
         if self.reassignment.in_doubt:
             return self.take_back(budget)
         return self.unanswered() or self.change(
-            self.phase(Ended(), cause), *ending(self.goal, self.partition, stands=stands)
+            self.phase(Ended(), cause), *ending(self.spec, self.partition, stands=stands)
         )
 
     def take_back(self, budget: Budget) -> Change | Blocked:
@@ -364,12 +364,12 @@ class DelegatedContext(StepStart):
         if not isinstance(self.reassignment.phase, Syncing):
             return self.follow("others move it")
         if not assignment.is_reassigning:
-            reached = assignment.replicas == self.goal.target
+            reached = assignment.replicas == self.spec.target
             cause = "others ended it" if reached else "others took it back"
-            gone = SpecEndedRecord(self.partition, None, self.goal.request, cause)
+            gone = SpecEndedRecord(self.partition, None, self.spec.request, cause)
             return self.change(self.phase(Ended(), cause), gone)
-        if assignment.target_replicas != self.goal.target:
-            return self.change(SpecRecord(self.partition, foreign_goal(assignment)))
+        if assignment.target_replicas != self.spec.target:
+            return self.change(SpecRecord(self.partition, foreign_spec(assignment)))
         return self.unsynced(assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )

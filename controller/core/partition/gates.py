@@ -35,7 +35,7 @@ def ids(replicas: Iterable[BrokerId]) -> str:
     return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
 
 
-def isr_floor(view: ClusterView, topic: str, goal: ReassignmentSpec) -> int | None:
+def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | None:
     """
     Return how many live ISR members must remain after a drop; None until topic settings are known.
 
@@ -45,7 +45,7 @@ def isr_floor(view: ClusterView, topic: str, goal: ReassignmentSpec) -> int | No
     config = view.configs.get(topic)
     if config is None:
         return None
-    return max(1, min(config.min_insync_replicas, len(goal.target)))
+    return max(1, min(config.min_insync_replicas, len(spec.target)))
 
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
@@ -57,7 +57,7 @@ def config_unknown(view: ClusterView, topic: str) -> Blocked:
 def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
-    goal: ReassignmentSpec,
+    spec: ReassignmentSpec,
     state: PartitionState,
     current: Replicas,
     step: Step,
@@ -75,7 +75,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
         or _settings_gate(view, partition)
         or _live_gate(view, partition, step.adding)
         or (None if by_others else _orphan_gate(view, partition, step.adding))
-        or _isr_gate(view, partition, goal, state, current, step)
+        or _isr_gate(view, partition, spec, state, current, step)
     )
 
 
@@ -124,14 +124,14 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
 def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     view: ClusterView,
     partition: TopicPartition,
-    goal: ReassignmentSpec,
+    spec: ReassignmentSpec,
     state: PartitionState,
     current: Replicas,
     step: Step,
 ) -> Blocked | None:
     # What goes back is judged by the ISR that results, not by whether every original lives.
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
-    if lagging and not goal.rolls_back:
+    if lagging and not spec.rolls_back:
         return _not_in_isr(view, partition, lagging)
     return None
 
@@ -139,7 +139,7 @@ def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 def sync_gate(
     view: ClusterView,
     partition: TopicPartition,
-    goal: ReassignmentSpec,
+    spec: ReassignmentSpec,
     state: PartitionState,
     target: Replicas,
 ) -> Blocked | None:
@@ -150,7 +150,7 @@ def sync_gate(
     first that the next step drops. Where all that lag are live and being added, and the leader that
     serves them is live, it is copying.
     """
-    lagging = tuple(r for r in target if r in goal.target and r not in state.isr)
+    lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
     if not lagging:
         return None
     assignment = view.known_assignment(partition)
@@ -172,12 +172,12 @@ def _not_in_isr(
 def drop_gate(
     view: ClusterView,
     partition: TopicPartition,
-    goal: ReassignmentSpec,
+    spec: ReassignmentSpec,
     state: PartitionState,
     dropping: Replicas,
 ) -> Blocked | None:
     """Return what keeps the dropped replicas from leaving the ISR now."""
-    floor = isr_floor(view, partition.topic, goal)
+    floor = isr_floor(view, partition.topic, spec)
     if floor is None:
         return config_unknown(view, partition.topic)
     remaining = view.live((r for r in state.isr if r not in dropping), partition)

@@ -101,7 +101,7 @@ class NativeContext(StepStart):
         """Begin the first step, or find that somebody else ended it."""
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
-        if self.assignment.replicas == self.goal.target:
+        if self.assignment.replicas == self.spec.target:
             return self.end((), "already at its target")
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
         return begun if isinstance(begun, Blocked) else begun[0]
@@ -113,12 +113,12 @@ class NativeContext(StepStart):
         state = self.state
         step = next_step(
             current,
-            self.goal.target,
+            self.spec.target,
             state.leader,
             self.step_size,
             lambda r: r in state.isr and self.is_live(r),
         )
-        blocked = begin_gate(self.view, self.partition, self.goal, state, current, step)
+        blocked = begin_gate(self.view, self.partition, self.spec, state, current, step)
         if blocked is None:
             blocked = given_up_now(before, step)
         if blocked is None:
@@ -126,17 +126,17 @@ class NativeContext(StepStart):
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
         if blocked is None and step.adding:
-            blocked = throttle_gate(self.view, self.partition, self.goal)
+            blocked = throttle_gate(self.view, self.partition, self.spec)
         if blocked is not None:
             return blocked
         if not step.adding and not step.dropping:
             # Only the order changes: nothing to copy, nothing to stop, no epoch to bump.
-            budget.take(self.partition, self.goal.request, step.adding, state.leader)
+            budget.take(self.partition, self.spec.request, step.adding, state.leader)
             return self.end(before, "only the order changed"), step
         opened = self.open_step(step.assignment, before, cause, budget)
         if isinstance(opened, Blocked):
             return opened
-        budget.take(self.partition, self.goal.request, step.adding, state.leader)
+        budget.take(self.partition, self.spec.request, step.adding, state.leader)
         return opened, step
 
     def expanding(self, budget: Budget) -> Change | Blocked | None:
@@ -248,7 +248,7 @@ class NativeContext(StepStart):
     ) -> Change | Blocked | None:
         """End the step: the reassignment is done, or the next step rides on the same write."""
         plain = PartitionAssignment(target)
-        if target == self.goal.target:
+        if target == self.spec.target:
             written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
             return self.end((*records, *written), "the target is in sync")
         budget.give_back(self.reassignment)
@@ -264,8 +264,8 @@ class NativeContext(StepStart):
         """B6 to B8: the final assignment, the end of the record and the legacy entry, metadata."""
         written: tuple[Record, ...] = ()
         assigned = any(isinstance(r, AssignmentRecord) for r in records)
-        if not assigned and self.assignment != PartitionAssignment(self.goal.target):
-            written = (AssignmentRecord(self.partition, PartitionAssignment(self.goal.target)),)
+        if not assigned and self.assignment != PartitionAssignment(self.spec.target):
+            written = (AssignmentRecord(self.partition, PartitionAssignment(self.spec.target)),)
         legacy = self.view.legacy
         if legacy is not None and self.partition in legacy.entries:
             written += (LegacyEntryRecord(self.partition, None),)
@@ -274,30 +274,30 @@ class NativeContext(StepStart):
             # The leader was last told that replicas are being added. As Kafka's B3 does, tell it
             # that they are not any more, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
-            effects = self.tell(self.goal.target, ())
+            effects = self.tell(self.spec.target, ())
         recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
-        known = recorded.union(self.goal.target)
+        known = recorded.union(self.spec.target)
         return self.change(
             *records,
             *written,
             *left_behind(self.view, self.partition, self.reassignment, known),
             self.phase(Ended(), cause),
-            *ending(self.goal, self.partition),
+            *ending(self.spec, self.partition),
             effects=effects,
         )
 
 
 def ending(
-    goal: ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
+    spec: ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
 ) -> tuple[Record, ...]:
     """Return the end of a reassignment that is where its goal wants it."""
-    if not goal.rolls_back:
-        return (SpecEndedRecord(partition, goal.version, goal.request, "done", stands),)
+    if not spec.rolls_back:
+        return (SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
     told = PartitionOutcome(
-        goal.request, partition, OutcomeKind.ROLLED_BACK, f"by {goal.cancelled_by}"
+        spec.request, partition, OutcomeKind.ROLLED_BACK, f"by {spec.cancelled_by}"
     )
     return (
-        SpecEndedRecord(partition, goal.version, goal.request, OutcomeKind.ROLLED_BACK, stands),
+        SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.ROLLED_BACK, stands),
         PartitionOutcomeRecord(told),
     )
 
@@ -323,14 +323,14 @@ def _edited(
     znode would put the old one in its place. Whatever has an entry takes it out at its end, which
     would be refused, again and again, until the znode is read.
     """
-    legacy, goal = view.legacy, reassignment.goal
+    legacy, spec = view.legacy, reassignment.spec
     if legacy is None:
         return None
-    if legacy.stale and (goal.route is Route.LEGACY or partition in legacy.entries):
+    if legacy.stale and (spec.route is Route.LEGACY or partition in legacy.entries):
         return Blocked(BlockedBy.STATE_UNKNOWN, "the legacy znode was edited and is being read")
-    if goal.route is Route.REQUEST:
+    if spec.route is Route.REQUEST:
         return None
-    if legacy.entries.get(partition, goal.target) != goal.target:
+    if legacy.entries.get(partition, spec.target) != spec.target:
         return Blocked(BlockedBy.STATE_UNKNOWN, "its entry in the legacy znode is being judged")
     return None
 

@@ -57,8 +57,8 @@ def left_behind(
     """
     if not reassignment.inherited:
         return ()
-    goal = reassignment.goal
-    left = (*(goal.original or ()), *sorted(goal.abandoned))
+    spec = reassignment.spec
+    left = (*(spec.original or ()), *sorted(spec.abandoned))
     return orphan_records(
         view,
         partition,
@@ -117,6 +117,6 @@ def is_kept(view: ClusterView, partition: TopicPartition) -> bool:
     if assignment is None or state is None:
         return True
     running = view.reassignments.get(partition)
-    staying = assignment.replicas if running is None else running.goal.target
+    staying = assignment.replicas if running is None else running.spec.target
     live = view.live((r for r in assignment.replicas if r in staying), partition)
     return any(r not in state.isr for r in live)

@@ -23,7 +23,7 @@ def retargeted_step(turn: PartitionContext) -> PartitionAssignment | None:
     """
     if not is_off_course(turn) and not _is_stuck(turn):
         return None
-    assignment, target = turn.assignment, turn.goal.target
+    assignment, target = turn.assignment, turn.spec.target
     dropping = _dropping(turn)
     if dropping and set(dropping) == {r for r in assignment.replicas if r not in target}:
         kept = tuple(r for r in target if r in assignment.replicas)
@@ -36,7 +36,7 @@ def retargeted_step(turn: PartitionContext) -> PartitionAssignment | None:
 
 def is_off_course(turn: PartitionContext) -> bool:
     """Whether the step adds what nobody wants, or removes what somebody wants again."""
-    assignment, target = turn.assignment, turn.goal.target
+    assignment, target = turn.assignment, turn.spec.target
     adding, removing = assignment.adding_replicas, assignment.removing_replicas
     unwanted = any(r not in target and r not in removing for r in adding)
     # A replica in both sets is one that was reduced to the step size, or is going already.
@@ -63,18 +63,18 @@ def _is_stuck(turn: PartitionContext) -> bool:
         return False
     if turn.unsynced(assignment.target_replicas) is not None:
         return False
-    live = turn.view.live(turn.goal.target, turn.partition)
+    live = turn.view.live(turn.spec.target, turn.partition)
     return all(r in isr for r in live if r in assignment.replicas)
 
 
 def _dropping(turn: PartitionContext) -> Replicas:
     """Return what can go now."""
-    assignment, state, goal = turn.assignment, turn.state, turn.goal
-    excess = tuple(r for r in assignment.replicas if r not in goal.target)
-    is_whole = all(r in assignment.replicas for r in goal.target)
+    assignment, state, spec = turn.assignment, turn.state, turn.spec
+    excess = tuple(r for r in assignment.replicas if r not in spec.target)
+    is_whole = all(r in assignment.replicas for r in spec.target)
     if is_whole and turn.keeps_copies(excess) and turn.drop_blocked(excess) is None:
         return excess
-    chosen = drop_set(assignment.replicas, state.isr, state.leader, goal.top, goal.target)
+    chosen = drop_set(assignment.replicas, state.isr, state.leader, spec.top, spec.target)
     if is_whole:
         chosen = excess
     can_go = turn.keeps_copies(chosen) and turn.drop_blocked(chosen) is None

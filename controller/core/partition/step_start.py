@@ -41,8 +41,8 @@ class StepStart(PartitionContext):
 
     def outgrows(self, replicas: int) -> bool:
         """Return whether so many replicas serving or copying exceed the bound of KAFKA-6794."""
-        original = self.goal.original or self.goal.target
-        return replicas > max(len(original), len(self.goal.target)) + (self.step_size or 0)
+        original = self.spec.original or self.spec.target
+        return replicas > max(len(original), len(self.spec.target)) + (self.step_size or 0)
 
     def open_step(
         self,
@@ -134,7 +134,7 @@ class StepStart(PartitionContext):
             leader = self.leader_within(turned.target_replicas)
             if leader is None:
                 return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
-        cause = "turned back" if self.goal.rolls_back else "the target changed"
+        cause = "turned back" if self.spec.rolls_back else "the target changed"
         if not is_off_course(self):
             cause = "good copies wait for a later step"
         return self.start(turned, leader, (), cause, budget)

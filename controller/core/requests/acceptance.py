@@ -85,7 +85,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     topic = view.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
     record = f"{GOALS}/{partition.topic}/{partition.partition}"
-    why = view.unreadable_topics.get(partition.topic) or view.unreadable_goals.get(record)
+    why = view.unreadable_topics.get(partition.topic) or view.unreadable_specs.get(record)
     if why is not None:
         return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be understood: {why}")
     if assignment is None:
@@ -178,7 +178,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
 def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
     """Whether an entry of the plan is recorded as it is listed; else it is still to be judged."""
     known = view.reassignments.get(partition)
-    return known is not None and known.goal.route is Route.LEGACY and known.goal.target == target
+    return known is not None and known.spec.route is Route.LEGACY and known.spec.target == target
 
 
 def _judge(
@@ -197,12 +197,12 @@ def _judge(
     refusal = refusal_of(view, request, partition, target)
     if refusal is None and view.kill_switch and running is None:
         refusal = disabled(request, entry_text(partition, target), partition)
-    if refusal is None and running is not None and running.goal.route is Route.REQUEST:
+    if refusal is None and running is not None and running.spec.route is Route.REQUEST:
         refusal = Refusal(
             request,
             entry_text(partition, target),
             RefusalReason.OTHER_ROUTE,
-            f"it is being moved by request {running.goal.request}",
+            f"it is being moved by request {running.spec.request}",
             partition,
         )
     if refusal is not None:
@@ -229,10 +229,10 @@ def take(
 ) -> Change:
     """Return the acceptance of an entry; a target equal to what it has is not an error but done."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
-    goal = goal_of(view, request, partition, target, route)
+    spec = spec_of(view, request, partition, target, route)
     if not is_there(view, partition, assignment, target) or partition in view.reassignments:
-        return Change(accepted(view, partition, goal), partition=partition)
-    done = found_done(partition, goal)
+        return Change(accepted(view, partition, spec), partition=partition)
+    done = found_done(partition, spec)
     if route is Route.LEGACY:
         done = (LegacyEntryRecord(partition, None), *done)
     return Change(done, partition=partition)
@@ -247,7 +247,7 @@ def is_there(
     return idle and assignment.replicas == target
 
 
-def goal_of(
+def spec_of(
     view: ClusterView,
     request: RequestId,
     partition: TopicPartition,
@@ -262,7 +262,7 @@ def goal_of(
         if route is Route.LEGACY and view.legacy is not None:
             original = _original_of_entry(view, partition, target, original, view.legacy.czxid)
         return ReassignmentSpec(target, original, request, route)
-    before = running.goal
+    before = running.spec
     original = before.original
     if original is None:
         original = original_of(view, partition, assignment)
@@ -273,24 +273,24 @@ def goal_of(
 
 def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
     """Whether what others began is over, though nobody has looked at it since: it stands here."""
-    return running.goal.route is Route.FOREIGN and not assignment.is_reassigning
+    return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def accepted(
-    view: ClusterView, partition: TopicPartition, goal: ReassignmentSpec
+    view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
 ) -> tuple[Record, ...]:
     """Return the records of an accepted entry; who had the partition before is told."""
     records: tuple[Record, ...] = (
-        SpecRecord(partition, goal),
-        AcceptedRecord(goal.request, AcceptedEntry(partition, goal.original, goal.target)),
+        SpecRecord(partition, spec),
+        AcceptedRecord(spec.request, AcceptedEntry(partition, spec.original, spec.target)),
     )
     running = view.reassignments.get(partition)
-    if running is None or running.goal.request == goal.request:
+    if running is None or running.spec.request == spec.request:
         return records if running is None else records[:1]
-    if running.goal.route is Route.FOREIGN:
+    if running.spec.route is Route.FOREIGN:
         return records
     told = PartitionOutcome(
-        running.goal.request, partition, OutcomeKind.SUPERSEDED, f"by {goal.request}"
+        running.spec.request, partition, OutcomeKind.SUPERSEDED, f"by {spec.request}"
     )
     return (*records, PartitionOutcomeRecord(told))
 
@@ -307,12 +307,12 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
     )
 
 
-def found_done(partition: TopicPartition, goal: ReassignmentSpec) -> tuple[Record, ...]:
+def found_done(partition: TopicPartition, spec: ReassignmentSpec) -> tuple[Record, ...]:
     """Return the end of an entry whose partition is where it is to be; a row counts it."""
-    there = AcceptedEntry(partition, goal.target, goal.target)
+    there = AcceptedEntry(partition, spec.target, spec.target)
     return (
-        SpecEndedRecord(partition, None, goal.request, "done"),
-        AcceptedRecord(goal.request, there),
+        SpecEndedRecord(partition, None, spec.request, "done"),
+        AcceptedRecord(spec.request, there),
     )
 
 

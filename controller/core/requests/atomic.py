@@ -48,25 +48,25 @@ def _taken_back(
     What another request had begun when this one took it over is led back: a record that ended with
     a step in the topic znode would leave that to nobody.
     """
-    goal, request = running.goal, running.goal.request
-    if goal.rolls_back:
+    spec, request = running.spec, running.spec.request
+    if spec.rolls_back:
         return None
     # Where that is in doubt, the end is written on the condition that the topic is as it was read.
-    original, assignment = goal.original, view.known_assignment(partition)
+    original, assignment = spec.original, view.known_assignment(partition)
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
-        back = goal.led_back(original, request)
+        back = spec.led_back(original, request)
         return Change((SpecRecord(partition, back),), partition=partition)
-    entry = entry_text(partition, goal.target)
+    entry = entry_text(partition, spec.target)
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
-    ended = SpecEndedRecord(partition, goal.version, request, "refused", stands=True)
+    ended = SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
     return Change((*left, ended, RefusalRecord((refusal,))), partition=partition)
 
 
 def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
     """Take back whatever of a request was accepted, of whichever of its parts; their znodes go."""
-    of_it = [(p, r) for p, r in view.reassignments.items() if r.goal.request == request]
+    of_it = [(p, r) for p, r in view.reassignments.items() if r.spec.request == request]
     changes = (_taken_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
 
@@ -114,7 +114,7 @@ def _grounds(
         refused=0 if known is None else len(known.refused),
         brokers=frozenset(view.brokers),
         deletions=view.deletions,
-        unreadable_goals=frozenset(view.unreadable_goals),
+        unreadable_specs=frozenset(view.unreadable_specs),
         engine=view.engine,
         other_routes=view.other_routes,
         topics={name: _topic_grounds(view, name) for name in topics},

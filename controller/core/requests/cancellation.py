@@ -168,16 +168,16 @@ def _selects(
     *,
     is_adopted: bool,
 ) -> bool:
-    goal = reassignment.goal
-    if goal.cancelled_by is not None or goal.request == cancellation.request:
+    spec = reassignment.spec
+    if spec.cancelled_by is not None or spec.request == cancellation.request:
         return False
     named = partition in cancellation.partitions or partition.topic in cancellation.topics
-    if goal.route is Route.LEGACY and goal.request > f"legacy-{cancellation.written:016x}":
+    if spec.route is Route.LEGACY and spec.request > f"legacy-{cancellation.written:016x}":
         return False
-    if goal.route is Route.FOREIGN:
+    if spec.route is Route.FOREIGN:
         # Others began it: it is not in "everything", only where it is named, or adopted.
         return named or (cancellation.is_everything and is_adopted)
-    return cancellation.is_everything or named or goal.request in cancellation.requests
+    return cancellation.is_everything or named or spec.request in cancellation.requests
 
 
 def _turn(  # noqa: PLR0911 - one return per case
@@ -196,27 +196,27 @@ def _turn(  # noqa: PLR0911 - one return per case
     assignment = view.assignment(partition)
     if assignment is None:
         return Change(()) if is_gone(view, partition) else None
-    goal = reassignment.goal
-    if goal.original is None:
+    spec = reassignment.spec
+    if spec.original is None:
         return skipped(cancellation, partition, "nobody knows where it was before")
     has_begun = reassignment.in_flight or reassignment.may_be_made
-    if not has_begun and assignment == PartitionAssignment(goal.original):
+    if not has_begun and assignment == PartitionAssignment(spec.original):
         return _never(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
     if state is None:
         return None
-    others = [r for r in assignment.replicas if r not in goal.original]
-    if not any(r in state.isr for r in goal.original) and view.live(others, partition):
+    others = [r for r in assignment.replicas if r not in spec.original]
+    if not any(r in state.isr for r in spec.original) and view.live(others, partition):
         return skipped(
             cancellation, partition, "no original replica is in sync: it would go offline"
         )
-    back = goal.led_back(goal.original, cancellation.request)
-    if goal.route is Route.FOREIGN:
+    back = spec.led_back(spec.original, cancellation.request)
+    if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     records: tuple[Record, ...] = (SpecRecord(partition, back),)
     if view.legacy is not None and partition in view.legacy.entries:
         # Else a Kafka controller that takes over would start it again.
-        records += (LegacyEntryRecord(partition, goal.original),)
+        records += (LegacyEntryRecord(partition, spec.original),)
     return Change(records, partition=partition)
 
 
@@ -227,13 +227,13 @@ def _never(
     reassignment: Reassignment,
 ) -> Change:
     """End what has not begun."""
-    goal = reassignment.goal
+    spec = reassignment.spec
     told = PartitionOutcome(
-        goal.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
+        spec.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
     )
     records: tuple[Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
-        SpecEndedRecord(partition, goal.version, goal.request, OutcomeKind.CANCELLED, stands=True),
+        SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.CANCELLED, stands=True),
         PartitionOutcomeRecord(told),
     )
     if view.legacy is not None and partition in view.legacy.entries:

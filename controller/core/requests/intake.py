@@ -113,9 +113,9 @@ def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> N
     }
     if not lacking:
         return
-    view.doubts += 1
+    view.read_generation += 1
     for name in lacking:
-        view.topics[name].put_in_doubt(view.doubts)
+        view.topics[name].put_in_doubt(view.read_generation)
     view.due.overtaken_topics |= lacking
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from controller.core.cached_znodes import PlanNode
 from controller.core.effects import Effect
-from controller.core.foreign import foreign_goal
+from controller.core.foreign import foreign_spec
 from controller.core.model import (
     Instant,
     Refusal,
@@ -79,12 +79,12 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     reassignment = view.reassignments.get(partition)
     if reassignment is None or reassignment.has_moved:
         return None
-    if reassignment.goal.route is not Route.LEGACY or reassignment.goal.rolls_back:
+    if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
         # What goes back has no entry any more: the one taken out was another plan's.
         return None
     refusal = Refusal(
-        reassignment.goal.request,
-        entry_text(partition, reassignment.goal.target),
+        reassignment.spec.request,
+        entry_text(partition, reassignment.spec.target),
         RefusalReason.DROPPED_BY_OPERATOR,
         "it was taken out of /admin/reassign_partitions before it began",
         partition,
@@ -100,8 +100,8 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
 
 def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> SpecEndedRecord:
     """Return the end of a reassignment that did not reach its target."""
-    goal = reassignment.goal
-    return SpecEndedRecord(partition, goal.version, goal.request, outcome)
+    spec = reassignment.spec
+    return SpecEndedRecord(partition, spec.version, spec.request, outcome)
 
 
 def _tidy(
@@ -186,7 +186,7 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.reassignments:
                 continue
-            told = SpecRecord(partition, foreign_goal(assignment))
+            told = SpecRecord(partition, foreign_spec(assignment))
             changes.append(Change((told,), partition=partition))
     if not any(topic.stale for topic in view.topics.values()):
         changes.append(Change((ForeignAdoptedRecord(),)))

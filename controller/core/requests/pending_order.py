@@ -54,7 +54,7 @@ def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
 
 def _fullest_left(view: ClusterView, filled: dict[BrokerId, int], partition: TopicPartition) -> int:
     """Return how full the fullest broker is that the partition leaves."""
-    target = view.reassignments[partition].goal.target
+    target = view.reassignments[partition].spec.target
     assignment = view.assignment(partition)
     left = [r for r in assignment.replicas if r not in target] if assignment is not None else []
     return max((filled.get(r, 0) for r in left), default=-1)

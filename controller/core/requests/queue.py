@@ -106,14 +106,14 @@ def _entry(
         unknown.add(partition.topic)
         return None
     running, legacy = view.reassignments.get(partition), view.legacy
-    if running is not None and running.goal.route is Route.LEGACY and legacy and legacy.stale:
+    if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry goes with it: that would be refused until the znode is read again.
         return None
     taken = take(view, request, partition, target)
     records = (*taken.records, left)
     if (
         running is not None
-        and running.goal.route is Route.LEGACY
+        and running.spec.route is Route.LEGACY
         and legacy is not None
         and partition in legacy.entries
     ):

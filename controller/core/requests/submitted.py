@@ -324,13 +324,13 @@ def _other_route(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
     running = view.reassignments.get(partition)
-    if running is None or running.goal.route is not Route.LEGACY:
+    if running is None or running.spec.route is not Route.LEGACY:
         return None
     return Refusal(
         request,
         entry_text(partition, target),
         RefusalReason.OTHER_ROUTE,
-        f"it is being moved by /admin/reassign_partitions ({running.goal.request})",
+        f"it is being moved by /admin/reassign_partitions ({running.spec.request})",
         partition,
     )
 

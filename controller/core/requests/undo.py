@@ -188,10 +188,10 @@ def _undo(  # noqa: PLR0911 - one return per case
     if dead:
         named = ",".join(map(str, dead))
         return skipped(cancellation, partition, f"broker {named} of the original is not live")
-    goal = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
+    spec = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
     there = AcceptedEntry(partition, now, original)
     return Change(
-        (SpecRecord(partition, goal), AcceptedRecord(cancellation.request, there)),
+        (SpecRecord(partition, spec), AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
 

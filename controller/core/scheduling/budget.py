@@ -87,9 +87,9 @@ class Budget:
         held = step_hold(self._view, reassignment, brokers, self._now)
         if held is not None:
             return held
-        if self._health is not None and adding and not reassignment.goal.rolls_back:
+        if self._health is not None and adding and not reassignment.spec.rolls_back:
             return self._health
-        request = reassignment.goal.request
+        request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
             return _limit(f"{self._in_flight_max} partitions are in flight")
         cap = in_flight_max_of(self._view, request)
@@ -146,7 +146,7 @@ class Budget:
 
     def give_back(self, reassignment: Reassignment) -> None:
         """Count a step that ends this turn: its partition may use its own slot again."""
-        load, request = reassignment.load, reassignment.goal.request
+        load, request = reassignment.load, reassignment.spec.request
         self._in_flight -= 1
         self._of_requests[request] = self._count_of(request) - 1
         if load is None:

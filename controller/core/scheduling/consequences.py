@@ -12,18 +12,18 @@ from controller.core.scheduling.partition_sizes import forget_size, size_wanted
 from controller.core.view import ClusterView
 
 
-def goal_held(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+def spec_held(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """A reassignment is ours, or has another goal: throttles, sizes and health go by it."""
     reassignment = view.reassignments[partition]
-    view.stakes.put(partition, reassignment.goal, view.known_assignment(partition))
+    view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
     size_wanted(view, partition, now)
     judge(view, partition)
     view.due.throttles = True
 
 
-def goal_let_go(view: ClusterView, partition: TopicPartition) -> None:
+def spec_let_go(view: ClusterView, partition: TopicPartition) -> None:
     """A reassignment is no more."""
-    view.stakes.drop(partition)
+    view.participants.drop(partition)
     forget_size(view, partition)
     judge(view, partition)
     view.due.throttles = True

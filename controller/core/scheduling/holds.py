@@ -69,14 +69,14 @@ def step_hold(
         now: The present instant.
 
     """
-    goal, pauses = reassignment.goal, view.controls.pauses
-    if goal.rolls_back:
+    spec, pauses = reassignment.spec, view.controls.pauses
+    if spec.rolls_back:
         if brokers and pauses.everything is not None:
             return _paused("everything is paused", pauses.everything)
     else:
         if view.kill_switch and not reassignment.has_moved:
             return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
-        held = request_hold(view, goal.request, now)
+        held = request_hold(view, spec.request, now)
         if held is not None:
             return held
     for broker in brokers:

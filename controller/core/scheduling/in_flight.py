@@ -15,7 +15,7 @@ from controller.core.options import ForeignMoves
 from controller.core.phases import AwaitingController, Expanding, Pending
 from controller.core.reassignments import Load, Reassignment
 from controller.core.request_records import request_of
-from controller.core.scheduling.consequences import goal_held, goal_let_go
+from controller.core.scheduling.consequences import spec_held, spec_let_go
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")
@@ -25,61 +25,61 @@ def begin(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Take a reassignment up, and count it where it belongs."""
-    request = request_of(view, reassignment.goal.request, now)
+    request = request_of(view, reassignment.spec.request, now)
     request.open += 1
     request.settled.add(partition)
     request.has_ended = False
-    if reassignment.goal.route is Route.FOREIGN:
+    if reassignment.spec.route is Route.FOREIGN:
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
     view.reassignments[partition] = reassignment
-    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    view.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(view.topics_at_work, partition.topic, 1)
-    _count_led_back(view, reassignment.goal, 1)
-    goal_held(view, partition, now)
+    _count_led_back(view, reassignment.spec, 1)
+    spec_held(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
-    elif reassignment.goal.rolls_back:
+    elif reassignment.spec.rolls_back:
         view.resumed[partition] = None
     else:
-        view.waiting.add(partition, reassignment.goal.request)
+        view.waiting.add(partition, reassignment.spec.request)
 
 
 def hand_on(
     view: ClusterView,
     partition: TopicPartition,
     reassignment: Reassignment,
-    goal: ReassignmentSpec,
+    spec: ReassignmentSpec,
     now: Instant,
 ) -> None:
     """Give a reassignment another goal, of the same request or of another."""
     moving = reassignment.in_flight
     if moving:
         count_in_flight(view, reassignment, -1)
-    if goal.request != reassignment.goal.request:
-        request_of(view, reassignment.goal.request, now).open -= 1
-        later = request_of(view, goal.request, now)
+    if spec.request != reassignment.spec.request:
+        request_of(view, reassignment.spec.request, now).open -= 1
+        later = request_of(view, spec.request, now)
         later.open += 1
         later.settled.add(partition)
         view.due.endings = True
-    view.other_routes += {goal.route, reassignment.goal.route} != {Route.REQUEST}
-    _count_led_back(view, reassignment.goal, -1)
-    reassignment.goal = goal
-    _count_led_back(view, goal, 1)
-    goal_held(view, partition, now)
+    view.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
+    _count_led_back(view, reassignment.spec, -1)
+    reassignment.spec = spec
+    _count_led_back(view, spec, 1)
+    spec_held(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
-    elif goal.rolls_back:
+    elif spec.rolls_back:
         # What goes back goes before what has not begun.
         view.waiting.discard(partition)
         view.resumed[partition] = None
     elif partition in view.waiting:
-        view.waiting.add(partition, goal.request)
+        view.waiting.add(partition, spec.request)
 
 
-def _count_led_back(view: ClusterView, goal: ReassignmentSpec, change: int) -> None:
-    if goal.cancelled_by is not None:
-        _count(view.led_back, goal.cancelled_by, change)
+def _count_led_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
+    if spec.cancelled_by is not None:
+        _count(view.led_back, spec.cancelled_by, change)
 
 
 def _count(counts: Counter[Key], key: Key, change: int) -> None:
@@ -91,9 +91,9 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, for all and for its request."""
-    if reassignment.goal.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
+    if reassignment.spec.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
         view.in_flight += change
-    request = view.requests.get(reassignment.goal.request)
+    request = view.requests.get(reassignment.spec.request)
     if request is not None:
         request.in_flight += change
 
@@ -124,17 +124,17 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     view.resumed.pop(partition, None)
     if reassignment is None:
         return
-    view.other_routes += reassignment.goal.route is not Route.REQUEST
+    view.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(view.topics_at_work, partition.topic, -1)
-    _count_led_back(view, reassignment.goal, -1)
+    _count_led_back(view, reassignment.spec, -1)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)
-    request = view.requests.get(reassignment.goal.request)
+    request = view.requests.get(reassignment.spec.request)
     if request is not None:
         request.open -= 1
     view.watched.pop(partition, None)
-    goal_let_go(view, partition)
+    spec_let_go(view, partition)
 
 
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:

@@ -29,13 +29,13 @@ def priority_of(view: ClusterView, request: RequestId) -> int:
     return 0 if known is None else known.options.priority
 
 
-def step_size_of(view: ClusterView, goal: ReassignmentSpec) -> int | None:
+def step_size_of(view: ClusterView, spec: ReassignmentSpec) -> int | None:
     """Return how many replicas a step of this reassignment adds at most; None is all at once."""
-    if goal.route is Route.FOREIGN:
+    if spec.route is Route.FOREIGN:
         return view.options.step_size
-    known = view.requests.get(goal.request)
+    known = view.requests.get(spec.request)
     for size in (
-        _turned(view, goal.request).step_size,
+        _turned(view, spec.request).step_size,
         None if known is None else known.options.step_size,
         view.controls.limits.step_size,
     ):

@@ -159,7 +159,7 @@ def slow_throttles(
         in_flight: The partitions with a step under way.
 
     """
-    if not view.leases and not view.kept_throttles:
+    if not view.applied_throttles and not view.kept_throttles:
         return ()
     grown: dict[tuple[BrokerId, bool], float] = {}
     for partition in in_flight:

@@ -21,19 +21,19 @@ from controller.core.records import (
 from controller.core.view import ClusterView
 
 
-def leases_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
+def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
     """Take the leases as read; once they are known only of those in doubt, as only we write."""
-    read = dict(event.leases)
-    if view.leases_read:
-        for entity in view.doubtful_leases:
+    read = dict(event.applied_throttles)
+    if view.applied_throttles_read:
+        for entity in view.doubtful_throttles:
             if entity in read:
-                view.leases[entity] = read[entity]
+                view.applied_throttles[entity] = read[entity]
             else:
-                view.leases.pop(entity, None)
+                view.applied_throttles.pop(entity, None)
     else:
-        view.leases = read
-    view.leases_read = view.due.tenure = True
-    view.doubtful_leases.clear()
+        view.applied_throttles = read
+    view.applied_throttles_read = view.due.tenure = True
+    view.doubtful_throttles.clear()
     throttles_doubted(view)
 
 
@@ -46,7 +46,7 @@ def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instan
             continue
         view.entity_configs[entity] = read
         if read != known:
-            view.stakes.note(entity)
+            view.participants.note(entity)
     view.due.throttles = True
 
 
@@ -61,29 +61,29 @@ def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
 
 def throttles_doubted(view: ClusterView) -> None:
     """Have every throttle looked at: what is wanted, or what stands, may be another."""
-    view.stakes.note_all(view.leases)
+    view.participants.note_all(view.applied_throttles)
     view.due.throttles = True
 
 
-def lease_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
+def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
     """Fold a lease and the settings written with it."""
     lease = record.lease
-    view.leases[lease.entity] = replace(lease, version=_next(lease.version))
-    view.doubtful_leases.discard(lease.entity)
+    view.applied_throttles[lease.entity] = replace(lease, version=_next(lease.version))
+    view.doubtful_throttles.discard(lease.entity)
     config = EntityConfig(dict(record.values), _next(record.expected_version))
     view.entity_configs[lease.entity] = config
-    view.lease_refusals.pop(lease.entity, None)
-    view.stakes.note(lease.entity)
+    view.throttle_refusals.pop(lease.entity, None)
+    view.participants.note(lease.entity)
     view.due.throttles = True
 
 
-def lease_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
+def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
     """Fold the end of a lease; what is wanted of the entity now is read and decided anew."""
-    view.leases.pop(record.entity, None)
-    view.doubtful_leases.discard(record.entity)
+    view.applied_throttles.pop(record.entity, None)
+    view.doubtful_throttles.discard(record.entity)
     _forget(view, record.entity)
-    view.lease_refusals.pop(record.entity, None)
-    view.stakes.note(record.entity)
+    view.throttle_refusals.pop(record.entity, None)
+    view.participants.note(record.entity)
     view.due.throttles = True
 
 
@@ -91,13 +91,13 @@ def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None
     """Fold what was found right: steps may begin on it."""
     for settled in record.settled:
         entity = settled.entity
-        if not view.stakes.settle(entity, settled.note):
+        if not view.participants.settle(entity, settled.note):
             continue
         if settled.kept:
             view.kept_throttles[entity] = settled.kept
         else:
             view.kept_throttles.pop(entity, None)
-        if entity not in view.leases:
+        if entity not in view.applied_throttles:
             # Nobody reads it again from time to time: next time it has to be read first.
             _forget(view, entity)
     view.due.throttles = view.due.capacity = True
@@ -108,25 +108,25 @@ def _forget(view: ClusterView, entity: Entity) -> None:
     view.asked_entities.pop(entity, None)
 
 
-def lease_doubted(
+def applied_throttle_doubted(
     view: ClusterView, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
 ) -> Effect:
     """Somebody was faster than our write: return the read of the settings."""
     entity = _entity_of(record)
-    view.doubtful_leases.add(entity)
+    view.doubtful_throttles.add(entity)
     _forget(view, entity)
-    view.stakes.note(entity)
+    view.participants.note(entity)
     view.due.throttles = True
     return ReadEntityConfigs((entity,))
 
 
-def leases_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
+def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
     """Note that a change cannot be written at all, if it is a lease's; it is tried again later."""
     for record in change.records:
         if isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
             entity = _entity_of(record)
-            view.lease_refusals[entity] = ThrottleRefusal(why, now)
-            view.stakes.note(entity)
+            view.throttle_refusals[entity] = ThrottleRefusal(why, now)
+            view.participants.note(entity)
             view.due.throttles = True
 
 
@@ -134,13 +134,13 @@ def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> En
     return record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
 
 
-def leases_unknown(view: ClusterView) -> None:
+def applied_throttles_unknown(view: ClusterView) -> None:
     """Forget what was read: a write of unknown fate, or another daemon, may have changed it."""
-    view.leases_read = False
-    view.doubtful_leases.clear()
+    view.applied_throttles_read = False
+    view.doubtful_throttles.clear()
     view.entity_configs.clear()
     view.asked_entities.clear()
-    view.lease_refusals.clear()
+    view.throttle_refusals.clear()
     view.kept_throttles.clear()
 
 

@@ -70,12 +70,12 @@ KEPT_SHOWN_MAX: Final = 60
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return what has to be read, set and lifted."""
-    if not (view.stakes.unsettled or due.throttles or due.timer) or not _knows_enough(view):
+    if not (view.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
         return Decision()
     changes: list[Change] = []
     settled: list[Settled] = []
-    reads = _stale_leases(view, now) if due.timer else []
-    for entity, note in view.stakes.unsettled.items():
+    reads = _stale_throttles(view, now) if due.timer else []
+    for entity, note in view.participants.unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
@@ -88,9 +88,9 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision
     if settled:
         changes.append(Change((ThrottlesSettledRecord(tuple(settled)),)))
     effects: list[Effect] = [ReadEntityConfigs(tuple(reads))] if reads else []
-    if view.stakes.unsettled:
+    if view.participants.unsettled:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
-    elif view.leases:
+    elif view.applied_throttles:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s)))
     return Decision(tuple(changes), tuple(effects))
 
@@ -99,18 +99,20 @@ def _knows_enough(view: ClusterView) -> bool:
     """Whether what is open, by what requests, and what is leased has been read."""
     return (
         view.leading
-        and view.leases_read
-        and view.goals_read
+        and view.applied_throttles_read
+        and view.specs_read
         and view.history_read
         and view.controls_known
         and (view.tenure is not None or view.is_warm)
     )
 
 
-def _stale_leases(view: ClusterView, now: Instant) -> list[Entity]:
+def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
     """Return leased entities whose settings were read long ago: somebody may have cleared them."""
     refresh_s = view.options.config_refresh_s
-    return [e for e in view.leases if now - view.asked_entities.get(e, START) >= refresh_s]
+    return [
+        e for e in view.applied_throttles if now - view.asked_entities.get(e, START) >= refresh_s
+    ]
 
 
 def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
@@ -143,21 +145,25 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
 
     A topic lists their replicas; a broker has the lowest rate of the requests that concern it.
     """
-    requests = view.stakes.requests.get(entity)
+    requests = view.participants.requests.get(entity)
     rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
     if not rates:
         return Wanted()
     kind, _, name = entity.partition("/")
     if kind == "brokers":
         return Wanted(rate=min(rates.values()))
-    stakes = sorted(view.stakes.topics.get(name, {}).items())
-    throttled = [(n, stake) for n, stake in stakes if stake.goal.request in rates]
+    participants = sorted(view.participants.topics.get(name, {}).items())
+    throttled = [
+        (n, participant) for n, participant in participants if participant.spec.request in rates
+    ]
     return Wanted(
         lists={
-            LEADER_REPLICAS: _listed((n, stake.sources) for n, stake in throttled),
-            FOLLOWER_REPLICAS: _listed((n, stake.receivers) for n, stake in throttled),
+            LEADER_REPLICAS: _listed((n, participant.sources) for n, participant in throttled),
+            FOLLOWER_REPLICAS: _listed((n, participant.receivers) for n, participant in throttled),
         },
-        lifted=frozenset(str(n) for n, stake in stakes if stake.goal.request not in rates),
+        lifted=frozenset(
+            str(n) for n, participant in participants if participant.spec.request not in rates
+        ),
     )
 
 
@@ -167,10 +173,10 @@ def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
 
 def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Change | Settled | None:
     """Return the write an entity needs, that it is right, or None while something is awaited."""
-    refusal = view.lease_refusals.get(entity)
+    refusal = view.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
-    lease = view.leases.get(entity)
+    lease = view.applied_throttles.get(entity)
     wanted = wanted_of(view, entity)
     # A dead broker gets the rate when it is back, and copies nothing before.
     is_dead = bool(wanted) and not _is_live(view, entity)
@@ -268,22 +274,22 @@ def _kept(wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig) -
 
 
 def throttle_gate(
-    view: ClusterView, partition: TopicPartition, goal: ReassignmentSpec
+    view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle does not stand yet."""
-    if goal.route is Route.FOREIGN or throttle_of(view, goal.request) is None:
+    if spec.route is Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
-    if not view.leases_read or not view.stakes.holds(partition, goal):
+    if not view.applied_throttles_read or not view.participants.holds(partition, spec):
         return Blocked(BlockedBy.THROTTLE, "the throttles that stand are being read")
-    for entity in view.stakes.entities(partition):
-        stands = entity in view.leases or entity in view.kept_throttles
-        if entity in view.stakes.unsettled or (_is_live(view, entity) and not stands):
+    for entity in view.participants.entities(partition):
+        stands = entity in view.applied_throttles or entity in view.kept_throttles
+        if entity in view.participants.unsettled or (_is_live(view, entity) and not stands):
             return Blocked(BlockedBy.THROTTLE, _why(view, entity))
     return None
 
 
 def _why(view: ClusterView, entity: Entity) -> str:
-    refusal = view.lease_refusals.get(entity)
+    refusal = view.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"
     config = view.entity_configs.get(entity)
