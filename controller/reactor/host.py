@@ -93,7 +93,7 @@ class Host:
             inbox: Where the adapters put their events.
             clock: Monotonic time.
             on_error: Told of every error and its verdict.
-            after_cycle: Called with the view after each cycle and at least every ``IDLE_S``; returns
+            after_cycle: Called with the view after each cycle, at least every ``IDLE_S``; returns
                 how soon it wants to be called again, in seconds.
             threads: (name, alive) of every thread that must never end.
             unix_s: What the clock on the wall says, in seconds since 1970.
