@@ -137,7 +137,7 @@ def out_of_sync(cluster: Cluster, topics: Mapping[str, int]) -> list[str]:
 def remains(cluster: Cluster, topics: Mapping[str, int]) -> list[str]:
     """Return in words what should not be there when everything has ended and all is whole."""
     found = [f"{LEGACY_PLAN} exists"] if cluster.zk.exists(LEGACY_PLAN) is not None else []
-    found += [f"goal {spec}" for spec in specs(cluster)]
+    found += [f"record {spec}" for spec in specs(cluster)]
     found += [f"orphan record {orphan}" for orphan in sorted(orphans(cluster))]
     found += [f"{topic} is reassigning" for topic in topics if is_reassigning(cluster, topic)]
     found += out_of_sync(cluster, topics)

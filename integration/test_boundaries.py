@@ -197,7 +197,7 @@ class Scene:
         self._cluster.brokers[5].thaw()
 
 
-@pytest.mark.parametrize(("shape", "boundary", "hand"), CELLS)
+@pytest.mark.parametrize(("shape", "failpoint", "hand"), CELLS)
 def test_whoever_takes_over_the_plan_is_carried_out_and_no_record_is_lost(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,

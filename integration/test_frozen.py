@@ -50,7 +50,7 @@ CELLS: Final = [
 ]
 
 
-@pytest.mark.parametrize(("boundary", "step_size"), CELLS)
+@pytest.mark.parametrize(("failpoint", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint, step_size: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_daemon_that_wakes_when_a_standby_has_finished_does_no_harm(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "boundary",
+    "failpoint",
     [Failpoint.A1_WRITTEN, Failpoint.A2_LEADER_TOLD, Failpoint.EXCLUSION_ACKNOWLEDGED],
 )
 def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_harm(
@@ -70,7 +70,7 @@ def test_a_daemon_that_is_stopped_for_a_minute_in_the_middle_of_a_batch_does_no_
     frozen_and_taken_over(cluster, make_topic, daemons, failpoint, "1", at_least_s=WAKES_AFTER_S)
 
 
-@pytest.mark.parametrize(("boundary", "step_size"), CELLS)
+@pytest.mark.parametrize(("failpoint", "step_size"), CELLS)
 def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, failpoint: Failpoint, step_size: str
 ) -> None:

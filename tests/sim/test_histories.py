@@ -191,7 +191,7 @@ def test_any_fault_is_survived_with_other_options(plot: Plot, seed: int) -> None
     play(seed, plot)
 
 
-@pytest.mark.parametrize("boundary", range(0, 190, 10))
+@pytest.mark.parametrize("failpoint", range(0, 190, 10))
 def test_death_at_any_boundary_is_recovered_from(failpoint: int) -> None:
     """A standby, or Kafka's controller, carries on from wherever the daemon died."""
     world = World(failpoint)

@@ -51,7 +51,7 @@ LATER: Final = {
 
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.STANDBY, Hand.KAFKA_FIRST])
-@pytest.mark.parametrize(("shape", "boundary"), CELLS)
+@pytest.mark.parametrize(("shape", "failpoint"), CELLS)
 def test_the_plan_is_carried_out_whoever_takes_over(
     shape: Shape, failpoint: Failpoint, hand: Hand
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_plan_is_carried_out_whoever_takes_over(
     judge_a_daemons_end(Cell(shape, failpoint, hand))
 
 
-@pytest.mark.parametrize(("shape", "boundary"), CELLS)
+@pytest.mark.parametrize(("shape", "failpoint"), CELLS)
 def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
     shape: Shape, failpoint: Failpoint
 ) -> None:
@@ -83,7 +83,9 @@ def test_kafkas_controller_ends_what_it_finds_and_our_records_stay(
 
 
 @pytest.mark.parametrize("hand", [Hand.RESTARTED, Hand.KAFKA])
-@pytest.mark.parametrize(("boundary", "nth"), [(b, n) for b, times in LATER.items() for n in times])
+@pytest.mark.parametrize(
+    ("failpoint", "nth"), [(b, n) for b, times in LATER.items() for n in times]
+)
 def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand: Hand) -> None:
     """Other steps of other partitions are then on their way beside it."""
     cell = Cell(STEPWISE, failpoint, hand, nth=nth)
@@ -91,7 +93,7 @@ def test_the_end_is_the_same_in_later_steps(failpoint: Failpoint, nth: int, hand
 
 
 @pytest.mark.parametrize("hand", Hand)
-@pytest.mark.parametrize("boundary", [Failpoint.BEFORE_ACCEPTED, Failpoint.ACCEPTED])
+@pytest.mark.parametrize("failpoint", [Failpoint.BEFORE_ACCEPTED, Failpoint.ACCEPTED])
 def test_the_rest_of_a_request_is_accepted_whoever_takes_over(
     failpoint: Failpoint, hand: Hand
 ) -> None:

@@ -43,7 +43,7 @@ def test_failover_case_2_requests_made_while_nobody_led_are_carried_out(hand: Ha
     cell.judge_books()
 
 
-@pytest.mark.parametrize("boundary", ROUTES_GONE)
+@pytest.mark.parametrize("failpoint", ROUTES_GONE)
 def test_failover_case_3_what_was_in_flight_is_restarted_from_its_own_records(
     failpoint: Failpoint,
 ) -> None:
