@@ -39,18 +39,21 @@ CLOSE_S: Final = 5.0
 KINDS_OF_RECORDS: Final[Mapping[str, str]] = {
     "AppliedThrottleEndedRecord": "lease_ended",
     "AppliedThrottleRecord": "lease",
-    "AtomicCheckedRecord": "found_good",
     "PartitionOutcomeRecord": "ending",
-    "PendingSortedRecord": "ordered",
     "RequestOutcomeForgottenRecord": "outcome_forgotten",
     "RequestOutcomeRecord": "outcome",
     "SpecEndedRecord": "goal_ended",
     "SpecRecord": "goal",
-    "StartSkippedRecord": "passed_over",
-    "StatesPolledRecord": "looked_round",
     "UpdateRefusedRecord": "unheeded",
 }
 """The kinds of records whose classes were renamed: version 1 of the journal keeps them."""
+
+FIELDS_OF_RECORDS: Final[Mapping[str, str]] = {
+    "spec": "goal",
+    "applied_version": "lease_version",
+    "kind": "kind_of",  # the line itself has a kind
+}
+"""The fields of records that have another name in version 1 of the journal."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -74,10 +77,9 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     """Return one line, without its end; ``content`` is a mapping of fields or a record."""
     is_record = is_dataclass(content) and not isinstance(content, type)
     fields = flat(content) if is_record else plain(content)
-    if "kind" in fields:  # a record's own; the line has one already
-        fields["kind_of"] = fields.pop("kind")
-    document = {"v": VERSION, "at": iso(at), "kind": kind, **fields}
-    return _encode(document)
+    for name in FIELDS_OF_RECORDS.keys() & fields.keys():
+        fields[FIELDS_OF_RECORDS[name]] = fields.pop(name)
+    return _encode({"v": VERSION, "at": iso(at), "kind": kind, **fields})
 
 
 def _locked(path: Path) -> TextIO:

@@ -139,7 +139,7 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
     match record:
         case SpecRecord():
             fields = {**flat(record.spec), **flat(record)}
-            fields.pop("goal")
+            fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
         case SpecEndedRecord():
             yield LogEvent("reassignment_ended", Level.INFO, record)
