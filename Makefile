@@ -79,17 +79,17 @@ bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SM, SEEDS=1,2
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))
 
-diagram: $(READY) ## docs/phases.md, drawn from the transition table
-	$(BIN)/python -m controller.core.diagrams > docs/phases.md
+diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table
+	$(BIN)/python -m controller.core.diagrams > docs/reference/phases.md
 
-recovery: $(READY) ## docs/recovery.md, written from what the proof of recovery tries
-	$(BIN)/python -m tests.sim.recovery_table > docs/recovery.md
+recovery: $(READY) ## docs/reference/recovery.md, written from what the proof of recovery tries
+	$(BIN)/python -m tests.sim.recovery_table > docs/reference/recovery.md
 
 reference: $(READY) ## what is written from the code: docs of settings, verbs, metrics, journal, samples
-	$(BIN)/python -m controller.cli.reference > docs/configuration.md
-	$(BIN)/python -m controller.cli.verb_reference > docs/cli.md
-	$(BIN)/python -m controller.telemetry.metrics_reference > docs/metrics.md
-	$(BIN)/python -m controller.telemetry.journal_reference > docs/journal.md
+	$(BIN)/python -m controller.cli.reference > docs/reference/configuration.md
+	$(BIN)/python -m controller.cli.verb_reference > docs/reference/cli.md
+	$(BIN)/python -m controller.telemetry.metrics_reference > docs/reference/metrics.md
+	$(BIN)/python -m controller.telemetry.journal_reference > docs/reference/journal.md
 	$(BIN)/python -m controller.cli.sample > deploy/reassigner.toml
 	$(BIN)/python -m tests.deploy.prometheusrule
 

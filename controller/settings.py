@@ -94,7 +94,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Settings(BaseSettings):
-    """Everything that can be set; see ``docs/configuration.md``, which is made from this."""
+    """Every setting; ``docs/reference/configuration.md`` is generated from this class."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
 

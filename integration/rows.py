@@ -1,7 +1,7 @@
 """
 Which engines are tried on which Kafka: a row is an engine, a release and its inter-broker protocol.
 
-``docs/engines.md`` lists the same rows; a row that is not here was not tried.
+``docs/guide/engines.md`` lists the same rows; a row that is not here was not tried.
 """
 
 from __future__ import annotations

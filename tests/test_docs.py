@@ -109,4 +109,4 @@ def test_every_metric_and_every_variable_exists(page: Path) -> None:
 
 def test_the_concepts_show_the_phases_as_they_are() -> None:
     """The diagram is the one that is drawn from the transition table."""
-    assert mermaid() in (ROOT / "docs" / "concepts.md").read_text()
+    assert mermaid() in (ROOT / "docs" / "guide" / "concepts.md").read_text()

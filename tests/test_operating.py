@@ -1,4 +1,4 @@
-"""``docs/operating.md`` describes every reason to wait and every finding, and nothing else."""
+"""``docs/guide/operating.md`` describes every blocked reason and every finding, nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from controller.core.model import BlockedBy
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "operating.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "operating.md").read_text()
 
 
 def described(section: str) -> list[str]:

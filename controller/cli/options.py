@@ -1,8 +1,8 @@
 """
 Command-line options made from the settings.
 
-One source for the options of ``run``, their help and ``docs/configuration.md``: a setting that is
-added appears in all three.
+One source for the options of ``run``, their help and ``docs/reference/configuration.md``: a new
+setting appears in all three.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.pipeline.waves import Wave
 
 HELP: Final = """
-Plan whole clusters on Spark, from a snapshot to a report; docs/pipeline.md has the sequence.
+Plan whole clusters on Spark, from a snapshot to a report; docs/guide/pipeline.md has the sequence.
 
 Example: reassigner pipeline plan snapshot --drain 3 --out plan
 

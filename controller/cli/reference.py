@@ -1,7 +1,7 @@
 """
-The reference of all settings, ``docs/configuration.md``.
+Generate the reference of all settings, ``docs/reference/configuration.md``.
 
-Written anew by ``python -m controller.cli.reference > docs/configuration.md``; a test compares.
+``make reference`` writes the page; a test compares it with what is generated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ tenure_linger = 60
 
 
 def reference() -> str:
-    """Return the content of ``docs/configuration.md``."""
+    """Return the content of ``docs/reference/configuration.md``."""
     return "\n".join((_HEAD, *_sections())) + "\n"
 
 

@@ -1,7 +1,7 @@
 """
-The reference of all verbs, ``docs/cli.md``.
+Generate the reference of all verbs, ``docs/reference/cli.md``.
 
-Written anew by ``python -m controller.cli.verb_reference > docs/cli.md``; a test compares.
+``make reference`` writes the page; a test compares it with what is generated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tree_without_surroundings() -> Verb:
 
 
 def verb_reference(tree: Verb) -> str:
-    """Return the content of ``docs/cli.md``."""
+    """Return the content of ``docs/reference/cli.md``."""
     verbs = [verb for verb in tree.walk() if verb.path]
     head = _HEAD
     for mark, seconds in _TIMES.items():

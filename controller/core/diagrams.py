@@ -1,7 +1,7 @@
 """
 Draws the phases from the table that the code obeys, so that the picture cannot drift from it.
 
-``python -m controller.core.diagrams`` prints the document kept at ``docs/phases.md``.
+``python -m controller.core.diagrams`` prints the document kept at ``docs/reference/phases.md``.
 """
 
 from __future__ import annotations

@@ -26,5 +26,5 @@ def cruise_control(snapshot: Snapshot) -> Iterator[Finding]:
             ", ".join(traces),
             "Cruise Control works on this cluster, or once did: it cancels the reassignments of "
             "others when it begins its own, unless auto.stop.external.agent=false",
-            "let only one of the two move partitions at a time; see docs/coexistence.md",
+            "let only one of the two move partitions at a time; see docs/guide/coexistence.md",
         )

@@ -1,8 +1,8 @@
 """
 The schema of the journal: every kind of line, its fields, their types and meanings.
 
-Version 1. ``docs/journal.md`` is made from it; a test holds what the observer writes against it.
-Fields and kinds may be added within a version; readers pass over what they do not know.
+Version 1. ``docs/reference/journal.md`` is generated from it; a test compares what the observer
+writes with it. Fields and kinds may be added within a version; readers skip what they do not know.
 """
 
 from __future__ import annotations

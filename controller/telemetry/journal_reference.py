@@ -1,8 +1,7 @@
 """
-The reference of the journal, ``docs/journal.md``.
+Generate the reference of the journal, ``docs/reference/journal.md``.
 
-Written anew by ``python -m controller.telemetry.journal_reference > docs/journal.md``; a test
-compares.
+``make reference`` writes the page; a test compares it with what is generated.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _SECTIONS: Final[tuple[tuple[str, str, Mapping[str, Kind]], ...]] = (
 
 
 def reference() -> str:
-    """Return the content of ``docs/journal.md``."""
+    """Return the content of ``docs/reference/journal.md``."""
     return "\n".join((_HEAD, *_sections())) + "\n"
 
 

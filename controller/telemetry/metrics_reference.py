@@ -1,8 +1,7 @@
 """
-The reference of the metrics, ``docs/metrics.md``.
+Generate the reference of the metrics, ``docs/reference/metrics.md``.
 
-Written anew by ``python -m controller.telemetry.metrics_reference > docs/metrics.md``; a test
-compares.
+``make reference`` writes the page; a test compares it with what is generated.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def described(metrics: Metrics) -> list[Described]:
 
 
 def reference() -> str:
-    """Return the content of ``docs/metrics.md``."""
+    """Return the content of ``docs/reference/metrics.md``."""
     return "\n".join((_HEAD, *_lines())) + "\n"
 
 

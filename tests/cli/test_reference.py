@@ -10,11 +10,11 @@ from controller.cli.options import metavar_of, section_of, settings_signature
 from controller.cli.reference import reference
 from controller.settings import Settings, flag_of, is_secret, variable_of
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 
 def test_the_document_is_up_to_date() -> None:
-    """Write it anew with `python -m controller.cli.reference > docs/configuration.md`."""
+    """Write it anew with `python -m controller.cli.reference > docs/reference/configuration.md`."""
     assert DOCUMENT.read_text(encoding="utf-8") == reference()
 
 

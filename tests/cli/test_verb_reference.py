@@ -14,7 +14,7 @@ from controller.cli.verb_reference import tree_without_surroundings, verb_refere
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 
-DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 VERBS = [verb for verb in tree_without_surroundings().walk() if verb.path]
 EXAMPLES = re.compile(r"^Example: (reassigner \S.*)$", re.MULTILINE)
 CHANGING = {

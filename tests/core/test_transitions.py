@@ -66,6 +66,6 @@ def test_nothing_follows_the_end() -> None:
 
 
 def test_the_documented_diagram_is_the_table() -> None:
-    """``docs/phases.md`` is what ``make diagram`` writes."""
-    page = Path(__file__).parents[2] / "docs" / "phases.md"
+    """``docs/reference/phases.md`` is what ``make diagram`` writes."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "phases.md"
     assert page.read_text(encoding="utf-8") == document()

@@ -32,7 +32,7 @@ IsLive = Callable[[BrokerId], bool]
 
 
 class Waiver(StrEnum):
-    """Every exception to the rule; the values say what ``docs/concepts.md`` allows."""
+    """Every exception to the rule; the values say what ``docs/guide/concepts.md`` allows."""
 
     BOUNCED = "a replica whose broker restarted leaves the ISR, as with Kafka's controller"
     DEAD_ORIGINAL = "the way back does not wait for originals that are dead"

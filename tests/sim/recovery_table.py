@@ -1,5 +1,5 @@
 """
-``docs/recovery.md``, written from what the proof of recovery tries (``make recovery``).
+``docs/reference/recovery.md``, written from what the proof of recovery tries (``make recovery``).
 
 A test compares the page with this text, so a boundary, a shape or a hand cannot be missing there.
 """

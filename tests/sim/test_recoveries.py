@@ -1,7 +1,7 @@
 """
 The table of the proof of recovery: a daemon dies at every boundary, and each hand takes over.
 
-``docs/recovery.md`` is this table; ``recoveries`` says what a cell is made of.
+``docs/reference/recovery.md`` is this table; ``recoveries`` says what a cell is made of.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def test_every_boundary_is_on_a_way_that_is_tried() -> None:
 
 
 def test_the_documentation_is_the_table() -> None:
-    """``docs/recovery.md`` is what ``make recovery`` writes."""
-    kept = Path(__file__).parents[2] / "docs" / "recovery.md"
+    """``docs/reference/recovery.md`` is what ``make recovery`` writes."""
+    kept = Path(__file__).parents[2] / "docs" / "reference" / "recovery.md"
     assert kept.read_text(encoding="utf-8") == recovery_table.page()
 
 

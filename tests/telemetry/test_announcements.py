@@ -149,7 +149,7 @@ def test_cancellation_is_announced_once() -> None:
 
 def test_documentation_names_every_occasion() -> None:
     """And the example in it is what is sent."""
-    text = (Path(__file__).resolve().parents[2] / "docs/notifications.md").read_text()
+    text = (Path(__file__).resolve().parents[2] / "docs/guide/notifications.md").read_text()
     for occasion in Occasion:
         assert f"| `{occasion.value}` |" in text
     example = json.loads(text.split("```json\n")[1].split("```")[0])

@@ -1,5 +1,5 @@
 """
-The journal holds what ``docs/journal.md`` says, whatever happens.
+The journal holds what ``docs/reference/journal.md`` says, whatever happens.
 
 Every record there is, made up at random, and every line that daemons write in simulated histories
 full of faults, is held against the schema.

@@ -10,7 +10,7 @@ import pytest
 from controller.telemetry import journal_reference, metrics_reference
 from controller.telemetry.metrics import Metrics
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``docs/znodes.md``: every example is read by its codec and written again as it stands there."""
+"""Every example in ``docs/reference/znodes.md`` survives decoding and encoding by its codec."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from controller.znodes import (
     submissions,
 )
 
-PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "znodes.md").read_text()
+PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "znodes.md").read_text()
 SECTIONS: Final = dict(
     re.findall(r"^### `(/\S+)`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
 )
