@@ -1,5 +1,5 @@
 """
-The journals of one or several daemons as a DataFrame (docs/journal.md, version 1).
+The journals of one or several daemons as a DataFrame (docs/reference/journal.md, version 1).
 
 Lines of unknown kinds are passed over, as that document asks for. Lines that are no JSON are
 counted: the last line of a file may be cut off where a machine crashed.

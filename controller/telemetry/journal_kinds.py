@@ -144,7 +144,7 @@ LIFE: Final[Mapping[str, Kind]] = {
         },
     ),
     "phase": Kind(
-        "A partition came into a phase (docs/phases.md).",
+        "A partition came into a phase (docs/reference/phases.md).",
         {
             **_P,
             "phase": (TEXT, "pending, A1, A2, A2-syncing, B3, B5 or ended"),
