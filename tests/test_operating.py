@@ -33,11 +33,11 @@ def checks() -> set[str]:
 
 def test_every_reason_to_wait_is_described_once() -> None:
     """An operator who reads it in the status finds it there."""
-    found = described("What a reassignment waits for")
+    found = described("Blocked reasons")
     assert sorted(found) == sorted(by.value for by in BlockedBy)
 
 
 def test_every_finding_is_described_once() -> None:
     """By the name that scripts see."""
-    found = described("What `reassigner doctor` finds")
+    found = described("Findings of `reassigner doctor`")
     assert sorted(found) == sorted(checks())
