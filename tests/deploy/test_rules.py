@@ -75,12 +75,12 @@ def test_an_alert_says_how_bad_it_is_and_where_to_read_on(alert: str) -> None:
     assert page.read_text().startswith(f"# {alert}\n")
 
 
-def test_every_runbook_belongs_to_an_alert_and_answers_three_questions() -> None:
-    """What it means, what to look at, what to do."""
+def test_every_runbook_belongs_to_an_alert_and_has_the_four_sections() -> None:
+    """Meaning, impact, diagnosis and remedy, in this order."""
     assert {page.stem for page in RUNBOOKS.glob("*.md")} == set(ALERTS)
     for page in RUNBOOKS.glob("*.md"):
         headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
-        assert headings == ["What it means", "What to look at", "What to do"], page.name
+        assert headings == ["Meaning", "Impact", "Diagnosis", "Remedy"], page.name
 
 
 def test_the_documentation_lists_every_alert() -> None:
