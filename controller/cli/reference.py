@@ -16,14 +16,15 @@ from controller.settings import Settings, flag_of, is_secret, name_of, variable_
 
 _HEAD: Final = """# Settings
 
-<!-- Made from controller/settings.py by `python -m controller.cli.reference`; do not edit. -->
+<!-- Generated from controller/settings.py by `make reference`; do not edit. -->
 
-The first source that names a setting wins: command-line option of `reassigner run`, environment
-variable, TOML file (`--config FILE` or `REASSIGNER_CONFIG`), default. The other verbs take
-`--zookeeper` and `--config`, and read everything else they need from the environment or the file.
+Each setting has four sources. The first one that sets it wins: a command-line option of
+`reassigner run`, an environment variable, the TOML file (`--config FILE` or `REASSIGNER_CONFIG`),
+the default. The other verbs have the options `--zookeeper` and `--config`, and read all other
+settings from the environment or the file.
 
-Secrets have no command-line option, because a process list shows those to everybody; they are
-never printed. In the TOML file the names of the first column are keys at the top level:
+Secrets have no command-line option, because process lists show options to every user. They are
+never printed. In the TOML file, the names of the first column are keys at the top level:
 
 ```toml
 zookeeper = "zk1:2181,zk2:2181,zk3:2181/kafka"

@@ -17,32 +17,32 @@ from controller.cli.command_tree import Option, Verb, command_tree
 from controller.cli.context import HTTP_TIMEOUT_S, CommandContext
 from controller.zk.connections import CONNECT_S
 
-_HEAD: Final = """# The command line
+_HEAD: Final = """# Command line
 
-<!-- Made from the verbs by `python -m controller.cli.verb_reference`; do not edit. -->
+<!-- Generated from the verbs by `make reference`; do not edit. -->
 
-`reassigner VERB --help` says the same. ZooKeeper is named by `--zookeeper`, by
-`REASSIGNER_ZOOKEEPER` or in a file (`--config`), and so is every setting; see
-[configuration.md](configuration.md).
+`reassigner VERB --help` prints the same. Name the cluster's ZooKeeper with `--zookeeper`, with
+`REASSIGNER_ZOOKEEPER` or in a file (`--config`). The same holds for every setting; see
+[configuration](configuration.md).
 
 Exit codes of every verb but `stock`, which has those of Kafka's own tool:
 
 | code | meaning |
 |---|---|
-| 0 | done, or accepted where that was asked for |
-| 1 | an error, or wrong usage |
-| 2 | something is under way, or not accepted yet; `doctor`: there are findings |
-| 3 | at least a part of what was asked for will not be done |
+| 0 | done; of a submission: accepted |
+| 1 | error or wrong usage |
+| 2 | in progress, or not accepted yet; of `doctor`: there are findings |
+| 3 | refused, at least in part |
 | 4 | cancelled |
 
-`--json` prints documents for programs, `--dry-run` says what would be written and writes nothing.
+`--json` prints JSON for programs. `--dry-run` prints what would be written and writes nothing.
 
-Nothing waits for ever: connecting to ZooKeeper takes @ZOOKEEPER@ s at most, an answer of the daemon
-@DAEMON@ s, one of the brokers @BROKERS@ s; how long a submission waits for the daemon is
-`--timeout`, and `--wait` and `watch` end with Ctrl-C, which stops nothing.
+Every wait has a limit: @ZOOKEEPER@ s for a connection to ZooKeeper, @DAEMON@ s for the daemon,
+@BROKERS@ s for a broker, and `--timeout` for the acceptance of a submission.
+`--wait` and `watch` end with Ctrl-C, which does not stop the reassignments.
 
-Completion: `reassigner completion bash > /etc/bash_completion.d/reassigner`, or for zsh and fish
-what `reassigner completion --help` says.
+Shell completion: `reassigner completion bash > /etc/bash_completion.d/reassigner`. For zsh and
+fish, see `reassigner completion --help`.
 """
 _TIMES: Final = {
     "@ZOOKEEPER@": CONNECT_S,
@@ -65,7 +65,7 @@ def verb_reference(tree: Verb) -> str:
     head = _HEAD
     for mark, seconds in _TIMES.items():
         head = head.replace(mark, f"{seconds:g}")
-    parts = [head, "| verb | what it does |\n|---|---|"]
+    parts = [head, "| verb | purpose |\n|---|---|"]
     parts += [
         f"| [`{v.name}`](#{'-'.join(('reassigner', *v.path))}) | {v.summary} |" for v in verbs
     ]
@@ -85,7 +85,7 @@ def _section(verb: Verb) -> Iterator[str]:
         example = text.removeprefix("Example: ")
         yield f"{text}\n" if example == text else f"```\n{example}\n```\n"
     if verb.path == (ELSEWHERE,):
-        yield "Its options are the settings: [configuration.md](configuration.md)."
+        yield "Its options are the [settings](configuration.md)."
         return
     rows = [(a.metavar, a.about) for a in verb.arguments]
     rows += [(_option(o), o.about) for o in verb.options]

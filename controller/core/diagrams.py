@@ -1,7 +1,7 @@
 """
-Draws the phases from the table that the code obeys, so that the picture cannot drift from it.
+Generate the page of the phases from the transition table.
 
-``python -m controller.core.diagrams`` prints the document kept at ``docs/reference/phases.md``.
+``make diagram`` writes ``docs/reference/phases.md``; a test compares it with what is generated.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from controller.core.phases import LABELS, LEGAL, Ended, Pending
 
 MEANING = {
-    "pending": "accepted; the topic znode says nothing of it, or the next step has not begun",
-    "ordered": "delegated: the cluster's controller was told to make the step",
-    "A1": "a step found in the topic znode: the leader epoch has to be bumped anew in this tenure",
-    "A2": "topic znode and state written, LeaderAndIsr and UpdateMetadata sent",
-    "A2-syncing": "the new replicas copy; the target within the ISR is awaited",
-    "B3": "the dropped replicas were taken out of the ISR and the leader moved, in one write",
-    "B5": "StopReplica (stop, then delete) is out to the dropped replicas",
-    "ended": "B6 to B8: the topic znode is final, the record is gone, every broker is told",
+    "pending": "accepted, with no step in flight; or between two steps",
+    "ordered": "delegated engine: the step was sent to the cluster's controller",
+    "A1": "a step found in the topic znode: this tenure has to raise the leader epoch",
+    "A2": "topic znode and partition state written, LeaderAndIsr and UpdateMetadata sent",
+    "A2-syncing": "the added replicas copy, until the ISR contains the step's target",
+    "B3": "one write excluded the dropped replicas from the ISR and moved the leader",
+    "B5": "StopReplica (stop, then delete) sent to the dropped replicas",
+    "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",
 }
 
 
@@ -39,7 +39,8 @@ def document() -> str:
     rows = "\n".join(f"| {LABELS[p]} | {MEANING[LABELS[p]]} |" for p in LEGAL)
     return (
         "# Phases of a reassignment\n\n"
-        "Drawn from the transition table in `controller/core/phases.py` (`make diagram`).\n\n"
+        "The phases of one partition and the transitions between them, generated from\n"
+        "`controller/core/phases.py` by `make diagram`. Phases are kept in memory only.\n\n"
         f"```mermaid\n{mermaid()}\n```\n\n"
         f"| phase | meaning |\n|---|---|\n{rows}\n"
     )
