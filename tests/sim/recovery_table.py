@@ -62,7 +62,7 @@ _EXCLUDES: Final = (
     "the leader's acknowledgement"
 )
 _TURNS: Final = (
-    "finds the step in the topic znode and a record with another target: reverses the step"
+    "finds the step in the topic znode and a record with another target: retargets the step"
 )
 _DEALT_WITH: Final = "has nothing left to do for it"
 _FINAL: Final = "sends the final state, as every state after a claim, and continues"
@@ -95,10 +95,10 @@ NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
     Boundary.DROPPED: "sends its requests to the added replicas again, waits for their copies",
     Boundary.STEP_ENDED: "begins the next step when its gate opens",
     Boundary.BEFORE_RETARGETED: "finds the step in the topic znode, accepts the request and "
-    "reverses the step",
+    "retargets the step",
     Boundary.RETARGETED: _TURNS,
     Boundary.BEFORE_CANCELLED: "finds the step in the topic znode, records the cancellation and "
-    "reverses the step",
+    "retargets the step",
     Boundary.CANCELLED: _TURNS,
     Boundary.CANCELLATION_CHOSEN: _TURNS,
     Boundary.STEP_TURNED: _EXCLUDES,
@@ -134,7 +134,7 @@ def _shapes() -> Iterator[str]:
     changed = ", ".join(f"`{shape.name}`" for shape in EVERY if shape.change is not None)
     yield ""
     yield f"In the shapes {changed} the daemon dies after the second request: the boundaries are"
-    yield "those of the reversed step and of the steps that follow it."
+    yield "those of the retargeted step and of the steps that follow it."
 
 
 def _table() -> Iterator[str]:
