@@ -67,7 +67,7 @@ _TURNS: Final = (
 _DEALT_WITH: Final = "has nothing left to do for it"
 _FINAL: Final = "sends the final state, as every state after a claim, and continues"
 
-NEXT_DAEMON: Final[Mapping[Boundary, str]] = {
+NEXT_DAEMON: Final[Mapping[Failpoint, str]] = {
     Failpoint.CLAIMED: _BEGINS,
     Failpoint.LIVE_BROKERS_TOLD: _BEGINS,
     Failpoint.REQUEST_OPENED: "reads the request and accepts it",
