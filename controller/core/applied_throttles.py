@@ -1,8 +1,8 @@
 """
-Replication throttles as a lease: what we set in Kafka's dynamic settings, and what stood there.
+Applied throttles: what we set in Kafka's dynamic settings, and the former values.
 
-A lease covers one entity, a topic or a broker, as ``/config`` names it. It is durable before, and
-written in the same multi as, the setting itself; it ends in the multi that restores the setting.
+A record covers one entity, a topic or a broker, as ``/config`` names it. It is written in the same
+multi as the setting itself, and deleted in the multi that restores the setting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 @dataclass(frozen=True, slots=True)
 class EntityConfig:
-    """The dynamic settings of one entity as read; ``version`` None: there is no such znode."""
+    """The dynamic settings of one entity as read; ``version`` None: the znode does not exist."""
 
     values: Mapping[str, str]
     version: ZkVersion | None
@@ -32,29 +32,29 @@ class EntityConfig:
 
 @dataclass(frozen=True, slots=True)
 class AppliedThrottle:
-    """``/reassigner/throttles/<entity>``: per setting what we set and what stood there before."""
+    """``/reassigner/throttles/<entity>``: per setting our value and the former one."""
 
     entity: Entity
     ours: Mapping[str, str]
     before: Mapping[str, str | None]
-    """None: there was no such setting."""
+    """None: the setting did not exist."""
     version: ZkVersion | None = None
-    """Version of our record; None until it is written."""
+    """The version of the record; None until it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottleRefusal:
-    """A lease that could not be written, since when, and why: permissions, sizes."""
+    """A throttle that could not be written, since when, and why: permissions, sizes."""
 
     why: str
     at: Instant
 
 
 def topic_entity(topic: str) -> Entity:
-    """Return a topic's entity."""
+    """Return the entity of a topic."""
     return Entity(f"topics/{topic}")
 
 
 def broker_entity(broker: BrokerId) -> Entity:
-    """Return a broker's entity."""
+    """Return the entity of a broker."""
     return Entity(f"brokers/{broker}")

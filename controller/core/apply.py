@@ -1,8 +1,8 @@
 """
-Folds durable records into the view: the only way our own writes become known.
+``apply``: fold durable records into the view; the only way our own writes become known.
 
-The same records, applied in the same order, give the same view; recovery reads them from ZooKeeper
-as events instead (``observe``) and arrives at the same durable part.
+The same records in the same order give the same view; recovery reads them from ZooKeeper as events
+(``observe``) and arrives at the same durable part.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
     Fold one durable record into the view.
 
     Raises:
-        InvariantError: a phase was followed by one that may not follow it.
+        InvariantError: an illegal change of phase.
 
     """
     match record:
@@ -203,8 +203,8 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
         case EngineRecord(engine=engine, why=why):
             view.engine, view.engine_why = engine, why
             if not engine_of(view).holds_role:
-                # A broker that is the controller starts every entry at once: the topic znodes say
-                # what became of them.
+                # A broker that is the controller starts every entry at once: the topic znodes show
+                # their progress.
                 view.legacy = None
             view.due.tenure = True
         case StatesPolledRecord():
@@ -246,7 +246,7 @@ def _spec(view: ClusterView, record: SpecRecord, now: Instant) -> None:
 
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
-    """A step that stands in the topic znode already is taken up where the znode says it is."""
+    """Return the initial phase of a reassignment: a step in the topic znode is continued."""
     assignment = view.assignment(partition)
     begun = assignment is not None and assignment.is_reassigning
     return Expanding() if begun else Pending()
@@ -256,7 +256,8 @@ def _spec_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> Non
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
-    # Without a record it was where it should be when it was accepted; another may have taken it.
+    # Without a record it was at its target when it was accepted; another request may have replaced
+    # it.
     is_ours = record.version is not None
     if reassignment is not None and (is_ours or reassignment.spec.request == record.request):
         _count_bytes(view, record.partition, reassignment, request)
@@ -328,13 +329,13 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         view.due.tenure = True
         unload(view, reassignment)
         if isinstance(after, Pending):
-            # What was begun goes first when there is room again.
+            # A reassignment with completed steps starts first when capacity is free again.
             view.resumed[record.partition] = None
     if isinstance(after, Starting | AwaitingController):
         reassignment.step += 1
         unload(view, reassignment)
         load(view, record.partition, reassignment)
-    # A deletion that is asked for ends by its deadline: until then it is not without progress.
+    # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
         record.partition, after.deadline if isinstance(after, Stopping) else record.at
     )
@@ -345,12 +346,12 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
 
 
 def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
-    """Note that an effect was carried out, where the next decision has to know."""
+    """Note that an effect was carried out, where the next decision depends on it."""
     match effect:
         case ReadStates(partitions=partitions, purpose=ReadPurpose.WATCH):
             view.watched.update(dict.fromkeys(partitions, False))
         case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
-            # What was to follow the rejected write was not sent: everybody is told anew.
+            # The effects of the rejected write were not sent: all brokers are informed again.
             view.seeding.update(partitions)
         case ReadStates(partitions=partitions, purpose=ReadPurpose.REFRESH):
             view.refreshing.update(partitions)

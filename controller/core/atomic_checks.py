@@ -1,5 +1,5 @@
 """
-By what a request that is all or nothing was found good, as a value that can be compared.
+The facts by which an atomic request was judged good, as a value that can be compared.
 
 Made and compared in ``requests.atomic``; kept by the view until the request has ended.
 """
@@ -15,26 +15,26 @@ from controller.core.options import EngineName
 
 @dataclass(frozen=True, slots=True)
 class TopicCheck:
-    """What there was of a topic when entries of its partitions were found good."""
+    """A topic as it was when entries of its partitions were judged good."""
 
     czxid: Zxid
     version: ZkVersion
-    """With ``czxid`` it says what stood in the znode."""
+    """With ``czxid`` it identifies the content of the znode."""
     config: TopicConfig | None
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicCheck:
-    """By what a request that is all or nothing was found good: as long as it stands, it is."""
+    """The facts by which an atomic request was judged good; while they hold, it still is."""
 
     parts: frozenset[tuple[str, Zxid, ZkVersion]]
     refused: int
-    """Refusals it had."""
+    """The number of its refusals."""
     brokers: frozenset[BrokerId]
     deletions: frozenset[str] | None
     unreadable_specs: frozenset[str]
     engine: EngineName | None
     other_routes: int
-    """As ``ClusterView`` counts them."""
+    """As in ``ClusterView``."""
     topics: Mapping[str, TopicCheck | None]
-    """Of every topic with an entry; None where nothing can be said of it."""
+    """Every topic with an entry; None where it cannot be judged."""

@@ -1,9 +1,9 @@
 """
-What a reassignment waits for, also where no turn has looked at it yet.
+What each reassignment waits for, also where no cycle has examined it yet.
 
-A turn notes why a partition cannot go on (``Reassignment.blocked``). Beyond the limits, without the
-role, or before an entry is accepted, nobody looks at the single partition: what it waits for then
-holds for all alike, and is told here. For telling only: nothing is decided by it.
+A cycle notes why a partition is blocked (``Reassignment.blocked``). Beyond the limits, without the
+role, or before an entry is accepted, single partitions are not examined: they share a common
+reason, which is found here. For reporting only: no decision depends on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from controller.core.scheduling.limits import in_flight_max
 from controller.core.view import ClusterView
 
 COPYING: Final = "copying"
-"""The state of a partition whose new replicas are not in sync yet, where nothing else is amiss."""
+"""
+The state of a partition whose new replicas are not in sync yet and that has no other obstacle.
+"""
 IN_TURN = frozenset(
     {
         BlockedBy.LIMIT,
@@ -42,19 +44,19 @@ IN_TURN = frozenset(
         BlockedBy.INCOMPLETE,
     }
 )
-"""Reasons that mean "others first", or that an operator wants it so: that is not being stalled."""
+"""Limits and wishes of operators: a partition with such a reason is not stalled."""
 
 
 class BlockedReasons:
     """What the reassignments of one view wait for."""
 
     def __init__(self, view: ClusterView, now: Instant) -> None:
-        """Find what holds up everything that is not in flight."""
+        """Find what blocks everything that is not in flight."""
         self._view = view
         self._now = now
         self._held: dict[RequestId, Blocked | None] = {}
         self.common = _common(view)
-        """What every partition waits for that has no step under way; None when they go on."""
+        """What every partition without a step in flight waits for; None when they make progress."""
 
     def of(self, reassignment: Reassignment) -> Blocked | None:
         """Return what an accepted reassignment waits for; None when it makes progress or copies."""
@@ -64,13 +66,13 @@ class BlockedReasons:
         held = self._hold(reassignment)
         if held is not None:
             return held
-        # Beyond the limit nobody looks whether the throttle it waited for stands by now.
+        # Beyond the limit, partitions are not examined again when their throttle is applied.
         if blocked is None or blocked.by in IN_TURN or blocked.by is BlockedBy.THROTTLE:
             return self.common or blocked
         return blocked
 
     def _hold(self, reassignment: Reassignment) -> Blocked | None:
-        """Return what an operator holds it up by; a claim would change nothing about that."""
+        """Return an operator's hold on it; a claim would not change that."""
         spec = reassignment.spec
         if spec.rolls_back:
             return None
@@ -106,14 +108,14 @@ class BlockedReasons:
 
 
 def since_of(reassignment: Reassignment) -> Instant:
-    """Return since when a reassignment waits for what it waits for."""
+    """Return since when a reassignment has been waiting for its present reason."""
     noted = reassignment.blocked_since
     return reassignment.phase_since if noted is None else noted
 
 
 def _common(view: ClusterView) -> Blocked | None:
     if not view.leading:
-        # Another daemon does, and tells.
+        # The leading daemon reports it.
         return None
     if view.tenure is None:
         return _role(view)
@@ -127,7 +129,7 @@ def _common(view: ClusterView) -> Blocked | None:
 
 
 def _role(view: ClusterView) -> Blocked:
-    """Return why we are not the controller."""
+    """Return why this daemon is not the controller."""
     reasons = refusals(view)
     if reasons:
         return Blocked(BlockedBy.CONTROLLER_ROLE, reasons[0])
@@ -135,7 +137,7 @@ def _role(view: ClusterView) -> Blocked:
     if held is not None:
         return held
     if not view.is_warm:
-        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the state of the cluster is being read")
     if not engine_of(view).holds_role:
-        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster's controller is being asked")
-    return Blocked(BlockedBy.CONTROLLER_ROLE, "the role is being claimed")
+        return Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster's controller is being probed")
+    return Blocked(BlockedBy.CONTROLLER_ROLE, "the controller role is being claimed")

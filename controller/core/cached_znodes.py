@@ -1,8 +1,8 @@
 """
-Znodes of many partitions, as last read or written: what the view keeps of them and changes.
+Cached znodes of many partitions, as last read or written.
 
-What is written to them next is made of these copies. Where a write was refused the copy is stale,
-and nothing is decided by it before it was read again.
+The next write of such a znode is based on its copy. Where a write was rejected the copy is stale,
+and no decision uses it before it is read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controller.core.model import (
 
 @dataclass(slots=True)
 class Topic:
-    """A topic znode as last read or written; ``partitions`` is ours to change."""
+    """A topic znode as last read or written; ``partitions`` is mutable."""
 
     partitions: dict[int, PartitionAssignment]
     version: ZkVersion
@@ -30,31 +30,32 @@ class Topic:
     stale: bool = False
     """A write was rejected: nothing of this topic is decided before it is read again."""
     doubted: int = 0
-    """The doubt that made it stale: only a read that began later ends it."""
+    """The read generation that made it stale: only a read that began later ends that."""
     read_in: int = 0
-    """The doubt that stood when the newest read of it began."""
+    """The read generation in which the newest read of it began."""
     unmarked: dict[int, Zxid] = field(default_factory=dict)
     """
-    When each partition was written, as far as we saw, by what does not say what it adds.
+    When each partition was last written, as far as known, by a release that does not mark AR and
+    RR.
 
-    Of topics as Kafka 2.3 writes them; none where the znode was marked when it was first read.
+    For topics as Kafka 2.3 writes them; empty where the znode was marked when it was first read.
     """
     asked_before: int = 0
     """
-    The newest question for settings when this topic was first read.
+    The newest settings request when this topic was first read.
 
     An answer to it, or to an older one, may describe a deleted topic of the same name.
     """
 
     def put_in_doubt(self, doubt: int) -> None:
-        """Have nothing decided by it before a read that began after this doubt."""
+        """Suspend decisions about it until a read that began in this generation or later."""
         self.stale, self.doubted = True, doubt
 
 
 @dataclass(slots=True)
 class PlanNode:
     """
-    A plan's znode as last read or written; ``entries`` is ours to change.
+    The znode of a plan as last read or written; ``entries`` is mutable.
 
     ``/admin/reassign_partitions`` or ``/admin/reassign_partitions_queue``.
     """
@@ -67,11 +68,11 @@ class PlanNode:
     raw: bytes = b""
     stale: bool = False
     written: bool = False
-    """Whether we wrote it since it was read."""
+    """Whether the daemon wrote it since it was read."""
 
     @classmethod
     def of(cls, plan: LegacyPlan) -> PlanNode:
-        """Return a plan's znode as it was just read."""
+        """Return the znode of a plan that was just read."""
         return cls(
             entries=dict(plan.entries),
             version=plan.version,

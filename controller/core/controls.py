@@ -1,8 +1,8 @@
 """
-What operators turn while the daemon runs: pauses, limits, throttle; durable, and the same for all.
+Live controls of operators: pauses, limits and the throttle; durable and shared by all daemons.
 
 Each is one znode below ``/reassigner/control`` that the command line edits and the daemon watches.
-Whatever is not set there is as in the daemon's settings.
+A value that is not set there is taken from the daemon's settings.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
 UNTHROTTLED: Final = 2**63 - 1
-"""A throttle that means none: Kafka's default of a rate, so that every release can read it."""
+"""A throttle that means none: Kafka's default rate, which every release can read."""
 
 
 class QueueOrder(StrEnum):
-    """Which of the waiting partitions of equal priority goes first."""
+    """The order among pending partitions of equal priority."""
 
     SUBMITTED = "submitted"
-    """In turn between requests, within a request as it lists them."""
+    """Round robin between requests, within a request as it lists them."""
     SMALL_FIRST = "small_first"
     LARGE_FIRST = "large_first"
     MOST_USEFUL_FIRST = "most_useful_first"
-    """The one that frees the fullest broker."""
+    """First the one that relieves the fullest broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A standstill: no new step begins, what is in flight ends."""
+    """A pause: no new step begins, steps in flight end."""
 
     reason: str = ""
     by: str = ""
@@ -55,7 +55,7 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLimits:
-    """Limits of one broker; None: as for all."""
+    """Limits of one broker; None: the limit of all brokers."""
 
     max_incoming: int | None = None
     max_outgoing: int | None = None
@@ -63,13 +63,13 @@ class BrokerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """What was changed of one request after it was submitted; None: as submitted."""
+    """Options of a request that were changed after submission; None: as submitted."""
 
     priority: int | None = None
     step_size: StepSize | None = None
     max_partitions_in_flight: int | None = None
     throttle: int | None = None
-    """Bytes per second and broker; ``UNTHROTTLED`` lifts what the request or all have."""
+    """Bytes per second and broker; ``UNTHROTTLED`` lifts any throttle of the request or of all."""
     window: Window | None = None
 
 
@@ -85,7 +85,7 @@ class Limits:
     step_size: StepSize | None = None
     order: QueueOrder | None = None
     window: Window | None = None
-    """Hours for everything."""
+    """The window of all requests."""
     brokers: Mapping[BrokerId, BrokerLimits] = field(default_factory=dict)
     requests: Mapping[RequestId, RequestLimits] = field(default_factory=dict)
 
@@ -99,4 +99,4 @@ class Controls:
     throttle: int | None = None
     """Bytes per second and broker for every request without a throttle of its own."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Path and reason of what cannot be understood: as it stood before, it goes on to hold."""
+    """Path and reason of each unreadable control; its former value stays in force."""

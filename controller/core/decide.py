@@ -1,13 +1,13 @@
 """
-The one door: what to write and what to send, given what is known and what changed.
+``decide``: what to write and what to send, from what is known and what changed.
 
-``decide`` is a function of the view, the list of things due and the time. It changes nothing. Every
-answer is level-triggered: calling it twice with the same view gives the same answer, and a thing
-that was missed once is decided the next time its partition is looked at.
+``decide`` is a function of the view, the worklist and the time. It changes nothing. It is
+level-triggered: two calls with the same view return the same decision, and an event that was missed
+is made up for when its partition is examined next.
 
-A decision's changes are independent of each other: each is durable as a whole or not at all, and
-its effects follow only when it is. The decision's own effects need no write first; they are carried
-out after the changes, so that what they tell brokers is what was just written.
+The changes of a decision are independent: each becomes durable as a whole or not at all, and its
+effects follow only then. The decision's own effects need no write first; they are carried out after
+the changes, so that they send what was just written.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ from controller.core.worklist import Worklist
 
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
-"""How long a leader may leave a LeaderAndIsr unacknowledged before it is told again."""
+"""The time after which an unacknowledged LeaderAndIsr is sent again, in seconds."""
 
 
 def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
-    Return what this turn wants.
+    Return the decision of this cycle.
 
     Args:
         view: Everything known; not changed.
-        due: What changed since the last turn.
-        now: The time of this turn.
+        due: What changed since the last cycle.
+        now: The time of this cycle.
 
     """
     parts = [learn_topics(view, due), learn_submissions(view)]
@@ -102,10 +102,10 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
     """
-    Yield all but those that change a reassignment's record that another one before them changes.
+    Yield the changes, but of several that write a partition's record only the first.
 
-    Overlapping requests are accepted in one turn, say. The later write would be refused, at a round
-    trip for each partition; once the first is durable the other is decided anew.
+    Overlapping requests may be accepted in one cycle. The later write would be rejected, at a round
+    trip for each partition; once the first is durable the other is decided again.
     """
     written: set[TopicPartition] = set()
     for change in changes:
@@ -126,11 +126,11 @@ def _writes_spec(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
 
 
 def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-    """Everything there is to do; the order of effects matters: brokers before partitions."""
+    """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
     if engine.holds_role and not view.heeded:
-        # What an operator took out of the plan is known now only; all else is looked at then.
+        # Entries removed from the plan are known only now; everything else is examined again then.
         return [*before, _waiting(view, due, now), drop_taken_out(view, due)]
     cancelled = _cancelled(view, due, now)
     asked = _asked(view, due, now)
@@ -147,7 +147,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(follow_plan(view, due, now, starting | turned))
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
-        # Before what is asked for, which then knows what of others it takes the place of.
+        # Before requests, which then know the foreign reassignments that they replace.
         parts.append(adopt_foreign(view))
     parts += [cancelled, *asked]
     parts += engine.chores(view, due, now, budget)
@@ -158,13 +158,13 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
 
 
 def _waiting(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Note what holds up everything, for the partitions that are to be looked at."""
+    """Note the common hold for the partitions to be examined."""
     held = hold_of(view)
     return Decision(tuple(c for p in due.partitions for c in outcome(view, p, held, now)))
 
 
 def _paperwork(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-    """What a leading daemon may write without being the controller: nothing of Kafka's."""
+    """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
     if due.submissions or due.tenure:
         parts.append(refuse_disabled(view))
@@ -176,7 +176,7 @@ def _paperwork(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
 
 
 def _asked(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-    """What operators ask for besides: requests, then the queue."""
+    """Return what operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
         parts.append(accept_submissions(view, now))
@@ -190,7 +190,7 @@ def _asked(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
 
 
 def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Cancellations go before everything else that is asked for, and before any step."""
+    """Cancellations precede everything else that is asked for, and any step."""
     if due.cancel or due.plan or due.claimed or due.capacity:
         return follow_cancellation(view, now)
     return Decision()
@@ -198,11 +198,11 @@ def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
     """
-    Return the partitions whose way a cancellation or an order ends or changes in this turn.
+    Return the partitions whose reassignment is cancelled, retargeted or ended in this cycle.
 
-    No step of theirs is taken in the same turn: it would be decided on what they were. A record
-    that goes while its first step is written leaves a step that nobody ends, and a step towards a
-    target that is given up copies without the throttle of the new one.
+    They take no step in the same cycle: it would be based on the former spec. A record that is
+    deleted while its first step is written leaves a step that is never ended, and a step towards a
+    replaced target copies without the throttle of the new one.
     """
     return {
         change.partition
@@ -213,7 +213,7 @@ def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
 
 
 def _deadlines(view: ClusterView, now: Instant) -> Decision:
-    """Tell leaders again that owe an acknowledgement for long, and ask for the next times."""
+    """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
     effects: list[Effect] = []
     deadlines = []
     for partition, reassignment in view.reassignments.items():
@@ -227,7 +227,7 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     if view.refusers:
-        # Nothing else may be sent to them that would show that they accept again.
+        # No other request may be due that would show that they accept again.
         effects.append(SendLiveBrokers())
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
@@ -242,7 +242,7 @@ def _partitions(
     turned: Collection[TopicPartition],
     budget: Budget,
 ) -> Decision:
-    """Repair first, then advance; then give free slots to what waits."""
+    """Repair partitions, then advance them; then give free slots to pending ones."""
     changes: list[Change] = []
     for partition in due.partitions:
         if is_gone(view, partition):
@@ -251,7 +251,7 @@ def _partitions(
             bounced = due.bounced | due.bounced_from.get(partition, set())
             settled = engine_of(view).repair(view, partition, bounced)
             if settled is not None:
-                # What is dead now may be back before a write that is refused is tried again.
+                # A broker that is dead now may be back before a rejected write is decided again.
                 failed = bounced | _dead_members(view, partition)
                 settled = replace(settled, bounced=frozenset(failed))
         if settled is not None:
@@ -275,26 +275,26 @@ def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]
 
 
 def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """End the reassignment of a partition that does not exist any more."""
+    """End the reassignment of a partition that no longer exists."""
     reassignment, legacy = view.reassignments.get(partition), view.legacy
     if reassignment is None:
         return None
     listed: tuple[Record, ...] = ()
     if legacy is not None and partition in legacy.entries:
         if legacy.stale:
-            # Its entry goes with it: that would be refused until the znode is read again.
+            # Its entry is removed with it: that would be rejected until the znode is read again.
             return None
         listed = (LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.topics else "topic"
     end = ended(partition, reassignment, f"{what} deleted")
     if reassignment.spec.route is Route.FOREIGN:
-        # There is no request of ours whose outcome would ever be complete.
+        # A foreign reassignment has no request whose outcome would be recorded.
         return Change((end,), partition=partition)
     refusal = Refusal(
         reassignment.spec.request,
         entry_text(partition, reassignment.spec.target),
         RefusalReason.UNKNOWN_PARTITION,
-        f"the {what} was deleted meanwhile",
+        f"the {what} was deleted",
         partition,
         was_accepted=True,
     )

@@ -1,9 +1,9 @@
 """
-What the core asks for: imperatives without a handle to anything.
+Effects: imperatives of the core, without a handle to anything.
 
-An effect that belongs to a ``Change`` is carried out only after the change's records are durable.
-What a request says of a partition is looked up in the view at that time, so it is never older than
-the write.
+An effect of a ``Change`` is carried out only after the change's records are durable. The content of
+a request about a partition is taken from the view at that time, so it is never older than the
+write.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from controller.core.model import (
 @dataclass(frozen=True, slots=True)
 class SendLeaderAndIsr:
     """
-    Tell these brokers the partition's state.
+    Send the partition's state to these brokers.
 
-    Those in ``new`` get the partition by the very write that this follows: they may create its log
-    beside a failed disk, unless they are in the ISR by the time it is told (``outbox``).
+    Brokers in ``new`` get the partition by the write that this follows: they may create its log
+    beside a failed disk, unless they are in the ISR when the request is sent (``outbox``).
     """
 
     partition: TopicPartition
@@ -39,7 +39,7 @@ class SendLeaderAndIsr:
 
 @dataclass(frozen=True, slots=True)
 class SendUpdateMetadata:
-    """Tell brokers what clients should see of these partitions; ``brokers`` None: all live ones."""
+    """Send the metadata of these partitions to brokers; ``brokers`` None: to all live ones."""
 
     partitions: tuple[TopicPartition, ...]
     brokers: tuple[BrokerId, ...] | None = None
@@ -47,7 +47,7 @@ class SendUpdateMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SendLiveBrokers:
-    """An UpdateMetadata with the live brokers and no partition, ahead of anything queued."""
+    """Send an UpdateMetadata with the live brokers and no partition, ahead of anything queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class SendStopReplica:
 
 @dataclass(frozen=True, slots=True)
 class OpenChannel:
-    """A broker registered: connect to it."""
+    """Connect to a broker that registered."""
 
     broker: LiveBroker
 
 
 @dataclass(frozen=True, slots=True)
 class CloseChannel:
-    """A registration disappeared: forget everything queued for it."""
+    """Close the channel of a registration that disappeared, with everything queued for it."""
 
     broker: BrokerId
 
@@ -78,15 +78,15 @@ class ReadPurpose(StrEnum):
     """Why states are read: it decides what follows from the answer."""
 
     SEED = "seed"
-    """The first read of this tenure: brokers are told what is found, in case they never were."""
+    """The first read of this tenure: the result is sent to brokers, as they may lack it."""
     REFRESH = "refresh"
-    """A leader said that the ISR changed: clients are told."""
+    """A leader reported an ISR change: the metadata is sent to all brokers."""
     WATCH = "watch"
-    """A reassignment waits for the ISR: the next change is told as ``StateChanged``."""
+    """A reassignment waits for the ISR: the next change is reported as ``StateChanged``."""
     ROUND = "round"
-    """Others may have changed them: nobody is told, the cluster's health is judged."""
+    """Others may have changed them: nothing is sent, the health of the cluster is judged."""
     MISSING = "missing"
-    """There was none, or none that could be understood, and a reassignment waits for it."""
+    """The state was missing or unreadable, and a reassignment waits for it."""
     CONFLICT = "conflict"
     """A write was rejected."""
 
@@ -108,21 +108,21 @@ class ReadTopics:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicConfigs:
-    """Learn the effective settings of topics."""
+    """Request the effective settings of topics."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSubmissions:
-    """Read requests that were listed: ``SubmissionsRead`` follows. They are never changed."""
+    """Read requests that were listed: ``SubmissionsRead`` follows. Their content never changes."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAccepted:
-    """Read where the partitions of a request were: ``AcceptedRead`` follows."""
+    """Read the original replicas of a request's partitions: ``AcceptedRead`` follows."""
 
     request: RequestId
 
@@ -136,11 +136,11 @@ class ReadEntityConfigs:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSizes:
-    """Ask brokers how large these partitions are: ``SizesRead`` follows as they answer."""
+    """Request the sizes of these partitions: a ``SizesRead`` follows with each answer."""
 
     partitions: tuple[TopicPartition, ...]
     copies: bool = False
-    """Whether it is for how far copies are, not for the sizes of all."""
+    """Whether it measures the progress of copies instead of the sizes of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +149,29 @@ class ClaimController:
 
     at_once: bool = False
     """
-    Whether in a race with the broker that has the role, which is not let finish its event then.
+    Whether to race the broker that has the role, without waiting for its event in progress.
 
-    Otherwise it is, since one that was stopped amid an event may not work when it is elected again.
+    Otherwise that event completes, since a broker that was interrupted in an event may not work
+    when it is elected again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class BeginTenure:
-    """Work as the leading daemon while a broker stays the controller: ``ControllerClaimed``."""
+    """Work while a broker stays the controller: ``ControllerClaimed`` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReassignments:
-    """Ask the cluster's controller whether it can be told: ``ReassignmentsProbed`` follows."""
+    """Probe the controller for AlterPartitionReassignments: ``ReassignmentsProbed`` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlterReassignment:
     """
-    Tell the cluster's controller what replicas a partition is to have (KIP-455).
+    Ask the cluster's controller for the replicas of a partition (KIP-455).
 
-    ``cancels``: to take back what it was told before; ``target`` is where that leads.
+    ``cancels``: cancel the reassignment in progress; ``target`` is the assignment that leads to.
     """
 
     partition: TopicPartition
@@ -187,14 +188,14 @@ class ElectPreferred:
 
 @dataclass(frozen=True, slots=True)
 class ResignController:
-    """Give the controller role back."""
+    """Give up the controller role."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Ask to be told ``TimerFired(name)`` at ``at``; a later call with the name replaces it."""
+    """Request ``TimerFired(name)`` at ``at``; a later call with the same name replaces it."""
 
     name: str
     at: Instant
@@ -202,7 +203,7 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Everything is handed back: the process may end."""
+    """The role is given up: the process may end."""
 
 
 Effect = (

@@ -1,8 +1,8 @@
 """
-What the core is told: facts in the past tense, each a plain value.
+Events: facts in the past tense, each a plain value.
 
-Reads carry the level (what a znode holds now), never a difference. Answers of brokers carry what
-was sent, so that they can be matched without callbacks. No event holds a client, a future or a
+A read carries the present content of a znode, never a difference. An answer of a broker carries
+what was sent, so that it is matched without callbacks. No event holds a client, a future or a
 function.
 """
 
@@ -57,27 +57,29 @@ class TopicsListed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRead:
-    """Topic znodes; None for one that does not exist, a text for one that cannot be understood."""
+    """Topic znodes; None for one that does not exist, a text for one that cannot be decoded."""
 
     topics: Mapping[str, TopicAssignment | str | None]
     read_generation: int = 0
-    """How many doubts (``ClusterView.doubts``) there had been when the reading began."""
+    """``ClusterView.read_generation`` when the read began."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatesRead:
-    """Partition states; None where there is no znode, a text where it cannot be understood."""
+    """Partition states; None where there is no znode, a text where it cannot be decoded."""
 
     states: Mapping[TopicPartition, PartitionState | str | None]
     read_generation: int = 0
-    """As of topics."""
+    """As in ``TopicsRead``."""
     armed: frozenset[TopicPartition] | None = None
-    """Whose next change will be told as ``StateChanged``; None where no watch was asked for."""
+    """
+    The states whose next change will be reported as ``StateChanged``; None where no watch was set.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The watch on a partition's state fired; what it holds now is not known yet."""
+    """The watch on a partition's state fired; its present content is not known yet."""
 
     partition: TopicPartition
 
@@ -106,7 +108,7 @@ class DeletionsRead:
 
 @dataclass(frozen=True, slots=True)
 class IsrNotificationsRead:
-    """ISR change notifications of the leaders: znode names and the partitions they list."""
+    """ISR change notifications of leaders: znode names and the partitions they list."""
 
     names: tuple[str, ...]
     partitions: frozenset[TopicPartition]
@@ -130,7 +132,7 @@ class PreferredElectionRead:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A log directory we could not have deleted, as recorded under ``/reassigner/orphans``."""
+    """A replica whose log may be left on a broker, as recorded under ``/reassigner/orphans``."""
 
     broker: BrokerId
     partition: TopicPartition
@@ -138,10 +140,10 @@ class Orphan:
     reason: str
     failed_in: BrokerEpoch | None = None
     """
-    The registration in which the broker's disk failed under the deletion, None if it did not.
+    The registration in which the broker's disk failed during the deletion, None if it did not.
 
-    The broker forgets such a replica at once, and answers NONE when asked again though the
-    directory is still there: only in another registration its answer means something.
+    The broker forgets such a replica at once, and answers NONE to a repeated request although the
+    directory still exists: only its answer in another registration is meaningful.
     """
 
 
@@ -154,10 +156,10 @@ class OrphansRead:
 
 @dataclass(frozen=True, slots=True)
 class ClaimGuardsRead:
-    """What decides whether a controller of ours would be safe here (design: native refuses)."""
+    """The facts that decide whether the native engine may claim the role in this cluster."""
 
     controller_broker: BrokerId | None
-    """Who ``/controller`` names; None when it does not exist."""
+    """The broker in ``/controller``; None when the znode does not exist."""
     controller_is_ephemeral: bool
     kraft_controller_epoch: int
     feature_enabled: bool
@@ -225,9 +227,9 @@ class AcceptedRead:
     request: RequestId
     entries: tuple[AcceptedEntry, ...]
     options: RequestOptions = field(default_factory=RequestOptions)
-    """How it was to be carried out."""
+    """The options of the request."""
     elsewhere: frozenset[TopicPartition] = frozenset()
-    """Partitions that it did not bring to their target, or of which that cannot be read."""
+    """Partitions that did not reach their target, or whose outcome cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,25 +241,25 @@ class AppliedThrottlesRead:
 
 @dataclass(frozen=True, slots=True)
 class EntityConfigsRead:
-    """Dynamic settings of topics and brokers; a text where one cannot be understood."""
+    """Dynamic settings of topics and brokers; a text where one cannot be decoded."""
 
     configs: Mapping[Entity, EntityConfig | str]
 
 
 @dataclass(frozen=True, slots=True)
 class SizesRead:
-    """Bytes on disk of partitions, of the largest replica where several were asked."""
+    """Bytes on disk of partitions, of the largest replica where several were reported."""
 
     sizes: Mapping[TopicPartition, int]
     errors: Mapping[BrokerId, str] = field(default_factory=dict)
-    """Brokers that did not tell, and why."""
+    """Brokers that did not answer, and why."""
     replicas: Mapping[TopicPartition, Mapping[BrokerId, int]] = field(default_factory=dict)
-    """Bytes of each replica, by who holds it; left out where very many were asked for."""
+    """Bytes of each replica by broker; omitted where very many were requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class WallClockRead:
-    """What the clock on the wall says now: the core has only a monotonic one."""
+    """The present reading of the wall clock: the core has only a monotonic one."""
 
     unix_s: float
 
@@ -272,7 +274,7 @@ class LeadershipGained:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost:
-    """Another daemon leads, or nobody knows."""
+    """Another daemon leads, or the leader is unknown."""
 
     reason: str
 
@@ -286,21 +288,21 @@ class ControllerClaimed:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFailed:
-    """The claim did not succeed; it may be tried again."""
+    """The claim failed; it may be tried again."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """The claim is lost or given back: nothing may be written or sent any more."""
+    """The claim is lost or given up: no write or request is allowed any more."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRequested:
-    """The process was asked to stop: hand back and end."""
+    """The process was asked to stop: resign and end."""
 
 
 # --- answers of brokers ------------------------------------------------------------------------
@@ -316,7 +318,7 @@ class LeaderAndIsrResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrAnswered:
-    """A broker's answer; ``resent`` when the request may have reached it before."""
+    """A broker's answer; ``resent`` when an earlier copy of the request may have reached it."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -324,7 +326,7 @@ class LeaderAndIsrAnswered:
     results: tuple[LeaderAndIsrResult, ...]
     resent: bool
     took_s: float = 0.0
-    """From the first sending to the answer."""
+    """Seconds from the first sending to the answer."""
 
 
 class StopReplicaResult(NamedTuple):
@@ -359,7 +361,7 @@ class UpdateMetadataAnswered:
 
 
 class AlterResult(NamedTuple):
-    """What the cluster's controller answered to one order, or that it did not."""
+    """The outcome of one AlterPartitionReassignments entry, answered or not."""
 
     partition: TopicPartition
     target: Replicas
@@ -370,42 +372,42 @@ class AlterResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentsAltered:
-    """The cluster's controller answered, or did not in time: one result for each order."""
+    """The cluster's controller answered, or did not in time: one result for each entry."""
 
     results: tuple[AlterResult, ...]
     controller: BrokerId | None
-    """Who answered; None: nobody did."""
+    """The controller that answered; None: none did."""
     took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AlterationsWithdrawn:
-    """Orders that waited for their turn were not sent, as what they stood on changed."""
+    """Queued AlterPartitionReassignments entries were not sent, as their preconditions changed."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentsProbed:
-    """Whether the cluster's controller can be told what to move; ``problem`` None: it can."""
+    """Whether the controller supports AlterPartitionReassignments; ``problem`` None if so."""
 
     problem: str | None
     is_final: bool = False
-    """Whether the problem is not one of the moment: its release does not know the request."""
+    """Whether the problem is permanent: its release does not know the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigsRead:
-    """Effective settings of topics; a text says why one could not be learnt."""
+    """Effective settings of topics; a text says why they could not be read."""
 
     configs: Mapping[str, TopicConfig | str]
     asked: ConfigQuestion = NEVER_ASKED
-    """The newest question that had been asked when the broker was sent the request."""
+    """The newest request at the time the broker was sent the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A time asked for by ``SetTimer`` has come."""
+    """A timer set with ``SetTimer`` fired."""
 
     name: str
 

@@ -1,8 +1,8 @@
 """
-Moves that others started: found in the topic znodes, told, and left alone unless asked for.
+Foreign reassignments: found in the topic znodes, reported, and left alone unless configured.
 
-The native engine is the controller and drives them to their own target. The delegated one sees them
-made by the cluster's controller; what they mean for ours is a setting (``foreign_moves``).
+The native engine is the controller and carries them out to their own target. With the delegated
+engine the cluster's controller does; the setting ``foreign_moves`` decides how ours relate to them.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ FOREIGN = RequestId("foreign")
 
 
 def policy_of(view: ClusterView) -> ForeignMoves:
-    """Return what foreign moves do to ours: a controller has to drive them itself."""
+    """Return the policy for foreign reassignments; the native engine has to adopt them."""
     if view.engine is EngineName.DELEGATED:
         return view.options.foreign_moves
     return ForeignMoves.ADOPT
 
 
 def foreign_spec(assignment: PartitionAssignment) -> ReassignmentSpec:
-    """Return where a move of others leads, and where it came from."""
+    """Return the spec of a foreign reassignment: its target and its origin."""
     return ReassignmentSpec(
         assignment.target_replicas, assignment.origin_replicas, FOREIGN, Route.FOREIGN
     )
 
 
 def count_of(view: ClusterView) -> int:
-    """Return how many partitions others move."""
+    """Return the number of partitions with a foreign reassignment."""
     known = view.requests.get(FOREIGN)
     return 0 if known is None else known.open
 
 
 def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
-    """Return why a step of ours waits for others; what goes back does not."""
+    """Return why a step waits for foreign reassignments; a rollback does not wait."""
     if policy_of(view) is not ForeignMoves.WAIT or spec.rolls_back:
         return None
     if view.may_have_foreign:
-        return Blocked(BlockedBy.FOREIGN_MOVES, "whether others move partitions is being read")
+        return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
     count = count_of(view)
     if not count:
         return None
-    return Blocked(BlockedBy.FOREIGN_MOVES, f"others move {count} partitions")
+    return Blocked(BlockedBy.FOREIGN_MOVES, f"{count} partitions have a foreign reassignment")
 
 
 def is_explained(
     view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssignment
 ) -> bool:
     """
-    Whether a step in the topic znode can be one of ours; adopted, every step is.
+    Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
 
-    The order itself is not on record: what it adds was asked for by this goal or an earlier one of
+    The alter request itself is not recorded: what it adds was in this target or an earlier one of
     the partition, what it removes was there before.
     """
     if policy_of(view) is ForeignMoves.ADOPT or spec.original is None:
@@ -74,7 +74,7 @@ def is_explained(
 def others_have_it(
     view: ClusterView, request: RequestId, partition: TopicPartition, entry: str
 ) -> Refusal | None:
-    """Return the refusal of an entry while others move partitions, where a setting wants it."""
+    """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
     if policy_of(view) is not ForeignMoves.REFUSE or not count_of(view):
         return None
     running = view.reassignments.get(partition)
@@ -84,13 +84,13 @@ def others_have_it(
         request,
         entry,
         RefusalReason.FOREIGN_MOVE,
-        f"others move {count_of(view)} partitions of this cluster, and foreign_moves is refuse",
+        f"{count_of(view)} partitions have a foreign reassignment, and foreign_moves is refuse",
         partition,
     )
 
 
 def waits_for_others(view: ClusterView, partition: TopicPartition) -> bool:
-    """Whether an entry is accepted only when others have ended their move of its partition."""
+    """Return whether an entry has to wait for the foreign reassignment of its partition."""
     if policy_of(view) is ForeignMoves.ADOPT:
         return False
     running = view.reassignments.get(partition)

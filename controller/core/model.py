@@ -1,8 +1,8 @@
 """
-The vocabulary: identifiers and the immutable values everything else is made of.
+The vocabulary of the core: identifiers and immutable values, in Kafka's own words.
 
-Words are Kafka's own. What a znode holds travels together with the version it was read at, so a
-compare-and-set can never be spelled without one. Nothing here decides or touches the outside.
+The content of a znode is kept together with the version at which it was read, so that every
+compare-and-set has a version. Nothing here decides anything or performs I/O.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ ZkVersion = NewType("ZkVersion", int)
 Zxid = NewType("Zxid", int)
 RequestId = NewType("RequestId", str)
 Instant = NewType("Instant", float)
-"""Seconds on a monotonic clock; only differences mean anything."""
+"""Seconds on a monotonic clock; only differences are meaningful."""
 
 Replicas = tuple[BrokerId, ...]
 
 NO_LEADER: Final = BrokerId(-1)
 LEADER_DURING_DELETE: Final = BrokerId(-2)
-"""In UpdateMetadata: the partition is being deleted, and leaves what brokers tell their clients."""
+"""
+The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
+metadata they serve.
+"""
 
 NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
-"""One object for all: an empty set of its own costs two hundred bytes a partition."""
+"""A shared empty set: a separate one for each partition would cost two hundred bytes."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; prints as Kafka's tools print it."""
+    """A partition of a topic, printed as Kafka's tools print it."""
 
     topic: str
     partition: int
@@ -47,9 +50,9 @@ class TopicPartition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """
-    Content of ``/brokers/topics/T/partitions/P/state`` and the version it was read at.
+    The content of ``/brokers/topics/T/partitions/P/state`` and the version at which it was read.
 
-    The version is what Kafka's protocol calls the partition epoch.
+    Kafka's protocol calls the version the partition epoch.
     """
 
     leader: BrokerId
@@ -63,10 +66,10 @@ class PartitionState:
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
     """
-    What the topic znode says of one partition (KIP-455).
+    The entry of one partition in its topic znode (KIP-455).
 
     ``replicas`` is the whole replica set RS; ``adding_replicas`` (AR) and ``removing_replicas``
-    (RR) are subsets of it. A Kafka controller that takes over finishes exactly what they say.
+    (RR) are subsets of it. A Kafka controller that takes over completes exactly this step.
     """
 
     replicas: Replicas
@@ -75,19 +78,19 @@ class PartitionAssignment:
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether the znode says that something is still to be added or removed."""
+        """Whether a replica is still to be added or removed."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     @property
     def origin_replicas(self) -> Replicas:
-        """Where the step came from: RS without AR, in order (``ReplicaAssignment`` of Kafka)."""
+        """The assignment before the step: RS without AR (``ReplicaAssignment`` of Kafka)."""
         if not self.adding_replicas:
             return self.replicas
         return tuple(r for r in self.replicas if r not in self.adding_replicas)
 
     @property
     def target_replicas(self) -> Replicas:
-        """TR: what remains when the removing replicas are gone, in the order of RS."""
+        """TR, the assignment after the step: RS without RR, in order."""
         if not self.removing_replicas:
             return self.replicas
         return tuple(r for r in self.replicas if r not in self.removing_replicas)
@@ -95,20 +98,20 @@ class PartitionAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """Content of ``/brokers/topics/T`` with the version it was read at and its identity."""
+    """The content of ``/brokers/topics/T``, its version and its identity."""
 
     partitions: Mapping[int, PartitionAssignment]
     version: ZkVersion
     czxid: Zxid
     topic_id: str | None = None
     mzxid: Zxid = Zxid(0)
-    """When it was written last; 0 where that is not known."""
+    """The transaction of the last write; 0 where it is unknown."""
     is_marked: bool = False
-    """Whether it says what is being added and removed: Kafka 2.3 writes the union alone."""
+    """Whether the znode names adding and removing replicas; Kafka 2.3 writes the union only."""
 
 
 class Endpoint(NamedTuple):
-    """One listener a broker advertises."""
+    """A listener that a broker advertises."""
 
     listener: str
     host: str
@@ -118,7 +121,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """A broker registration; ``epoch`` tells a bounced broker from the one before it."""
+    """A broker registration; a bounced broker has another ``epoch``."""
 
     id: BrokerId
     epoch: BrokerEpoch
@@ -137,7 +140,7 @@ class TopicConfig:
 
 
 class ConfigQuestion(NamedTuple):
-    """A request for topic settings: its number in the order of requests, and when it was made."""
+    """A request for topic settings: its sequence number and the time it was made."""
 
     number: int
     at: Instant
@@ -148,42 +151,42 @@ NEVER_ASKED: Final = ConfigQuestion(0, Instant(-math.inf))
 
 
 class Route(StrEnum):
-    """How a reassignment came to us."""
+    """How a reassignment reached the daemon."""
 
     LEGACY = "legacy"
     """An entry of ``/admin/reassign_partitions``."""
     REQUEST = "request"
     FOREIGN = "foreign"
-    """Adding or removing replicas that somebody else recorded in the topic znode."""
+    """Adding or removing replicas that another client recorded in the topic znode."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentSpec:
     """
-    What is to become of one partition: the content of ``/admin/reassignments/T/P``.
+    The specification of one reassignment: the content of ``/admin/reassignments/T/P``.
 
-    Written at acceptance and when the target changes, never for progress.
+    Written at acceptance and when the target changes, never to record progress.
     """
 
     target: Replicas
     original: Replicas | None
-    """The replicas before the reassignment, in order; None when nobody knows any more."""
+    """The replicas before the reassignment, in order; None where they are unknown."""
     request: RequestId
     route: Route
     version: ZkVersion | None = None
-    """Version of our record; None while (or because) no record of ours exists."""
+    """The version of the record; None while no record exists."""
     cancelled_by: RequestId | None = None
-    """The cancellation that turned it round; the target is the original then."""
+    """The cancellation that reversed it; ``target`` is the original assignment then."""
     abandoned: frozenset[BrokerId] = NO_BROKERS
-    """Replicas that earlier targets named and this one does not: they may have a log."""
+    """Replicas of earlier targets that this one does not contain: they may have a log."""
 
     @property
     def rolls_back(self) -> bool:
-        """Whether it leads back to where the partition was."""
+        """Whether it leads back to the original replicas."""
         return self.cancelled_by is not None
 
     def led_back(self, original: Replicas, by: RequestId) -> ReassignmentSpec:
-        """Return the goal turned round to where the partition was; what it named may have a log."""
+        """Return the spec that leads back to ``original``, abandoning the former target."""
         return replace(
             self,
             target=original,
@@ -193,30 +196,30 @@ class ReassignmentSpec:
 
     @property
     def top(self) -> int:
-        """How many replicas KIP-236's drop set keeps: the size of the original assignment."""
+        """The number of replicas that KIP-236's drop set keeps."""
         return len(self.target if self.original is None else self.original)
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyPlan:
     """
-    ``/admin/reassign_partitions`` as read: the good entries and what was wrong with the others.
+    ``/admin/reassign_partitions`` as read: the valid entries and the errors of the others.
 
-    ``unreadable`` is the reason when the node as a whole cannot be understood; then there are no
-    entries and ``raw`` is what stood there.
+    ``unreadable`` is the reason where the znode as a whole cannot be decoded; then there are no
+    entries and ``raw`` holds its content.
     """
 
     entries: Mapping[TopicPartition, Replicas]
     version: ZkVersion
     czxid: Zxid
     refused: tuple[tuple[str, str], ...] = ()
-    """(entry as text, reason) of each entry that is not even well-formed."""
+    """(entry as text, reason) of each malformed entry."""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
 
 
 class RefusalReason(StrEnum):
-    """Why an entry of a plan is not carried out; the label of the refusal counter."""
+    """Why an entry of a plan is refused; the label of the refusal counter."""
 
     MALFORMED = "malformed"
     UNKNOWN_PARTITION = "unknown_partition"
@@ -233,42 +236,42 @@ class RefusalReason(StrEnum):
     ATOMIC = "atomic"
     """Another entry of an atomic request was refused."""
     FOREIGN_MOVE = "foreign_move"
-    """Others move partitions, and ``foreign_moves`` says to refuse then."""
+    """Foreign reassignments exist, and ``foreign_moves`` is ``refuse``."""
     TOO_MANY_PARTS = "too_many_parts"
-    """A part more than its request said it has."""
+    """The part exceeds the number of parts that its request announced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An entry that is not carried out, and why, in words an operator can act on."""
+    """An entry that is refused, with a reason an operator can act on."""
 
     request: RequestId
     entry: str
     reason: RefusalReason
     detail: str
     partition: TopicPartition | None = None
-    """None where the entry does not even name one."""
+    """None where the entry does not name a partition."""
     entries: int = 1
-    """How many entries it stands for."""
+    """How many entries this refusal stands for."""
     was_accepted: bool = False
-    """Whether it was a reassignment before: it is counted among the accepted ones already."""
+    """Whether the entry was accepted before: it already counts among the accepted entries."""
 
 
 class OutcomeKind(StrEnum):
-    """What became of an accepted entry that did not simply reach its target."""
+    """The outcome of an accepted entry that did not reach its target."""
 
     CANCELLED = "cancelled"
-    """It had not begun, and never will."""
+    """It had not begun and never will."""
     ROLLED_BACK = "rolled_back"
     SKIPPED = "skipped"
     """It was to be cancelled and could not be; the detail says why."""
     SUPERSEDED = "superseded"
-    """A later request took the partition over."""
+    """A later request replaced it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """How one partition of a request ended, where it is not simply done."""
+    """The outcome of one partition of a request, where it did not reach its target."""
 
     request: RequestId
     partition: TopicPartition
@@ -278,7 +281,7 @@ class PartitionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedEntry:
-    """An accepted entry as the outcomes keep it: where the partition was, where it is to go."""
+    """An accepted entry as outcomes record it: the original and the target replicas."""
 
     partition: TopicPartition
     original: Replicas | None
@@ -286,20 +289,20 @@ class AcceptedEntry:
 
 
 class AlterOutcome(StrEnum):
-    """What is known of an order that the cluster's controller was given, or was to be given."""
+    """What is known of an AlterPartitionReassignments entry that was sent, or was to be sent."""
 
     ANSWERED = "answered"
-    """So is every order before it: that controller works through them one after another."""
+    """The controller answered it and every entry before it, as it processes them in order."""
     UNSENT = "unsent"
-    """It reached nobody who could make it, and never will."""
+    """No controller received it, and none ever will."""
     UNKNOWN = "unknown"
-    """It left us and was not answered: it may be made at any time, or never."""
+    """It was sent and not answered: the controller may carry it out at any time, or never."""
     WITHDRAWN = "withdrawn"
-    """It was not sent: what it stood on changed."""
+    """It was not sent, as its preconditions changed."""
 
 
 class BlockedBy(StrEnum):
-    """What a reassignment waits for; a bounded set, used as a metric label."""
+    """What a reassignment waits for: a bounded set, used as a metric label."""
 
     CONFIG_UNKNOWN = "config_unknown"
     STATE_UNKNOWN = "state_unknown"
@@ -309,7 +312,7 @@ class BlockedBy(StrEnum):
     MIN_ISR = "min_insync_replicas"
     LIMIT = "limit"
     LEADER_MOVES = "leader_moves"
-    """So many leaderships moved within a second; it is tried again in the next."""
+    """The leader moves of a broker within one second are exhausted; the next second allows more."""
     LEADER_ACK = "leader_acknowledgement"
     STOP_REPLICA_ACK = "stop_replica_acknowledgement"
     TOPIC_DELETION = "topic_deletion"
@@ -318,25 +321,28 @@ class BlockedBy(StrEnum):
     PAUSED = "paused"
     WINDOW = "window"
     THROTTLE = "throttle"
-    """Its throttle is being set."""
+    """Its throttle is not applied yet."""
     CLUSTER_HEALTH = "cluster_health"
-    """Partitions we do not move are below min.insync.replicas."""
+    """Partitions that are not being reassigned are below min.insync.replicas."""
     INCOMPLETE = "incomplete"
-    """Parts of an atomic request are still missing, or not judged."""
+    """Parts of an atomic request are missing or not judged."""
     CONTROLLER_ROLE = "controller_role"
     CONTROLLER_ANSWER = "controller_answer"
-    """Delegated: the cluster's controller has not done yet what it was told, or refused it."""
+    """Delegated: the cluster's controller has not carried out the reassignment, or refused it."""
     WRITE_REFUSED = "write_refused"
-    """ZooKeeper refuses what comes next for another reason than a race: permissions, sizes."""
+    """ZooKeeper rejects the next write for a reason other than a race: permissions, sizes."""
     FOREIGN_MOVES = "foreign_moves"
-    """Others move it, or partitions at all where ``foreign_moves`` says to wait for them."""
+    """
+    The partition has a foreign reassignment, or any partition has where ``foreign_moves`` is
+    ``wait``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a partition does not go on just now, in words."""
+    """Why a partition does not make progress now, as a sentence for operators."""
 
     by: BlockedBy
     detail: str
     is_copying: bool = False
-    """Whether only replicas that are being added are not in sync yet: progress, nothing amiss."""
+    """Whether it waits only for added replicas to enter the ISR, which is progress."""

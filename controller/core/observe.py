@@ -1,8 +1,8 @@
 """
-Folds what was read and answered into the view, and notes what has to be looked at.
+``observe``: fold facts into the view and note what has to be examined.
 
-Nothing is decided here and nothing is asked for. An observation older than what the view holds (a
-read that was overtaken by a write of ours) is dropped.
+Nothing is decided or requested here. An observation older than the view (a read that a write of
+ours overtook) is dropped.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         case PreferredElectionRead():
             _preferred_election(view, event)
         case OrphansRead():
-            # In a fixed order, so that one history sends the same requests each time it is played.
+            # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
             view.orphans = {(o.broker, o.partition): o for o in orphans}
             view.orphaned = Counter(o.partition for o in event.orphans)
@@ -137,7 +137,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
             sizes_read(view, event, now)
         case LeadershipGained():
             view.leading = True
-            # Another daemon led meanwhile: what it recorded has to be read first.
+            # Another daemon led meanwhile: its records have to be read first.
             view.specs_read = view.orphans_read = False
             view.history_read = False
             applied_throttles_unknown(view)
@@ -194,10 +194,10 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     view.due.brokers_changed = True
     view.due.orphans = view.due.orphans or bool(left and view.orphaned)
     view.due.left |= left
-    # Its channel leads nowhere, and what is lost with it has to be told again.
+    # The channel to its former endpoints is useless, and requests lost with it are sent again.
     elsewhere = {b for b in changed if now[b].endpoints != before[b].endpoints}
     view.due.elsewhere |= elsewhere
-    # A broker that left and came back before anybody looked is both.
+    # A broker that left and came back before a cycle examined it is both.
     view.due.bounced |= bounced | (view.due.left & joined)
     view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
@@ -219,7 +219,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     if view.tenure is not None:
         _touch(view, left | joined)
     if view.tenure is not None or view.claiming:
-        # A claim that is under way may be made: no other controller treats them then.
+        # The claim under way may succeed: no other controller handles their bounce then.
         view.bounced_ahead |= left | joined
     view.orphans_after = START
     view.orphans_left.clear()
@@ -239,7 +239,7 @@ def _update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) 
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
-    """Have every partition with a replica on these brokers looked at, by new settings."""
+    """Have every partition with a replica on these brokers examined, with new settings."""
     for name, topic in view.topics.items():
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
@@ -276,7 +276,7 @@ def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None
 
 
 def _leaves_to_kafka(view: ClusterView) -> bool:
-    """Whether what operators ask of a controller is for the cluster's own."""
+    """Return whether the cluster's own controller handles the znodes for a controller."""
     return view.engine is not None and not engine_of(view).holds_role
 
 
@@ -289,7 +289,7 @@ def _preferred_election(view: ClusterView, event: PreferredElectionRead) -> None
 
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
-    """Note what an operator took out; nobody else writes the node while we are the controller."""
+    """Note removed entries; only operators edit the znode while we are the controller."""
     if plan is None or plan.czxid != known.czxid:
         again = {} if plan is None else plan.entries
         view.due.dropped.update(
@@ -306,7 +306,7 @@ def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
     view.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
         if view.tenure is not None and partition not in view.doubtful_specs:
-            # Nobody but us writes these now, and we may have since this was read.
+            # In a tenure only this daemon writes these, and may have done so since this read.
             continue
         known = view.reassignments.get(partition)
         if known is not None:
@@ -324,7 +324,7 @@ def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
 
 
 def _timer(view: ClusterView, name: str) -> None:
-    """Look at what a time was asked for; where that is not one thing, at all that may wait."""
+    """Note the work of a timer; timers without a specific one wake everything that may wait."""
     if name == SCAN_TIMER:
         view.due.line = True
     elif name == LEADER_MOVES_TIMER:
@@ -344,13 +344,13 @@ def _timer(view: ClusterView, name: str) -> None:
 
 
 def _look_at_all(view: ClusterView) -> None:
-    """Look at everything that may wait for a time."""
+    """Examine everything that may wait for a time."""
     view.due.timer = True
     view.due.tenure = view.due.elections = view.due.capacity = view.due.plan = True
     view.due.submissions = view.due.queue = view.due.cancel = view.due.endings = True
     view.due.throttles = True
     view.due.add(p for p, r in view.reassignments.items() if _waits_for_time(r))
-    # Without a leader: the topic's settings may allow what they did not allow before.
+    # Without a leader: the topic's settings may now allow an unclean election.
     view.due.add(view.leaderless)
 
 

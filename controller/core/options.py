@@ -1,4 +1,4 @@
-"""The settings the core decides by: values only, validated in ``controller.settings``."""
+"""The settings that the core uses: values only, validated in ``controller.settings``."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from controller.core.controls import QueueOrder
 
 
 class EngineName(StrEnum):
-    """Who changes the replicas of partitions."""
+    """The engine that changes the replicas of partitions."""
 
     AUTO = "auto"
     """Native where it is safe, else delegated."""
     NATIVE = "native"
-    """The daemon, being the cluster's controller while it works."""
+    """The daemon, as the cluster's controller while it works."""
     DELEGATED = "delegated"
-    """The cluster's own controller, told by AlterPartitionReassignments (KIP-455)."""
+    """The cluster's own controller, by AlterPartitionReassignments (KIP-455)."""
 
 
 class ForeignMoves(StrEnum):
-    """What moves that others started do to ours; the native engine drives them itself."""
+    """How foreign reassignments affect ours; the native engine carries them out itself."""
 
     WAIT = "wait"
     """No step of ours begins before they have ended."""
     BESIDE = "beside"
-    """Ours go on beside them; only the partitions they move wait."""
+    """Ours continue beside them; only their partitions wait."""
     REFUSE = "refuse"
-    """What is submitted while there are any is refused."""
+    """Requests submitted while there are any are refused."""
     ADOPT = "adopt"
-    """They count as ours: against the limits, in "cancel everything", and a request may take one
-    over."""
+    """
+    They are treated as ours: they count in the limits and in "cancel everything", and a request may
+    replace one.
+    """
 
 
 class TenurePolicy(StrEnum):
     """When the daemon holds ``/controller``."""
 
     ON_DEMAND = "on_demand"
-    """While there is work, and a little longer."""
+    """While there is work, and for ``tenure_linger`` afterwards."""
     PERMANENT = "permanent"
 
 
 class LegacyMode(StrEnum):
-    """What ``/admin/reassign_partitions`` lists while we work."""
+    """The content of ``/admin/reassign_partitions`` while the daemon works."""
 
     ABSORB = "absorb"
     """Only what is in flight: a Kafka controller that takes over starts nothing else."""
@@ -52,7 +54,7 @@ class LegacyMode(StrEnum):
 
 
 class UnderMinIsr(StrEnum):
-    """What partitions we do not move, and that are below min.insync.replicas, do to new steps."""
+    """The effect of partitions below min.insync.replicas, without a reassignment, on new steps."""
 
     WAIT = "wait"
     WARN = "warn"
@@ -60,12 +62,12 @@ class UnderMinIsr(StrEnum):
 
 
 REQUEST_BYTES: Final = 1_000_000
-"""Largest request to a ZooKeeper with the default ``jute.maxbuffer``, with room for its frame."""
+"""The largest request to a ZooKeeper with the default ``jute.maxbuffer``, including its frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How reassignments are paced and when the role is held."""
+    """How reassignments are scheduled and when the role is held."""
 
     engine: EngineName = EngineName.NATIVE
     foreign_moves: ForeignMoves = ForeignMoves.WAIT
@@ -89,9 +91,9 @@ class Options:
     """Ended requests whose outcome is kept."""
     under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
     adaptive: bool = False
-    """Whether ``max_partitions_in_flight`` is approached and left as the cluster bears it."""
+    """Whether ``max_partitions_in_flight`` adapts to the load of the cluster."""
     slow_answer_s: float = 5.0
-    """A broker that takes longer to answer a request of the controller is under strain."""
+    """A broker that answers a controller request later than this is under strain."""
     size_refresh_s: float = 60.0
     copy_refresh_s: float = 10.0
     stop_replica_timeout_s: float = 60.0
@@ -99,17 +101,17 @@ class Options:
     preferred_election: bool = True
     preferred_elections_per_second: int = 20
     auto_leader_rebalance: bool = False
-    """Whether preferred leaders are elected without being asked for, as Kafka's controller does."""
+    """Whether preferred leaders are elected without a request, as Kafka's controller does."""
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_s: float = 300.0
     claim_retry_s: float = 2.0
     seed_chunk: int = 1000
     """States read per round trip while the view is filled in the background."""
     acceptance_chunk: int = 500
-    """Entries of a plan accepted per turn, so that a huge plan does not hold up a small one."""
+    """Entries of a plan accepted per cycle, so that a huge plan does not delay a small one."""
     look_chunk: int = 3000
-    """Partitions looked at per turn, of new ones and of those left over each."""
+    """Partitions examined per cycle, of new ones and of held ones each."""
     request_bytes: int = REQUEST_BYTES
-    """Largest request to ZooKeeper: it hangs up on what exceeds its ``jute.maxbuffer``."""
+    """The largest request to ZooKeeper, which closes connections that exceed ``jute.maxbuffer``."""
     multi_operations: int = 400
-    """How many operations share a multi; a change that needs more has one of its own."""
+    """Operations per multi; a change that needs more has a multi of its own."""

@@ -1,9 +1,10 @@
 """
-What is kept of requests while they run and after they ended: ``/reassigner/outcomes/<request>``.
+Outcomes: what is kept of requests while they run and afterwards.
 
-Nothing is written for a partition's progress. A part says how much was asked for, a shard of
-accepted entries where each partition was, a shard of endings what did not simply reach its target;
-whatever is left of the total when nothing is open any more is done. The summary comes last.
+Stored under ``/reassigner/outcomes/<request>``. Nothing is written for a partition's progress. A
+part holds the number of entries, a shard of accepted entries the original replicas of each
+partition, a shard of outcomes those partitions that did not reach their target; when nothing is
+open any more, the rest of the total is done. The summary is written last.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, Reques
 from controller.core.submissions import RequestOptions
 
 UNKNOWN_MS: Final = 0
-"""When a part was created that cannot be read any more."""
+"""The creation time of a part that cannot be read."""
 FORGOTTEN_MAX: Final = 2000
-"""Znodes of a request that are deleted at once."""
+"""The most znodes of a request that are deleted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Part:
 
     name: str
     total: int
-    """Entries in it, the refused ones included."""
+    """The number of its entries, including refused ones."""
     created_ms: int
     options: RequestOptions = field(default_factory=RequestOptions)
 
@@ -38,7 +39,7 @@ class OpenHistory:
 
     parts: Mapping[str, Part]
     accepted: int
-    """Entries in its shards of accepted ones."""
+    """The number of entries in its shards of accepted ones."""
     refused: tuple[Refusal, ...] = ()
     endings: tuple[PartitionOutcome, ...] = ()
 
@@ -59,13 +60,13 @@ class EndedHistory:
 
     @property
     def is_one_multi(self) -> bool:
-        """Whether none is left then."""
+        """Whether one multi deletes all of them."""
         return len(self.children) <= FORGOTTEN_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
+    """The outcome of a request: ``/reassigner/outcomes/<request>/summary``."""
 
     request: RequestId
     kind: str
@@ -74,24 +75,24 @@ class Summary:
     done: int
     refused: tuple[Refusal, ...] = ()
     refused_left_out: int = 0
-    """Refusals that did not fit, of a summary as read back."""
+    """Refusals that were omitted for size, of a summary as read back."""
     fates: Mapping[OutcomeKind, int] = field(default_factory=dict)
-    """How many ended otherwise, by what became of them."""
+    """The number of other outcomes by kind."""
     reason: str = ""
     requested_by: str = ""
     submitted_ms: int = 0
     ended_ms: int = 0
     moved_bytes: int | None = None
-    """At least so many bytes were copied; None where no size was known."""
+    """A lower bound of the bytes copied; None where no size was known."""
     raw: bytes | None = field(default=None, repr=False)
-    """What stood in an unreadable node."""
+    """The content of an unreadable znode."""
     raw_left_out: int = 0
-    """Bytes of it that did not fit, of a summary as read back."""
+    """Bytes of it that were omitted for size, of a summary as read back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHistory:
-    """Everything that is kept of one request, open or ended, as people ask for it."""
+    """Everything that is kept of one request, open or ended, for display."""
 
     request: RequestId
     czxid: Zxid
@@ -103,16 +104,16 @@ class RequestHistory:
     summary: Summary | None = None
     """None while it is open."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Child and reason of what cannot be understood."""
+    """Child and reason of what cannot be decoded."""
 
     @property
     def options(self) -> RequestOptions:
-        """How it wants to be carried out: the same in all parts."""
+        """The options of the request: the same in all parts."""
         return next((p.options for p in self.parts.values()), RequestOptions())
 
     @property
     def total(self) -> int:
-        """Entries known of, the refused ones included."""
+        """The number of known entries, including refused ones."""
         if self.summary is not None:
             return self.summary.total
         known = sum(p.total for p in self.parts.values())

@@ -1,9 +1,9 @@
 """
-Which topics and brokers the open reassignments concern, and by which requests.
+Participants: the topics and brokers that the open reassignments concern, by request.
 
-Kept as reassignments come, change and go, so that a throttle's end is noticed without looking at
-all of them. What was touched since it was last found right is ``unsettled``: ``throttles`` looks
-at it, and no throttled step begins on it before.
+Updated as reassignments begin, change and end, so that the end of a throttle is noticed without a
+pass over all of them. An entity that was changed since it was last found right is ``unsettled``:
+``throttles`` examines it, and no throttled step begins on it before that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from controller.core.model import (
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One reassignment's copies: where they may come from, and where they go."""
+    """The copies of one reassignment: where they may come from, and where they go."""
 
     spec: ReassignmentSpec
     sources: Replicas
@@ -34,12 +34,12 @@ class Participant:
 
 def participant_of(spec: ReassignmentSpec, assignment: PartitionAssignment | None) -> Participant:
     """
-    Return the stake of a goal.
+    Return the sources and receivers of a reassignment.
 
-    It is the same from the first step to the last, so that nothing has to be rewritten in between:
-    any replica from before the reassignment may serve, whatever is not one of them receives. On
-    the way back, or after a change of the target, an original that was dropped, or is just being
-    dropped, receives as well.
+    They stay the same from the first step to the last, so that no setting is rewritten in between:
+    any replica from before the reassignment may serve, every other replica receives. In a rollback,
+    or after a change of the target, an original replica that was dropped, or is just being dropped,
+    receives as well.
     """
     present: Replicas | None = None
     leaving: Replicas = ()
@@ -55,13 +55,13 @@ def participant_of(spec: ReassignmentSpec, assignment: PartitionAssignment | Non
 
 @dataclass(slots=True)
 class Participants:
-    """The stakes of all open reassignments that are ours to pace."""
+    """The participants of all open reassignments that are throttled by us."""
 
     topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
     requests: dict[Entity, Counter[RequestId]] = field(default_factory=dict)
-    """How many reassignments of each request concern a topic or a broker."""
+    """The number of reassignments of each request that concern a topic or a broker."""
     unsettled: dict[Entity, int] = field(default_factory=dict)
-    """What has to be looked at, with the number of the newest note about it."""
+    """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
 
     def put(
@@ -70,7 +70,7 @@ class Participants:
         spec: ReassignmentSpec,
         assignment: PartitionAssignment | None,
     ) -> None:
-        """Count a reassignment that began or changed; what others began is not ours to pace."""
+        """Count a reassignment that began or changed; foreign ones are not throttled."""
         self.drop(partition)
         if spec.route is Route.FOREIGN:
             return
@@ -84,7 +84,7 @@ class Participants:
         self.note(topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
-        """Forget a reassignment that ended; only the last of its request changes anything."""
+        """Forget a reassignment that ended; only the last of its request changes a throttle."""
         in_topic = self.topics.get(partition.topic, {})
         participant = in_topic.pop(partition.partition, None)
         if participant is None:
@@ -102,33 +102,33 @@ class Participants:
             self.note(entity)
 
     def clear(self) -> None:
-        """Forget everything: it is read anew."""
+        """Forget everything: it is read again."""
         self.topics.clear()
         self.requests.clear()
         self.unsettled.clear()
 
     def holds(self, partition: TopicPartition, spec: ReassignmentSpec) -> bool:
-        """Whether the reassignment is counted with this very goal."""
+        """Return whether the reassignment is counted with this spec."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return participant is not None and participant.spec == spec
 
     def entities(self, partition: TopicPartition) -> Iterable[Entity]:
-        """Return the topic and the brokers a reassignment concerns; none if it is not counted."""
+        """Return the topic and the brokers of a reassignment; none if it is not counted."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return () if participant is None else _entities(partition, participant)
 
     def note(self, entity: Entity) -> None:
-        """Have a topic or a broker looked at."""
+        """Have a topic or a broker examined."""
         self.notes += 1
         self.unsettled[entity] = self.notes
 
     def note_all(self, leased: Iterable[Entity]) -> None:
-        """Have everything looked at: what is concerned, and what is leased."""
+        """Have every entity examined that is concerned or has a throttle applied."""
         for entity in sorted({*self.requests, *leased}):
             self.note(entity)
 
     def settle(self, entity: Entity, note: int) -> bool:
-        """It was found right as of a note; False: a newer one has it looked at again."""
+        """Note that an entity was found right as of a note; False if a newer note exists."""
         if self.unsettled.get(entity) != note:
             return False
         del self.unsettled[entity]

@@ -1,8 +1,8 @@
 """
-Reassignments that wait to begin, by request: in turn between requests, by priority.
+The queue of pending reassignments: round robin between requests, by priority.
 
-One request with a hundred thousand partitions does not stand before one with three, and a request
-that is held costs nothing to pass over.
+A request with a hundred thousand partitions does not precede one with three, and a request that is
+held costs nothing to skip.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final
 from controller.core.model import RequestId, TopicPartition
 
 SCAN_TIMER: Final = "scan"
-"""When those in line are looked at who were not in the turns before."""
+"""When the pending reassignments are considered that exceeded the earlier cycles."""
 
 
 @dataclass(slots=True)
 class PendingQueue:
-    """Partitions in line; each request has a line of its own."""
+    """Pending partitions; each request has a line of its own."""
 
     _lines: dict[RequestId, dict[TopicPartition, None]] = field(default_factory=dict)
     _request_of: dict[TopicPartition, RequestId] = field(default_factory=dict)
@@ -35,15 +35,15 @@ class PendingQueue:
             yield from line
 
     def requests(self) -> tuple[RequestId, ...]:
-        """Return the requests with somebody in line, the first come first."""
+        """Return the requests with pending partitions, in the order of their first arrival."""
         return tuple(self._lines)
 
     def line(self, request: RequestId) -> Iterator[TopicPartition]:
-        """Return those of a request, in their order."""
+        """Return the pending partitions of a request, in their order."""
         return iter(self._lines.get(request, {}))
 
     def length(self, request: RequestId) -> int:
-        """Return how many of a request are in line."""
+        """Return the number of pending partitions of a request."""
         return len(self._lines.get(request, ()))
 
     def add(self, partition: TopicPartition, request: RequestId) -> None:
@@ -55,7 +55,7 @@ class PendingQueue:
         self._lines.setdefault(request, {})[partition] = None
 
     def discard(self, partition: TopicPartition) -> None:
-        """Take a partition out, if it is in."""
+        """Remove a partition, if it is pending."""
         request = self._request_of.pop(partition, None)
         if request is None:
             return
@@ -72,18 +72,18 @@ class PendingQueue:
             self._lines[request][partition] = None
 
     def sort(self, request: RequestId, key: Callable[[TopicPartition], Any]) -> None:
-        """Put a request's line in order."""
+        """Sort the line of a request."""
         line = self._lines.get(request)
         if line is not None:
             self._lines[request] = dict.fromkeys(sorted(line, key=key))
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all partitions."""
         self._lines.clear()
         self._request_of.clear()
 
     def in_turn(self, requests: Iterable[RequestId]) -> Iterator[TopicPartition]:
-        """Yield the partitions of these requests, one of each in turn."""
+        """Yield the partitions of these requests, round robin."""
         lines = [iter(self._lines[r]) for r in requests if r in self._lines]
         while lines:
             left = []

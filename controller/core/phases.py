@@ -1,27 +1,29 @@
 """
-The phases of one partition's reassignment and which may follow which.
+The phases of one partition's reassignment, and the transitions between them.
 
-The names A1..B8 are those of Kafka's ``KafkaController.onPartitionReassignment``. A step adds a few
-replicas and drops a few. Where the dropped ones may leave at once, their exclusion rides on the
-write of A1 (``Starting.excluded_at`` is set) and the phases are
+The names A1 to B8 are those of Kafka's ``KafkaController.onPartitionReassignment``. A step adds a
+few replicas and drops a few. Where the dropped replicas may leave at once, the write of A1 excludes
+them (``Starting.excluded_at`` is set) and the phases are
 
     Pending -> Starting -> Stopping -> Syncing -> (next step) Starting ...  -> Ended
 
-Where they have to stay until the new ones are in sync (``step_size = all``, or the gate says so):
+Where they must stay until the new ones are in sync (``step_size = all``, or the gate requires it):
 
     Pending -> Starting -> Syncing -> Shrinking -> Stopping -> (next step) Starting ... -> Ended
 
-Where the target changes in flight, or is cancelled, the step turns round: from any phase in which
-no replica was told to stop yet, a new ``Starting`` drops what is not wanted any more.
+Where the target changes in flight, or the reassignment is cancelled, the step is retargeted: from
+any phase before StopReplica is sent, a new ``Starting`` drops the replicas that the target does not
+contain.
 
-``Expanding`` is where a step stands that an earlier tenure, or another controller, left in the
-topic znode: the epoch is bumped and everything is sent anew, whatever may have been sent before.
+``Expanding`` is a step that an earlier tenure, or another controller, left in the topic znode: the
+leader epoch is bumped and all requests are sent again, whatever was sent before.
 
-The delegated engine knows the begin and the end of a step only, as its controller does the rest:
+The delegated engine sees only the begin and the end of a step, as the cluster's controller does the
+rest:
 
-    Pending -> Ordered -> Syncing -> (next step) Ordered ... -> Ended
+    Pending -> AwaitingController -> Syncing -> (next step) AwaitingController ... -> Ended
 
-Phases live in memory only. Fields exist where they mean something.
+Phases exist in memory only. A field exists only in the phases in which it has a meaning.
 """
 
 from __future__ import annotations
@@ -35,72 +37,72 @@ from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Accepted; the topic znode says nothing of it yet (or the next step is not begun)."""
+    """Accepted; the topic znode does not contain the next step yet."""
 
     not_before: Instant | None = None
-    """Until when it rests because the cluster's controller did not do what it was told."""
+    """The end of the back-off after the cluster's controller did not carry out a request."""
     why: str = ""
-    """What that controller answered."""
+    """The controller's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expanding:
-    """A1 is due: the topic znode names the step, this tenure has not bumped the leader epoch."""
+    """A1 is due: the topic znode contains a step that this tenure has not begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingController:
-    """Delegated: the cluster's controller was told; what it makes of it in ZooKeeper is awaited."""
+    """Delegated: the cluster's controller was asked; its change in ZooKeeper is awaited."""
 
     target: Replicas
-    """What it was told, or where it leads back to where the order was to cancel."""
+    """The target of the request; of a request that cancels, the replicas it leads back to."""
     since: Instant
-    """When it was told, or answered: that may take long while there is no controller."""
+    """When it was asked, or answered; without a controller this may take long."""
     error: int | None = None
-    """What it answered; None: nothing yet."""
+    """The error code of the answer; None before the answer."""
     why: str = ""
     fate: AlterOutcome | None = None
-    """What is known of the order; None: it is on its way."""
+    """What is known of the request; None while it is under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A1 written and A2 sent: the leader's acknowledgement is awaited."""
+    """A1 is written and A2 sent; the leader's acknowledgement is awaited."""
 
     leader_epoch: LeaderEpoch
     excluded_at: LeaderEpoch | None
-    """The epoch at which this tenure took the dropped replicas out of the ISR, if it did."""
+    """The epoch at which this tenure took the dropped replicas out of the ISR, or None."""
     excluded: Replicas = ()
-    """Which ones: nothing else may be deleted once the leader acknowledged that epoch."""
+    """The excluded replicas; only these may be deleted once the leader acknowledged that epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """The new replicas copy: the target within the ISR is awaited."""
+    """The new replicas copy; the target within the ISR is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrinking:
-    """B1..B4 written as one compare-and-set: the leader's acknowledgement is awaited."""
+    """B1 to B4 are written as one compare-and-set; the leader's acknowledgement is awaited."""
 
     excluded_at: LeaderEpoch
     excluded: Replicas = ()
-    """As of ``Starting``."""
+    """As in ``Starting``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """B4, B5: StopReplica is out to the dropped replicas; their acknowledgements are awaited."""
+    """B4, B5: StopReplica was sent to the dropped replicas; their acknowledgements are awaited."""
 
     waiting: frozenset[BrokerId]
     given_up: frozenset[BrokerId]
-    """Dropped replicas that cannot acknowledge: they become orphans when the step ends."""
+    """Dropped replicas that cannot acknowledge; they become orphans when the step ends."""
     deadline: Instant
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """B6..B8: the topic znode is final and the record is gone."""
+    """B6 to B8: the topic znode is final and the record is deleted."""
 
 
 Phase = Pending | AwaitingController | Expanding | Starting | Syncing | Shrinking | Stopping | Ended
@@ -116,9 +118,8 @@ LEGAL: Final[Mapping[type, frozenset[type]]] = {
     Ended: frozenset(),
 }
 """
-What may follow a phase.
-
-``apply`` refuses anything else, tests cross it, the diagram is drawn from it.
+The legal transitions. ``apply`` refuses any other, tests cover each pair, and the diagram is drawn
+from it.
 """
 
 LABELS: Final[Mapping[type, str]] = {
@@ -131,9 +132,9 @@ LABELS: Final[Mapping[type, str]] = {
     Stopping: "B5",
     Ended: "ended",
 }
-"""How logs, metrics, the status page and the documentation name the phases."""
+"""The names of the phases in logs, metrics, the status page and the documentation."""
 
 
 def label_of(phase: Phase) -> str:
-    """Return the phase's short name, a bounded set fit for a metric label."""
+    """Return the short name of a phase, from a bounded set fit for a metric label."""
     return LABELS[type(phase)]

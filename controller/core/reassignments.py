@@ -1,5 +1,5 @@
 """
-The work in hand: one partition's reassignment, what it costs, and the request it belongs to.
+Reassignments and requests: one partition's reassignment, its load, and its request.
 
 Held by the view and changed by ``observe`` and ``apply`` only.
 """
@@ -28,12 +28,12 @@ from controller.core.phases import Ended, Pending, Phase
 from controller.core.submissions import RequestOptions
 
 START: Final = Instant(0.0)
-"""Before anything happened."""
+"""Before the first event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the step in flight costs: brokers that receive a copy, and the one that serves it."""
+    """The load of the step in flight: brokers that receive a copy, and the one that serves it."""
 
     incoming: Replicas
     outgoing: BrokerId | None
@@ -43,29 +43,29 @@ class Load:
 
 @dataclass(slots=True)
 class Reassignment:
-    """One partition's reassignment: its durable goal and how far it has come."""
+    """One partition's reassignment: its durable spec and its progress."""
 
     spec: ReassignmentSpec
     since: Instant
     phase: Phase = field(default_factory=Pending)
     phase_since: Instant = START
     step: int = 0
-    """Steps begun so far in this tenure; one that it found under way counts."""
+    """Steps begun so far in this tenure; one that the tenure found in flight counts."""
     blocked: Blocked | None = None
     blocked_since: Instant | None = None
     load: Load | None = None
     part_way: bool = False
-    """Whether a tenure found it, no step under way, elsewhere than where it came from."""
+    """Whether a tenure found it without a step in flight and away from its original replicas."""
     inherited: bool = False
-    """Whether an earlier tenure, or another controller, had a part in it."""
+    """Whether an earlier tenure, or another controller, took part in it."""
     ordered: Replicas | None = None
-    """Delegated: what the cluster's controller was told last, as far as this process knows."""
+    """Delegated: the target of the last alter request, as far as this process knows."""
     is_out: bool = False
-    """Delegated: whether that order is on its way or waits for its turn; no other is given then."""
+    """Delegated: whether that request is under way or queued; no other is sent then."""
     in_doubt: bool = False
     """
-    Delegated: whether an order may still be made that nobody answered, of ours or of a daemon
-    before us.
+    Delegated: whether an unanswered alter request may still be carried out, of this daemon or an
+    earlier one.
     """
     lost: frozenset[BrokerId] = NO_BROKERS
     """Delegated: replicas that were dropped while their broker was dead."""
@@ -74,36 +74,36 @@ class Reassignment:
 
     @property
     def in_flight(self) -> bool:
-        """Whether a step is under way."""
+        """Whether a step is in flight."""
         return not isinstance(self.phase, Pending | Ended)
 
     @property
     def is_copying(self) -> bool:
-        """Whether a step is under way whose new replicas are not in sync yet, and nothing else."""
+        """Whether a step is in flight that waits only for its new replicas."""
         return self.in_flight and self.blocked is not None and self.blocked.is_copying
 
     @property
     def may_be_made(self) -> bool:
-        """Delegated: whether the cluster's controller may still make an order of it."""
+        """Delegated: whether the cluster's controller may still carry out a request for it."""
         return self.is_out or self.in_doubt
 
     @property
     def begun(self) -> bool:
-        """Whether anything of it may stand in the topic znode."""
+        """Whether any step of it may be in the topic znode."""
         return self.step > 0 or self.in_flight
 
     @property
     def has_moved(self) -> bool:
-        """Whether it made its first step, whoever ended that."""
+        """Whether it began its first step, in any tenure."""
         return self.begun or self.part_way
 
     def enter(self, phase: Phase, at: Instant) -> None:
-        """Stand in a phase from now on; what the one before waited for is waited for no more."""
+        """Enter a phase; the blocked reason of the former phase is cleared."""
         self.phase, self.phase_since = phase, at
         self.blocked = self.blocked_since = None
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
-        """Note what it waits for; other words about the same reason are the same wait."""
+        """Note what it waits for; a new detail of the same reason does not restart the wait."""
         before = self.blocked
         if (
             blocked is None
@@ -116,7 +116,7 @@ class Reassignment:
 
 @dataclass(slots=True)
 class Request:
-    """One request, from its first accepted or refused entry to its summary and a while after."""
+    """One request, from its first accepted or refused entry to some time after its summary."""
 
     route: Route
     since: Instant
@@ -125,17 +125,17 @@ class Request:
     options: RequestOptions = field(default_factory=RequestOptions)
     parts: dict[str, Part] = field(default_factory=dict)
     total: int = 0
-    """Entries known of, the refused ones included."""
+    """The number of known entries, including refused ones."""
     open: int = 0
     """Reassignments that have not ended."""
     in_flight: int = 0
     accepted: int = 0
-    """Entries that its shards of accepted ones have."""
+    """The number of entries in its shards of accepted ones."""
     settled: set[TopicPartition] = field(default_factory=set)
-    """Entries that were accepted or refused, while submitted znodes of it are left."""
+    """Accepted or refused entries, while submitted znodes of the request exist."""
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
-    """What did not simply reach its target, until the summary is written."""
+    """Partitions that did not reach their target, until the summary is written."""
     fates: Counter[OutcomeKind] = field(default_factory=Counter)
     moved_bytes: int | None = None
     has_ended: bool = False
@@ -143,23 +143,23 @@ class Request:
 
     @property
     def done(self) -> int:
-        """Entries that reached their target; too many while submitted znodes of it are left."""
+        """Entries that reached their target; an upper bound while submitted znodes of it exist."""
         return max(self.total - self.open - self.refused_count - self.fates.total(), 0)
 
     @property
     def refused_count(self) -> int:
-        """Entries that were refused."""
+        """The number of refused entries."""
         return sum(r.entries for r in self.refused)
 
     @property
     def unsettled(self) -> int:
-        """Entries that were neither accepted nor refused, counted by what is most complete."""
+        """Entries that were neither accepted nor refused, by the most complete count."""
         told = self.accepted + sum(r.entries for r in self.refused if not r.was_accepted)
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
         return max(self.total - max(told, named), 0)
 
     def ended(self, ending: PartitionOutcome) -> None:
-        """Count an ending, once per partition."""
+        """Count an outcome, once per partition."""
         if ending.partition not in self.endings:
             self.endings[ending.partition] = ending
             self.fates[ending.fate] += 1

@@ -1,8 +1,8 @@
 """
-What becomes durable: one record per fact a znode will hold, and the volatile ones that ride along.
+Records: one per durable change of a znode, and volatile ones that accompany them.
 
 The reactor merges the records of many changes into few fenced multis and only then applies them to
-the view (``apply``). A record never says how it is written; that is ``reactor.group_commit``.
+the view (``apply``). A record never says how it is written; ``reactor.group_commit`` does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from controller.core.phases import Phase
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRecord:
-    """The partition's entry in its topic znode, merged with the other partitions' of the batch."""
+    """The partition's entry in its topic znode, merged with other partitions of the batch."""
 
     partition: TopicPartition
     assignment: PartitionAssignment
@@ -48,8 +48,8 @@ class StateRecord:
     """
     A compare-and-set of a partition's state.
 
-    ``leader_epoch`` is always one more than before: brokers ignore a LeaderAndIsr whose epoch they
-    have, so a write without the bump could never be delivered.
+    ``leader_epoch`` is always one more than before: brokers ignore a LeaderAndIsr with an epoch
+    they have, so a write without the bump could never be delivered.
     """
 
     partition: TopicPartition
@@ -73,7 +73,7 @@ class StateCreatedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SpecRecord:
-    """``/admin/reassignments/T/P``: created when ``goal.version`` is None, else replaced."""
+    """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
 
     partition: TopicPartition
     spec: ReassignmentSpec
@@ -81,20 +81,22 @@ class SpecRecord:
 
 @dataclass(frozen=True, slots=True)
 class SpecEndedRecord:
-    """The reassignment ended: its record goes; ``version`` None when there was none of ours."""
+    """The reassignment ended: its record is deleted; ``version`` None when there was none."""
 
     partition: TopicPartition
     version: ZkVersion | None
     request: RequestId
     outcome: str
     stands: bool = False
-    """It ends where the partition stands, no step of ours was seen to end there: that holds only as
-    long as the topic znode says what was read."""
+    """
+    Whether it ends without a step of ours: valid only while the topic znode is unchanged since the
+    read.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyEntryRecord:
-    """The entry in ``/admin/reassign_partitions``; ``replicas`` None takes it out."""
+    """The entry in ``/admin/reassign_partitions``; ``replicas`` None removes it."""
 
     partition: TopicPartition
     replicas: Replicas | None
@@ -102,21 +104,21 @@ class LegacyEntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class LegacyPlanEndedRecord:
-    """``/admin/reassign_partitions`` goes, if it is still at this version."""
+    """``/admin/reassign_partitions`` is deleted, if it is still at this version."""
 
     version: ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalRecord:
-    """Entries that are not carried out, in a shard with the endings of their request."""
+    """Refused entries, in a shard with the other outcomes of their request."""
 
     refusals: tuple[Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcomeRecord:
-    """How a partition ended that did not simply reach its target, in a shard of its request."""
+    """The outcome of a partition that did not reach its target, in a shard of its request."""
 
     ending: PartitionOutcome
 
@@ -131,7 +133,7 @@ class PartRecord:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRecord:
-    """An accepted entry, in a shard with the others of its request in the same multi."""
+    """An accepted entry, in a shard with others of its request in the same multi."""
 
     request: RequestId
     entry: AcceptedEntry
@@ -139,7 +141,7 @@ class AcceptedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionReliedRecord:
-    """Volatile: decided by this version of a submitted znode; refused when it is another."""
+    """Volatile: the change is valid only for this version of a submitted znode."""
 
     name: str
     version: ZkVersion
@@ -147,7 +149,7 @@ class SubmissionReliedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionEndedRecord:
-    """``/admin/reassignment_requests/<name>`` goes: all of it was accepted or refused."""
+    """``/admin/reassignment_requests/<name>`` is deleted: all of it was accepted or refused."""
 
     name: str
     version: ZkVersion
@@ -155,7 +157,7 @@ class SubmissionEndedRecord:
 
 @dataclass(frozen=True, slots=True)
 class CancellationEndedRecord:
-    """``/admin/cancel_reassignment_in_progress`` goes, if it is still at this version."""
+    """``/admin/cancel_reassignment_in_progress`` is deleted, if it is still at this version."""
 
     version: ZkVersion
 
@@ -169,32 +171,32 @@ class QueueEntryEndedRecord:
 
 @dataclass(frozen=True, slots=True)
 class QueueEndedRecord:
-    """``/admin/reassign_partitions_queue`` goes, if it is still at this version."""
+    """``/admin/reassign_partitions_queue`` is deleted, if it is still at this version."""
 
     version: ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcomeRecord:
-    """How a request ended: ``/reassigner/outcomes/<request>/summary``."""
+    """The outcome of a request: ``/reassigner/outcomes/<request>/summary``."""
 
     summary: Summary
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcomeForgottenRecord:
-    """An old outcome goes, with all its children; where they are very many, first some of them."""
+    """An old outcome is deleted with its children; where they are very many, some of them first."""
 
     request: RequestId
     children: tuple[str, ...]
     is_last: bool = True
-    """Whether the outcome itself goes with these children."""
+    """Whether the outcome itself is deleted with these children."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedThrottleRecord:
     """
-    A throttle is set: the lease, the entity's settings and their announcement, in one multi.
+    A throttle is applied: its record, the entity's settings and their notification, in one multi.
 
     ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
     """
@@ -207,9 +209,9 @@ class AppliedThrottleRecord:
 @dataclass(frozen=True, slots=True)
 class AppliedThrottleEndedRecord:
     """
-    A throttle is lifted: the settings as they are to be, announced, and the lease goes.
+    A throttle is lifted: the restored settings, their notification, and the record is deleted.
 
-    ``values`` None leaves the settings alone: nothing of ours stands there any more.
+    ``values`` None leaves the settings alone: none of them is ours any more.
     """
 
     entity: Entity
@@ -220,17 +222,17 @@ class AppliedThrottleEndedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A topic or a broker whose throttle is right, as of a note in ``view.stakes``."""
+    """A topic or a broker whose throttle is settled, as of a note in ``view.participants``."""
 
     entity: Entity
     note: int
     kept: tuple[str, ...] = ()
-    """What somebody else set, and we leave, as ``key=value``."""
+    """Settings of others that are kept, as ``key=value``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottlesSettledRecord:
-    """Volatile: the throttles of these stand, or nobody wants any."""
+    """Volatile: the effective throttles match the wanted ones."""
 
     settled: tuple[Settled, ...]
 
@@ -244,7 +246,7 @@ class OrphanRecord:
 
 @dataclass(frozen=True, slots=True)
 class OrphanEndedRecord:
-    """The orphan is gone or was adopted by a new assignment."""
+    """The orphan is deleted or was adopted by a new assignment."""
 
     orphan: Orphan
 
@@ -259,14 +261,14 @@ class NotificationsDeletedRecord:
 
 @dataclass(frozen=True, slots=True)
 class PreferredElectionEndedRecord:
-    """``/admin/preferred_replica_election`` goes."""
+    """``/admin/preferred_replica_election`` is deleted."""
 
     version: ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """Volatile: the partition's phase; recovery finds it anew from the durable records."""
+    """Volatile: the partition's phase; recovery derives it from the durable records."""
 
     partition: TopicPartition
     phase: Phase
@@ -276,7 +278,7 @@ class PhaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class BlockedRecord:
-    """Volatile: what the partition waits for; None when it goes on."""
+    """Volatile: what the partition waits for; None when it makes progress."""
 
     partition: TopicPartition
     blocked: Blocked | None
@@ -288,7 +290,7 @@ class PreferredTriedRecord:
     """
     Volatile: the preferred leaders of these partitions are elected, or cannot be.
 
-    Part of the change that writes the election: refused with it, the election is still to be held.
+    Part of the change that writes the election: if that is rejected, the election is still due.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -297,7 +299,7 @@ class PreferredTriedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeadersBalancedRecord:
-    """Volatile: the balance of leaderships was checked; these are to go to preferred leaders."""
+    """Volatile: the balance of leaderships was checked; these need a preferred election."""
 
     partitions: tuple[TopicPartition, ...]
     at: Instant
@@ -305,21 +307,21 @@ class LeadersBalancedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ForeignAdoptedRecord:
-    """Volatile: everything the topic znodes name is driven by us."""
+    """Volatile: all foreign reassignments in the topic znodes are adopted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartSkippedRecord:
-    """Volatile: these cannot begin now; others are looked at before them next time."""
+    """Volatile: these cannot begin now; others are considered before them next time."""
 
     partitions: tuple[TopicPartition, ...]
     scans_left: int
-    """How many more scans it takes until everybody was looked at."""
+    """Scans still needed until all were considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRecord:
-    """Volatile: which engine works from now on, and why."""
+    """Volatile: the engine from now on, and why."""
 
     engine: EngineName
     why: str
@@ -327,7 +329,7 @@ class EngineRecord:
 
 @dataclass(frozen=True, slots=True)
 class StatesPolledRecord:
-    """Volatile: some states are being read anew; when the next are, and from which on."""
+    """Volatile: some states are being read again; when the next follow, and from which on."""
 
     again: Instant
     next_from: int
@@ -342,21 +344,21 @@ class IdleRecord:
 
 @dataclass(frozen=True, slots=True)
 class YieldedRecord:
-    """Volatile: the role is given back so that these topics can be deleted."""
+    """Volatile: the role is given up so that these topics can be deleted."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRefusedRecord:
-    """Volatile: the role is given back as brokers do not do what the tenure sends."""
+    """Volatile: the role is given up because brokers refuse the requests of the tenure."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRecord:
-    """Volatile: so many entries of a submitted znode, from the first on, are dealt with."""
+    """Volatile: this many entries of a submitted znode, from the first on, are settled."""
 
     name: str
     count: int
@@ -364,7 +366,7 @@ class JudgedRecord:
 
 @dataclass(frozen=True, slots=True)
 class AtomicCheckedRecord:
-    """Volatile: nothing speaks against any entry of a request that is all or nothing."""
+    """Volatile: every entry of an atomic request was judged good."""
 
     request: RequestId
     grounds: AtomicCheck
@@ -372,12 +374,12 @@ class AtomicCheckedRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingSortedRecord:
-    """Volatile: those that wait are put in the order that holds now."""
+    """Volatile: pending reassignments are sorted by the order in force."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderMovedRecord:
-    """Volatile: a step of ours moved a leadership from one broker to another."""
+    """Volatile: a step moved a leadership from one broker to another."""
 
     brokers: tuple[BrokerId, ...]
     at: Instant
@@ -385,10 +387,10 @@ class LeaderMovedRecord:
 
 @dataclass(frozen=True, slots=True)
 class PaceRecord:
-    """Volatile: how many partitions may be in flight now, and the evidence for it."""
+    """Volatile: the limit of partitions in flight from now on, and the evidence for it."""
 
     before: int | None
-    """None: the first of a tenure."""
+    """None for the first of a tenure."""
     in_flight_max: int
     evidence: str
     at: Instant
@@ -446,14 +448,14 @@ class Change:
     records: tuple[Record, ...]
     effects: tuple[Effect, ...] = ()
     partition: TopicPartition | None = None
-    """Whose change this is: what is looked at again when the write is rejected."""
+    """The partition that is changed: it is examined again when the write is rejected."""
     bounced: frozenset[BrokerId] = NO_BROKERS
-    """Brokers whose bounce it treats; they are kept where it is not written."""
+    """Brokers whose bounce the change handles; they are kept if it is not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one turn wants: changes to commit, and effects that need no write first."""
+    """The result of one cycle: changes to commit, and effects that need no write first."""
 
     changes: tuple[Change, ...] = ()
     effects: tuple[Effect, ...] = ()

@@ -1,7 +1,7 @@
 """
-Folds durable records about requests into the view: who asked for what, and what became of it.
+Fold durable records about requests into the view: their entries, options and outcomes.
 
-The counterpart of ``intakes``, which folds in the same as read from ZooKeeper after a restart.
+The counterpart of ``requests.intake``, which folds in the same data as read from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RequestRecord = (
 
 
 def kind_of(request: RequestId) -> str:
-    """Return what a request is by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
+    """Return the kind of a request by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
     prefix = request.partition("-")[0]
     return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
 
@@ -128,7 +128,7 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
-    """Forget what was read of a submitted znode: it is gone, or not as it was."""
+    """Forget what was read of a submitted znode: it was deleted or changed."""
     view.submissions.pop(name, None)
     view.judged.pop(name, None)
     view.asked_submissions.discard(name)
@@ -138,8 +138,8 @@ def add_part(request: Request, part: Part) -> None:
     """
     Note a part and count its entries, once.
 
-    The last part by its number tells the request's options, in whatever order parts are heard of:
-    of a cancellation that is the one which tells how what was finished is moved back.
+    The last part by number defines the request's options, in whatever order parts are read: of a
+    cancellation it defines how finished partitions are moved back.
     """
     if part.name not in request.parts and request.kind == "request":
         request.total += part.total
@@ -149,7 +149,7 @@ def add_part(request: Request, part: Part) -> None:
 
 
 def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
-    """Note an entry that is not carried out."""
+    """Note a refused entry."""
     request = request_of(view, refusal.request, now)
     request.refused.append(refusal)
     if request.kind != "request" and not refusal.was_accepted:
@@ -160,7 +160,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
 
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
-    """Note a partition that ended otherwise than at its target."""
+    """Note the outcome of a partition that did not reach its target."""
     request = request_of(view, ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
         request.total += 1
@@ -175,14 +175,14 @@ def _concluded(view: ClusterView, summary: Summary, now: Instant) -> None:
     request.settled.clear()
     view.found_good.pop(summary.request, None)
     _forget_endings(view, request)
-    # What exactly it consists of is read from ZooKeeper by whoever forgets it.
+    # Its content is read from ZooKeeper when it is forgotten.
     view.ended[summary.request] = EndedHistory((), Zxid(0))
     _forget_old_requests(view)
     view.due.endings = view.due.throttles = True
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:
-    """Keep how many there are, by fate: which they are is asked while a cancellation stands."""
+    """Keep only counts by kind of outcome; a cancellation needs the single outcomes."""
     if request.has_ended and view.cancellation is None:
         request.endings.clear()
 

@@ -1,10 +1,11 @@
 """
-Who is given the slots that are free, of those that wait.
+Choose which pending reassignments start when in-flight slots free up.
 
-Those that wait stand in ranks: what was begun and is between two steps, then what was not, by
-priority. Where more wait than a turn can look at, every rank has its share of a scan, and who was
-passed over stands behind the others of its rank: those that cannot go on, however many and however
-high, keep nobody from being looked at. Of those that can, the higher rank is served first.
+Pending reassignments have ranks: first those with completed steps, then the others by priority.
+Where there are more than a cycle can consider, every rank has a share of the scan, and a skipped
+partition goes behind the others of its rank. So blocked partitions, however many and whatever their
+rank, do not prevent others from being considered. Of those that can start, the higher rank starts
+first.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
 SCAN_MAX: Final = 2000
-"""Waiting reassignments looked at per turn when a slot becomes free."""
+"""Pending reassignments considered per cycle when a slot becomes free."""
 SCAN_EVERY_S: Final = 0.2
 SHARED: Final = frozenset({BlockedBy.LIMIT, BlockedBy.CLUSTER_HEALTH})
 """
-Reasons that, once given in a scan, hold to its end, and for all who were told the same before.
+Reasons that hold until the end of a scan for every partition with the same detail.
 
-A scan only takes slots. What else a step depends on has its partition looked at when it changes,
-but for the step size: one that was turned counts from the broker's next slot on.
+A scan only takes slots. Any other precondition of a step has its partition examined when it
+changes, except a live step size: that counts from the broker's next slot on.
 """
 
 
@@ -45,9 +46,9 @@ def start_pending(
     turned: Collection[TopicPartition],
 ) -> Decision:
     """
-    Give free slots to what waits; where very much does, a part of it at a time.
+    Give free slots to pending reassignments, a part of them at a time if there are very many.
 
-    Once everybody was looked at it is over: nobody can begin until something changes.
+    The scan ends when all were considered: none can begin until something changes.
     """
     changes: list[Change] = []
     passed: list[TopicPartition] = []
@@ -61,7 +62,7 @@ def start_pending(
         passed.append(partition)
         noted = view.reassignments[partition].blocked
         if noted is not None and (noted.by is BlockedBy.WRITE_REFUSED or noted.detail in refused):
-            # What ZooKeeper refuses is tried again in its own time, and takes nobody's slot else.
+            # What ZooKeeper rejects is retried in its own time and takes no slot from others.
             continue
         if partition in due.partitions or partition in turned:
             continue
@@ -82,7 +83,7 @@ def start_pending(
 def outcome(
     view: ClusterView, partition: TopicPartition, step: Change | Blocked | None, now: Instant
 ) -> tuple[Change, ...]:
-    """Return the step itself, or the note of what is waited for, where that is news."""
+    """Return the step itself, or the record of what it waits for, where that is news."""
     if isinstance(step, Change):
         return (step,)
     reassignment = view.reassignments.get(partition)
@@ -92,14 +93,15 @@ def outcome(
 
 
 def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPartition]]]:
-    """Return those that wait, rank by rank, and how many each has."""
+    """Return the pending partitions rank by rank, with the size of each rank."""
     ranks = [(len(view.resumed), iter(view.resumed))]
     by_priority: dict[int, list[RequestId]] = {}
     for request in view.waiting.requests():
         if request_hold(view, request, now) is None:
             by_priority.setdefault(priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
-        # Who has least in flight comes first: slots are shared, however long a line is.
+        # The request with the least in flight comes first: slots are shared, however long a line
+        # is.
         fair = sorted(by_priority[priority], key=lambda r: view.requests[r].in_flight)
         length = sum(view.waiting.length(r) for r in fair)
         ranks.append((length, view.waiting.in_turn(fair)))

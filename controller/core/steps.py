@@ -1,8 +1,8 @@
 """
 KAFKA-6794: which replicas the next step adds and which it drops.
 
-Set arithmetic only; whether a step may begin is ``gates``. Orders matter: the first of the final
-target's missing replicas is added first, the leader is dropped last.
+Set arithmetic only; ``gates`` decides whether a step may begin. Order matters: the first missing
+replica of the final target is added first, and the leader is dropped last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step:
     One step from the current replicas CR.
 
     ``target`` is TR, ``adding`` NR, ``dropping`` DR. ``hopeless`` are the members of DR that are
-    dead or out of ISR: a step does not wait for them.
+    dead or out of the ISR: a step does not wait for them.
     """
 
     target: Replicas
@@ -34,7 +34,7 @@ class Step:
 
     @property
     def assignment(self) -> PartitionAssignment:
-        """What the topic znode says during the step: RS = TR + DR, AR = NR, RR = DR."""
+        """The entry of the topic znode during the step: RS = TR + DR, AR = NR, RR = DR."""
         return PartitionAssignment(
             replicas=self.target + self.dropping,
             adding_replicas=self.adding,
@@ -53,12 +53,13 @@ def next_step(
     Calculate one step of KAFKA-6794.
 
     Args:
-        current: CR, the replicas the partition has now.
+        current: CR, the present replicas of the partition.
         final: FTR, the final target.
-        leader: The current leader; dropped only when nothing else is left to drop.
-        step_size: Replicas added at most; None adds all and drops all (the classic single jump).
-        is_sound: Whether a replica is live and in ISR; excess ones that are not are dropped first,
-            even where the count alone would drop none, else a dead broker could never be replaced.
+        leader: The current leader; dropped only when no other replica is left to drop.
+        step_size: The most replicas to add; None adds all and drops all (the classic single jump).
+        is_sound: Whether a replica is live and in the ISR. Excess replicas that are not are dropped
+            first, even where the count alone would drop none; otherwise a dead broker could never
+            be replaced.
 
     """
     missing = tuple(r for r in final if r not in current)
@@ -87,10 +88,11 @@ def drop_set(
     assigned: Replicas, isr: Replicas, leader: BrokerId, top: int, target: Replicas
 ) -> Replicas:
     """
-    Return the replicas that can go because the target changed in flight (KIP-236).
+    Return the replicas that can be dropped because the target changed in flight (KIP-236).
 
-    The first ``top`` of leader, ISR and rest stay, ``top`` being the size of the original
-    assignment: so the leader never goes, and no in-sync replica while there is one that is not.
+    The first ``top`` of leader, ISR and rest stay, where ``top`` is the size of the original
+    assignment. So the leader never leaves, and an in-sync replica leaves only after all lagging
+    ones.
     """
     rest = tuple(r for r in assigned if r not in isr)
     existing = tuple(dict.fromkeys((leader, *(r for r in isr if r in assigned), *rest)))
@@ -106,10 +108,10 @@ def steps_to(
     is_sound: Callable[[BrokerId], bool] = lambda _: True,
 ) -> tuple[Step, ...]:
     """
-    Return the steps from one assignment to another, as they are made if nothing changes meanwhile.
+    Return the steps from one assignment to another if nothing changes meanwhile.
 
-    The leader stays as long as it may, then the first of what is left leads; what a step adds is
-    taken to be sound.
+    The leader stays as long as possible, then the first remaining replica leads; added replicas
+    count as sound.
     """
     steps: list[Step] = []
     added: set[BrokerId] = set()

@@ -1,4 +1,4 @@
-"""What says that the cluster is under strain: the evidence the adaptive pace is set by."""
+"""Evidence of strain in the cluster, by which the adaptive limit is set."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from controller.core.model import BrokerId, Instant, TopicPartition
 
 EVIDENCE_KEPT: Final = 1000
-"""Pieces kept of each kind; what is older hardly matters."""
+"""Pieces kept of each kind; older ones hardly matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrLoss:
-    """The ISR of a partition we do not move lost a replica."""
+    """The ISR of a partition without a reassignment lost a replica."""
 
     partition: TopicPartition
     at: Instant
@@ -21,7 +21,7 @@ class IsrLoss:
 
 @dataclass(frozen=True, slots=True)
 class SlowAnswer:
-    """A broker took long to answer a request of the controller."""
+    """A broker was slow to answer a controller request."""
 
     broker: BrokerId
     took_s: float

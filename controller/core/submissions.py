@@ -1,8 +1,8 @@
 """
-What operators ask for, as values: requests and their wishes, cancellations.
+Requests of operators, as values: submissions with their options, and cancellations.
 
-The znodes they come in are ``znodes.submissions`` and ``znodes.cancellations``; what becomes of
-them is ``requests.submitted``, ``requests.cancellation`` and ``requests.queue``.
+The codecs of their znodes are ``znodes.submissions`` and ``znodes.cancellations``;
+``requests.submitted``, ``requests.cancellation`` and ``requests.queue`` process them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ PRIORITY_MAX: Final = 1000
 """Priorities lie between minus and plus this; 0 is ordinary, higher goes first."""
 
 UNASKED: Final = Zxid(0)
-"""The last change of a cancellation that is only shown, or joined."""
+"""The last change of a cancellation that was only displayed, or joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """
-    The hours of the day in which steps may begin, on the wall clocks of a time zone.
+    The hours of the day in which steps may begin, on the wall clock of a time zone.
 
-    ``closes`` before or at ``opens`` means that it closes the next day. A step that began goes on.
+    ``closes`` before or at ``opens`` means the next day. A step that has begun continues.
     """
 
     opens: int
@@ -47,7 +47,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """How one request wants to be carried out; None leaves it to the daemon's settings."""
+    """The options of one request; None leaves the choice to the daemon's settings."""
 
     reason: str = ""
     requested_by: str = ""
@@ -60,9 +60,9 @@ class RequestOptions:
     atomic: bool = False
     """Whether nothing of it may start when one entry is refused."""
     part_of: RequestId | None = None
-    """The request this one is a part of; one id, one progress, one cancel for all parts."""
+    """The request that this one is a part of: all parts share one id, progress and cancellation."""
     parts: int = 1
-    """How many parts that request has."""
+    """The number of parts of that request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Submission:
     """
     A znode ``/admin/reassignment_requests/request_*`` as read.
 
-    ``unreadable`` is the reason when the node as a whole cannot be understood; then there are no
-    entries and ``raw`` is what stood there.
+    ``unreadable`` is the reason where the znode as a whole cannot be decoded; then there are no
+    entries and ``raw`` holds its content.
     """
 
     name: str
@@ -79,28 +79,28 @@ class Submission:
     version: ZkVersion
     czxid: Zxid
     created_ms: int
-    """When it was created, in milliseconds since 1970, on ZooKeeper's clock."""
+    """The creation time in milliseconds since 1970, on ZooKeeper's clock."""
     options: RequestOptions = field(default_factory=RequestOptions)
     refused: tuple[tuple[str, str], ...] = ()
-    """(entry as text, reason) of each entry that is not even well-formed."""
+    """(entry as text, reason) of each malformed entry."""
     warnings: tuple[str, ...] = ()
-    """What was ignored, such as a client's own ``legacy`` flag."""
+    """Ignored content, such as a client's own ``legacy`` flag."""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
 
     @property
     def request(self) -> RequestId:
-        """The request it is, or is a part of."""
+        """The request that it is, or is a part of."""
         return self.options.part_of or RequestId(self.name)
 
 
 class CancelScope(StrEnum):
-    """How far back a cancellation goes."""
+    """The scope of a cancellation."""
 
     IN_FLIGHT = "in_flight"
-    """What has not ended: it never starts, or goes back to its original replicas."""
+    """Open entries: they never start, or return to their original replicas."""
     ALL = "all"
-    """Also what the request already finished is moved back."""
+    """Also the finished entries of the request are moved back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class Cancellation:
     """
     ``/admin/cancel_reassignment_in_progress`` as read.
 
-    Empty selections together mean everything in progress. ``unreadable`` is the reason when it
-    cannot be understood; then nothing is cancelled.
+    If all selections are empty, it selects everything in progress. ``unreadable`` is the reason
+    where it cannot be decoded; then nothing is cancelled.
     """
 
     version: ZkVersion
@@ -124,16 +124,16 @@ class Cancellation:
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
     mzxid: Zxid = UNASKED
-    """Of the last change of its data."""
+    """The transaction of the last change of its data."""
 
     @property
     def written(self) -> Zxid:
-        """When it was last added to: what was asked for before that it may mean."""
+        """When it was last extended: it may select what was submitted before that."""
         return max(self.czxid, self.mzxid)
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is selected in particular."""
+        """Whether it selects everything."""
         return not (self.requests or self.topics or self.partitions)
 
     @property

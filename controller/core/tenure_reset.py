@@ -1,7 +1,7 @@
 """
-What a claim, its end and the loss of the session mean for what is known.
+The reset of the view at the begin and the end of a tenure, and at the end of a session.
 
-The goals are durable and stay; what was only true while a claim or a session lasted is forgotten.
+The specs are durable and stay; what was only valid during a tenure or a session is forgotten.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from controller.core.view import ClusterView, Tenure
 DEPARTED_S: Final = 60.0
 """What another controller dropped longer before a claim has had its StopReplica."""
 UNHEEDED_RETRY_S: Final = 300.0
-"""How long after a tenure that brokers did not heed the role is claimed again, in seconds."""
+"""The back-off before another claim when brokers refused the requests of a tenure, in seconds."""
 ORPHAN_RETRY_S: Final = 60.0
-"""Orphans that a tenure could not delete are no reason for another one before that."""
+"""The back-off before another claim for orphans that a tenure could not delete."""
 ORPHAN_RETRY_MOST_S: Final = 600.0
 """
-The same at most: it doubles with each tenure that got nowhere with them.
+The upper bound of that back-off: it doubles with each tenure without success.
 
-They may be kept for replicas that lag for days, or wait for a leader that is dead.
+Orphans may be kept for replicas that lag for days, or wait for a leader that is dead.
 """
 
 
 def begin_tenure(view: ClusterView, event: ControllerClaimed, now: Instant) -> None:
-    """Begin with nothing known of states and brokers, and everything that is due at a claim."""
+    """Begin with no known states and brokers, and with everything due that follows a claim."""
     view.claiming = False
     view.tenure = Tenure(event.epoch, now)
     view.progress_at = now
-    # What the controller before us made of them is in the states that are read from now on.
+    # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
     view.read_generation += 1
     view.claim_generation = view.read_generation
@@ -97,13 +97,13 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.load = None
         reassignment.inherited = True
         reassignment.is_out = False
-        # Whoever told the controller before us may not have lived to hear its answer. A controller
-        # role that we take makes void what the one before us still had to make.
+        # The previous daemon may have died before it had the answer to its request. If we take the
+        # controller role, unfinished requests of the former controller are void.
         reassignment.in_doubt = not engine_of(view).holds_role
         reassignment.deleted = NO_BROKERS
         reassignment.part_way = _is_part_way(view, partition, reassignment)
-        # Steps that we remember may be of an older record: another daemon may have ended that one
-        # and begun this one from where it led.
+        # Remembered steps may be of an older record: another daemon may have ended that one and
+        # begun this one.
         reassignment.step = int(reassignment.in_flight)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
@@ -117,17 +117,17 @@ def _take_up(view: ClusterView, now: Instant) -> None:
 
 
 def _stand(reassignment: Reassignment, phase: Phase, now: Instant) -> None:
-    """Put a reassignment where it stands, since now unless it stood there before."""
+    """Enter a phase; an unchanged phase keeps its time."""
     since = reassignment.phase_since if reassignment.phase == phase else now
     reassignment.enter(phase, since)
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
     """
-    Whether steps of it were made: another controller may have ended the last one.
+    Return whether steps of it were completed; another controller may have ended the last one.
 
-    Steps lead over replicas of the original and of the targets it had; a partition that has others
-    was moved by somebody else.
+    Steps lead over replicas of the original assignment and of its targets; a partition with other
+    replicas was moved by another client.
     """
     assignment, spec = view.known_assignment(partition), known.spec
     if known.in_flight or assignment is None or spec.original is None:
@@ -139,10 +139,10 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
 
 def _doubt(view: ClusterView) -> None:
     """
-    Distrust what may have been read before the claim, where something depends on it.
+    Invalidate what may have been read before the claim, where something depends on it.
 
-    The controller before us may have written after we read; from the claim on nobody else does. A
-    read that was under way at the claim does not end the doubt, whatever it says.
+    The former controller may have written after our read; from the claim on no other controller
+    does. A read that was under way at the claim does not make it valid again, whatever it says.
     """
     if view.legacy is not None:
         view.legacy.stale = True
@@ -155,9 +155,9 @@ def _doubt(view: ClusterView) -> None:
 
 
 def end_tenure(view: ClusterView, now: Instant) -> None:
-    """Forget everything that was only true while the claim held; the goals are durable and stay."""
-    # Who took the role from us, or was given it for a purpose, is left with it for a while. Given
-    # back for want of work, it is claimed with the next plan, before a broker begins to move it.
+    """Forget everything that was only valid while the claim held."""
+    # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
+    # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = view.resigning and view.idle_since is not None
     view.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     if view.resigning and view.unheeded is not None:
@@ -206,12 +206,12 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.incoming.clear()
     view.outgoing.clear()
     view.leader_moves.clear()
-    # A turn that found the claim gone carried nothing out: what it would have read is asked again.
+    # A cycle that found the claim lost carried nothing out: its reads are requested again.
     view.due.tenure = view.due.listed_topics = True
 
 
 def _postpone_orphans(view: ClusterView, now: Instant) -> None:
-    """Set when orphans alone are a reason for another tenure: later where this one got nowhere."""
+    """Set when orphans alone justify another tenure, with back-off."""
     left = {o: _in_isr(view, o) for o in view.orphans.values() if view.is_in_reach(o)}
     got_nowhere = left == view.orphans_left
     view.orphans_left = left
@@ -224,10 +224,10 @@ def _postpone_orphans(view: ClusterView, now: Instant) -> None:
 
 def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
     """
-    Return, in order, who was ever seen in the ISR of an orphan's partition while it had a leader.
+    Return all brokers ever seen in the ISR of an orphan's partition with a leader, in order.
 
-    One that enters it may be the last that was waited for. Who leaves it and enters it again and
-    again is none: nothing would be postponed where replicas come and go.
+    A broker that enters the ISR may be the last that was awaited. One that leaves and enters again
+    is not news: otherwise flapping replicas would prevent any back-off.
     """
     state = view.states.get(orphan.partition)
     isr = () if state is None or state.leader == NO_LEADER else state.isr
@@ -235,7 +235,7 @@ def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
 
 
 def forget_reads(view: ClusterView) -> None:
-    """With the session every watch is gone: nothing counts as known before it is read again."""
+    """Forget all reads: the watches are lost with the session."""
     view.listed = view.deletions = view.guards = None
     view.missing_topics.clear()
     view.legacy_read = view.queue_read = view.cancellation_read = view.controls_read = False
@@ -250,8 +250,8 @@ def forget_reads(view: ClusterView) -> None:
     view.topics.clear()
     view.asked_topics.clear()
     view.unreadable_topics.clear()
-    # A topic may have been deleted and made anew unseen. The end of a tenure alone changes nothing
-    # about settings: who holds the role has no part in them.
+    # A topic may have been deleted and created again unnoticed. The end of a tenure alone does not
+    # affect settings.
     view.configs.clear()
     view.config_answers.clear()
     view.asked_configs.clear()

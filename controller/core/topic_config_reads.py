@@ -1,8 +1,8 @@
 """
 Fold in the settings of topics that brokers report, and forget those that are too old.
 
-The one rule of freshness: settings count for ``config_refresh``, from the instant at which they
-were asked for. ``requests/topic_configs`` decides when to ask.
+The rule of freshness: settings are valid for ``config_refresh`` from the instant of their request.
+``requests/config_questions`` decides when to request them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from controller.core.view import ClusterView
 
 def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant) -> None:
     """
-    Fold in settings of topics, or why they could not be had.
+    Fold in settings of topics, or why they could not be read.
 
-    The age of an answer is that of its question. One that is too old already, that a newer answer
-    overtook, or that may describe a deleted topic of the same name says nothing.
+    An answer is as old as its request. One that is too old already, that a newer answer overtook,
+    or that may describe a deleted topic of the same name is ignored.
     """
     unread: set[str] = set()
     permitting: set[str] = set()
@@ -42,13 +42,13 @@ def topic_configs_read(view: ClusterView, event: TopicConfigsRead, now: Instant)
     if permitting:
         view.due.add(p for p in view.leaderless if p.topic in permitting)
     if unread:
-        # What waits for these settings has to say why they are not known.
+        # What waits for these settings has to report why they are not known.
         view.due.capacity = True
         view.due.add(p for p in view.reassignments if p.topic in unread)
 
 
 def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuestion) -> None:
-    """Take the settings of a topic; where they are news, have looked at what waits for them."""
+    """Take the settings of a topic; where they changed, examine what depends on them."""
     view.config_errors.pop(topic, None)
     before, view.configs[topic] = view.configs.get(topic), read
     view.config_answers[topic] = asked
@@ -65,24 +65,24 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
 def _in_time(
     view: ClusterView, answer: TopicConfig | str, asked: ConfigQuestion, now: Instant
 ) -> TopicConfig | str:
-    """Return an answer, or that it came too late: it is as old as its question."""
+    """Return an answer, or that it came too late: it is as old as its request."""
     if now - asked.at < view.options.config_refresh_s:
         return answer
     return "the answer took longer than config_refresh"
 
 
 def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion) -> bool:
-    """Return whether no answer to a later question is known."""
+    """Return whether no answer to a later request is known."""
     known = view.config_answers.get(topic)
     return known is None or asked.number >= known.number
 
 
 def forget_old_configs(view: ClusterView, now: Instant) -> None:
     """
-    Remove the settings whose question is as old as ``config_refresh``: they may have changed.
+    Remove the settings whose request is as old as ``config_refresh``: they may have changed.
 
-    The one rule of freshness, of both engines and of every reader. Called whenever time has passed,
-    before anything is decided or sent.
+    The rule of freshness for both engines and every reader. Called whenever time has passed, before
+    anything is decided or sent.
     """
     limit = now - view.options.config_refresh_s
     if view.config_oldest > limit:

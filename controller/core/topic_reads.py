@@ -1,8 +1,8 @@
 """
-What a read of topics, partition states and topic settings changes in the view.
+Fold reads of topics and partition states into the view.
 
-A read that a write of ours overtook is dropped; one that says what is known already confirms what
-was in doubt.
+A read that a write of ours overtook is dropped; one that confirms the known content ends its
+invalidity.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from controller.core.scheduling.isr_health import forget_health, judge, note_isr
 from controller.core.view import ClusterView
 
 DEPARTURES_KEPT: Final = 2_000
-"""Replicas others dropped that are remembered: more than a controller drops in a minute."""
+"""The most remembered replicas that others dropped: more than a controller drops in a minute."""
 
 
 def is_no_news(read: ZkVersion, known: ZkVersion, *, stale: bool) -> bool:
-    """Whether a read was overtaken; what is in doubt is confirmed by no older one."""
+    """Return whether a read was overtaken; an older read cannot confirm stale content."""
     return read < known or (read == known and not stale)
 
 
 def topics_listed(view: ClusterView, event: TopicsListed) -> None:
-    """Fold in which topics there are; what is gone is forgotten."""
+    """Fold in the list of topics; a topic that is gone is forgotten."""
     view.listed = event.topics
     view.missing_topics.clear()
     view.due.listed_topics = view.due.tenure = True
@@ -56,7 +56,7 @@ def topics_listed(view: ClusterView, event: TopicsListed) -> None:
 
 
 def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> None:
-    """Fold in which topics are asked to be deleted, and since when each of them is."""
+    """Fold in the pending topic deletions, and since when each is pending."""
     known = view.deletions or frozenset()
     note_deletions(view, event.topics, now)
     view.deletions = event.topics
@@ -68,7 +68,7 @@ def deletions_read(view: ClusterView, event: DeletionsRead, now: Instant) -> Non
 
 
 def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
-    """Send topics as they are again, whose deletion an operator took back."""
+    """Send the metadata of topics again whose deletion an operator revoked."""
     view.being_deleted = view.being_deleted.difference(topics)
     for name in topics & view.topics.keys():
         for number in view.topics[name].partitions:
@@ -79,9 +79,9 @@ def _keep_alive(view: ClusterView, topics: frozenset[str]) -> None:
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
     """
-    Whether it is a Kafka controller that writes, and not another daemon, which tells itself.
+    Return whether a Kafka controller writes the topic znodes, and not another daemon.
 
-    It may do so until our claim is made, though ``/controller`` already names us.
+    It may do so until our claim succeeds, though ``/controller`` already names us.
     """
     if view.tenure is not None or view.engine is EngineName.DELEGATED:
         return False
@@ -94,7 +94,8 @@ def _note_departures(
     """
     Remember which replicas another controller dropped.
 
-    It sends StopReplica once and does not wait; our claim may cut it off before the broker heard.
+    It sends StopReplica once without waiting; our claim may interrupt it before the broker receives
+    it.
     """
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
@@ -128,7 +129,7 @@ def _forget_topic(view: ClusterView, name: str) -> None:
 
 
 def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
-    """Fold in topic znodes: assignments, what cannot be read, and what is gone."""
+    """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
     if view.tenure is not None and event.read_generation < view.claim_generation:
         _overtaken(view, event)
         return
@@ -146,10 +147,10 @@ def topics_read(view: ClusterView, event: TopicsRead, now: Instant) -> None:
 
 def _missing(view: ClusterView, name: str) -> None:
     """
-    Forget a topic whose znode was not there; one that is listed is gone only if it is so twice.
+    Forget a topic whose znode was missing; a listed one is gone only if that happens twice.
 
-    Topics are listed and read side by side. The listing at hand may be younger than the read and
-    know a topic of that name that was created anew, of which no further listing would tell.
+    Topics are listed and read concurrently. The present listing may be newer than the read and
+    contain a topic of that name that was created again, which no further listing would show.
     """
     _forget_topic(view, name)
     view.asked_topics.discard(name)
@@ -166,9 +167,9 @@ def _missing(view: ClusterView, name: str) -> None:
 
 def _overtaken(view: ClusterView, event: TopicsRead) -> None:
     """
-    Have read again what was being read at the claim, where it says anything new.
+    Read topics again whose read began before the claim, where it differs.
 
-    The controller before us may have written once more since.
+    The former controller may have written once more since.
     """
     for name, read in event.topics.items():
         known = view.topics.get(name)
@@ -186,7 +187,7 @@ def _overtaken(view: ClusterView, event: TopicsRead) -> None:
 
 
 def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) -> bool:
-    """Whether a read may be the first to show that a partition is gone."""
+    """Return whether a read may be the first to show that a partition is gone."""
     known = view.topics.get(name)
     if not isinstance(read, TopicAssignment) or known is None or known.stale:
         return True
@@ -194,7 +195,7 @@ def _may_lose(view: ClusterView, name: str, read: TopicAssignment | str | None) 
 
 
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
-    """Have reassignments looked at whose partition is not there: its topic is gone or made anew."""
+    """Have reassignments examined whose partition is missing."""
     view.due.add(
         partition
         for partition in (view.reassignments if topics else ())
@@ -249,7 +250,7 @@ def _topic(
 def _await_state(
     view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
 ) -> None:
-    """Have the state of a partition read that is new to us, and the bounces before that treated."""
+    """Have the state of a new partition read, and earlier bounces handled."""
     view.unseeded[partition] = None
     view.due.listed_topics = True
     bounced = view.bounced_ahead.intersection(assignment.replicas)
@@ -259,10 +260,10 @@ def _await_state(
 
 def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     """
-    Have told and repaired what could not be, while the topic was in doubt.
+    Have everything sent and repaired that was suspended while the topic was stale.
 
-    A state that is being read again waits for that: the one at hand may be an older ISR, and its
-    leader may have forgotten the newer one.
+    A state that is being read again waits for that: the known one may be an older ISR, and its
+    leader may have lost the newer one.
     """
     known = [p for p in partitions if p in view.states and p not in view.seeding]
     view.due.seeded.update(dict.fromkeys(known))
@@ -270,7 +271,7 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
 
 
 def _unmarked(known: Topic | None, read: TopicAssignment) -> dict[int, Zxid]:
-    """Return when each partition was written without marks; what did not change keeps its time."""
+    """Return when each partition was written without marks; an unchanged one keeps its time."""
     if read.is_marked and (known is None or not known.unmarked):
         return {}
     before = {} if known is None else known.partitions
@@ -290,9 +291,9 @@ def _note_before(
     is_marked: bool,
 ) -> None:
     """
-    Remember where a partition was before somebody else began to move it.
+    Remember the replicas of a partition before another client began to change them.
 
-    Kafka 2.3 writes all replicas, the former and the new, and does not say which is which.
+    Kafka 2.3 writes the former and the new replicas together, without a distinction.
     """
     was_plain = old is not None and not old.is_reassigning
     is_union = old is not None and not is_marked and set(old.replicas) < set(new.replicas)
@@ -309,15 +310,15 @@ def _reconsider(
     now: Instant,
 ) -> None:
     """
-    Judge by the replicas as read; what others moved copies other replicas than it would have.
+    Examine partitions by their replicas as read; a phase does not outlive a change of them.
 
-    A phase was decided on the replicas as they were. Where we are the controller it does not
-    outlive a change of them: else replicas would be deleted that no write of ours excluded.
+    A phase was decided on the former replicas. Where we are the controller, keeping it could delete
+    replicas that no write of ours excluded.
     """
     for partition in partitions:
         reassignment = view.reassignments.get(partition) if partition in moved else None
         if reassignment is not None:
-            # In doubt or not: the read that ends a doubt may say the same, and moves nothing again.
+            # Stale or not: the read that ends a doubt may say the same, and changes nothing again.
             view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
                 begin_anew(view, partition, reassignment, now)
@@ -344,17 +345,17 @@ def _note_lost(
 
 
 def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
-    """Fold in partition states as read: leader, ISR, epochs, or that there is none."""
+    """Fold in partition states: leader, ISR, epochs, or that there is none."""
     if view.tenure is None or event.read_generation < view.claim_generation:
-        # What was under way at a claim is asked for again in the tenure.
+        # A read that was under way at a claim is requested again in the tenure.
         return
     for partition, read in event.states.items():
         if event.read_generation < view.distrusted.get(partition, 0):
-            # It was under way when a write of ours was refused; another one follows.
+            # It was under way when a write of ours was rejected; another one follows.
             continue
         view.distrusted.pop(partition, None)
         _note_watch(view, partition, read, event.armed)
-        # One that could not be understood was passed on to nobody.
+        # An unreadable state was not sent to any broker.
         fresh = partition in view.seeding or partition in view.unreadable_states
         view.seeding.discard(partition)
         view.unseeded.pop(partition, None)
@@ -373,7 +374,7 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
                 continue
             view.states[partition] = read
             if known is None and partition in view.reassignments:
-                # A cancellation that waited for this state goes before the partition's next step.
+                # A cancellation that waited for this state precedes the partition's next step.
                 view.due.cancel = True
             view.note_leader(partition, known)
             note_isr(view, partition, known, read, now)
@@ -396,9 +397,9 @@ def states_read(view: ClusterView, event: StatesRead, now: Instant) -> None:  # 
 
 def _doubt_strangers(view: ClusterView, partition: TopicPartition, read: PartitionState) -> None:
     """
-    Have a topic read again where its ISR has brokers that are no replicas, as far as we know.
+    Have a topic read again whose ISR contains brokers that are not known as replicas.
 
-    Another controller may have made them replicas before the claim, after we read the topic.
+    Another controller may have added them before the claim, after we read the topic.
     """
     topic = view.topics[partition.topic]
     if topic.stale or topic.read_in >= view.claim_generation:
@@ -416,10 +417,10 @@ def _note_watch(
     armed: frozenset[TopicPartition] | None,
 ) -> None:
     """
-    Note whether the next change will be told: only what is watched may be taken for the present.
+    Note whether the watch is set: only a watched state may be taken for the present one.
 
-    Where the watch fired before the rest was read, what was read is old already and is asked for
-    again; where there is no state, or none that can be read, nothing is watched.
+    Where the watch fired before the rest was read, the result is outdated and is requested again; a
+    missing or unreadable state has no watch.
     """
     if partition not in view.watched or armed is None:
         return

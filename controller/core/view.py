@@ -1,11 +1,11 @@
 """
-Everything the daemon knows, owned by the one thread of the loop.
+The view: everything the daemon knows, owned by the thread of the loop.
 
-The view changes in exactly two ways: ``observe`` folds in what was read or answered, ``apply`` what
-we wrote and know to be durable. ``decide`` only reads it. Whatever has to be looked at because of a
-change is noted in ``due``; the loop takes it and hands it to ``decide``.
+``observe`` folds in facts that were read or answered, ``apply`` the writes that are known to be
+durable, and ``tenure_reset`` begins and ends a tenure; ``decide`` only reads the view. Whatever
+must be examined because of a change is noted in ``due``; the loop passes it to ``decide``.
 
-The view has no memory of its own worth saving: after a restart the same events rebuild it.
+The view has no state of its own worth saving: after a restart the same events rebuild it.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from controller.core.submissions import Cancellation, Submission
 from controller.core.worklist import Worklist
 
 SHARES = 10
-"""What part of a long turn one takes that keeps other requests waiting."""
+"""The share of a long cycle that is left while it delays other requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """Our time as the cluster's controller."""
+    """The time in which the daemon is the cluster's controller."""
 
     epoch: ControllerEpoch
     since: Instant
@@ -63,16 +63,16 @@ class Tenure:
 
 @dataclass(slots=True)
 class ClusterView:
-    """The cluster, the work and the tenure, as known now."""
+    """The cluster, the reassignments and the tenure as known now."""
 
     options: Options
     engine: EngineName | None = field(init=False)
-    """Who changes replicas; None: not chosen yet."""
+    """The engine at work; None before it is chosen."""
     engine_why: str | None = None
     delegable: bool = False
-    """Whether the cluster's controller said that it can be told what to move."""
+    """Whether the cluster's controller supports AlterPartitionReassignments."""
     undelegable: str | None = None
-    """Why it never can."""
+    """Why the cluster's controller never can; None where it may."""
     probing: bool = False
     leading: bool = False
     tenure: Tenure | None = None
@@ -82,113 +82,117 @@ class ClusterView:
     idle_since: Instant | None = None
     stopping: bool = False
     fenced: str | None = None
-    """A broker said that a newer controller exists."""
+    """The broker's report that a newer controller exists, as a sentence."""
     heeded: bool = False
-    """Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before."""
+    """
+    Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
+    """
     refusers: dict[BrokerId, int] = field(default_factory=dict)
-    """Brokers that refuse what this tenure sends, by the error code, until they accept again."""
+    """Brokers that refuse the requests of this tenure, by error code, until they accept again."""
     unheeded: str | None = None
-    """Why the last tenure ended without a hold on the brokers, until one accepts another."""
+    """Why brokers did not accept the requests of the last tenure, until one accepts another."""
 
     brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     listed: frozenset[str] | None = None
     missing_topics: set[str] = field(default_factory=set)
-    """Listed topics whose znode was not there when it was read; asked for again since."""
+    """Listed topics whose znode was missing when it was read; they were requested again."""
     asked_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
-    """The replicas a partition had before somebody else began to change them."""
+    """The replicas of a partition before another client began to change them."""
     departed: dict[tuple[BrokerId, TopicPartition], Instant] = field(default_factory=dict)
-    """Replicas that somebody else took out of an assignment, and when we saw it."""
+    """Replicas that another controller removed from an assignment, and when that was seen."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     read_generation: int = 0
     """
-    How often what was read, or was being read, was put in doubt: by a claim or a rejected write.
+    How often cached reads were invalidated, by a claim or a rejected write.
 
-    Whoever reads is told it with the question, so that an answer that was under way shows.
+    A read carries the generation in which it began, so that an answer that was under way at an
+    invalidation is recognised.
     """
     claim_generation: int = 0
-    """The doubt of the claim: what began to be read before it says nothing in the tenure."""
+    """The generation of the claim: a read that began before it is not valid in the tenure."""
     distrusted: dict[TopicPartition, int] = field(default_factory=dict)
-    """The doubt in which a rejected write made us forget a state: a read from before is no news."""
+    """The generation in which a rejected write invalidated a state: an earlier read is ignored."""
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """
-    States somebody waits for: whether they were read since the watch was set.
+    States that are watched: whether they were read since the watch was set.
 
-    One whose watch fired is taken out until it is read again.
+    A state whose watch fired is removed until it is read again.
     """
     round_at: Instant = START
-    """When states that others change are read anew."""
+    """When the next round reads states that others change."""
     round_from: int = 0
     stateless: set[TopicPartition] = field(default_factory=set)
     """Partitions known to have no state znode yet."""
     unreadable_states: dict[TopicPartition, str] = field(default_factory=dict)
-    """Why states could not be understood when last read; what was known before is kept."""
+    """Why states could not be decoded when last read; the former state is kept."""
     missing_at: Instant = START
-    """When states of reassignments that were not there, or not readable, may be read again."""
+    """When missing or unreadable states of reassignments may be read again."""
     unseeded: dict[TopicPartition, None] = field(default_factory=dict)
     seeding: set[TopicPartition] = field(default_factory=set)
     refreshing: set[TopicPartition] = field(default_factory=set)
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
     """
-    Brokers that came or went while a partition's topic or state was unknown or in doubt.
+    Brokers that came or went while a partition's topic or state was unknown or invalid.
 
     They are treated as failed when the partition can be judged; one that is not live by then is
     dead anyway. Only known partitions have an entry.
     """
     bounced_ahead: set[BrokerId] = field(default_factory=set)
     """
-    Brokers that came or went since the claim was asked for.
+    Brokers that came or went since the claim was requested.
 
-    For partitions that are not known yet; and for all where that was before the claim was heard of.
+    They concern partitions that are not known yet, and all partitions where it happened before the
+    claim was confirmed.
     """
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     configs: dict[str, TopicConfig] = field(default_factory=dict)
     """
-    Settings of topics asked for within ``config_refresh``; older ones are removed, so unknown.
+    Settings of topics requested within ``config_refresh``; older ones are removed.
 
-    Every reader thus decides by the same rule of freshness (``config_reads.forget_old_configs``).
+    Every reader thus obeys the same rule of freshness (``topic_config_reads.forget_old_configs``).
     """
     config_answers: dict[str, ConfigQuestion] = field(default_factory=dict)
-    """The question that each of ``configs`` answers."""
+    """The request that each of ``configs`` answers."""
     config_oldest: Instant = START
-    """No entry of ``config_answers`` was asked before this."""
+    """No entry of ``config_answers`` was requested before this."""
     config_question: ConfigQuestion = NEVER_ASKED
-    """The newest question for settings."""
+    """The newest request for settings."""
     asked_configs: dict[str, ConfigQuestion] = field(default_factory=dict)
-    """The newest question for each topic; its time is that of the answer, once there is one."""
+    """The newest request for each topic; once it is answered, its time is that of the answer."""
     config_errors: dict[str, str] = field(default_factory=dict)
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)
     """
-    Partitions durably without a leader, each with the newest question before it came to that.
+    Partitions durably without a leader, each with the newest settings request before that.
 
-    Settings permit an unclean election only in an answer to a later question. Raised again when a
-    broker of the partition registers, a disk returns or its replicas change.
+    Settings permit an unclean election only in an answer to a later request. Raised again when a
+    broker of the partition registers, a disk returns or the replicas change.
     """
     deletions: frozenset[str] | None = None
     being_deleted: frozenset[str] = frozenset()
     """
     Topics whose deletion a Kafka controller may have begun: pending at the claim, and since then.
 
-    Brokers are sent them with the leader that means deletion. That is what a Kafka controller sends
-    after a takeover, of topics whose deletion it cannot continue yet too. Otherwise a topic that is
-    half deleted would appear to clients again. A deletion that is asked for in the tenure begins
-    only after it: until then clients keep the topic.
+    Brokers are sent them with the leader that means deletion. A Kafka controller sends the same
+    after a failover, also of topics whose deletion it cannot continue yet; otherwise a half-deleted
+    topic would appear to clients again. A deletion that is requested during the tenure begins only
+    after it: until then clients keep the topic.
     """
     deletions_since: dict[str, Instant] = field(default_factory=dict)
     """
     Since when each topic deletion has been pending.
 
-    The time in which we had the role does not count for those that are not in ``yielded``.
+    The time of our tenures does not count for those that are not in ``yielded``.
     """
     held_up_since: Instant = START
-    """Since when a claim has been held up by one deletion after the other."""
+    """Since when consecutive deletions have delayed a claim."""
     yielded: frozenset[str] = frozenset()
-    """Deletions for which the role was already left to a broker for their time."""
+    """Deletions for which a broker already had the role for their time."""
     progress_at: Instant = START
-    """When a step of ours in flight last made progress; with deletions out, their deadline."""
+    """When one of our steps in flight last made progress; with StopReplica sent, its deadline."""
     copied: dict[TopicPartition, int] = field(default_factory=dict)
     """Bytes that the added replicas of a step in flight hold, as far as brokers reported them."""
     guards: ClaimGuardsRead | None = None
@@ -199,33 +203,37 @@ class ClusterView:
     """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
     legacy_ended: Zxid | None = None
     legacy_last: Zxid | None = None
-    """The plan at the last look, be it in an earlier session; 0: there was none."""
+    """The plan at the last look, also in an earlier session; 0: there was none."""
     legacy_came: Instant | None = None
-    """When that plan was seen to come; None: it was there at the first look."""
+    """When that plan appeared; None: it existed at the first look."""
     specs_read: bool = False
     may_have_foreign: bool = False
-    """Whether the topic znodes may name reassignments that nobody drives yet."""
+    """Whether topic znodes may contain foreign reassignments that are not adopted yet."""
     doubtful_specs: set[TopicPartition] = field(default_factory=set)
-    """Records a write of ours was refused for: the next read says whether they exist."""
+    """Records of which a write was rejected: the next read shows whether they exist."""
     unreadable_specs: dict[str, str] = field(default_factory=dict)
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     topics_at_work: Counter[str] = field(default_factory=Counter)
-    """How many reassignments each topic has; those without are not in it."""
+    """The number of reassignments of each topic; topics without any have no entry."""
     led_back: Counter[RequestId] = field(default_factory=Counter)
-    """How many reassignments each cancellation leads back; those without are not in it."""
+    """The number of reassignments that each cancellation rolls back; others have no entry."""
     other_routes: int = 0
-    """How often a reassignment of another route than requests began, changed hands or went."""
+    """
+    How often a reassignment of a route other than ``request`` began, changed its spec or ended.
+    """
     waiting: PendingQueue = field(default_factory=PendingQueue)
-    """Pending reassignments in the order they will be looked at."""
+    """Pending reassignments in the order in which they will be considered."""
     resumed: dict[TopicPartition, None] = field(default_factory=dict)
-    """Pending ones with steps behind them: they go first when there is room."""
+    """Pending ones that completed a step: they start first when capacity is free."""
     scans_left: int = 0
-    """How many more scans it takes until all of them were looked at since a slot became free."""
+    """Scans still needed until all pending ones were considered since a slot became free."""
     requests: dict[RequestId, Request] = field(default_factory=dict)
     acked: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
-    """The newest LeaderAndIsr each reassigning partition's leader acknowledged in this tenure."""
+    """
+    The newest LeaderAndIsr that each reassigning partition's leader acknowledged in this tenure.
+    """
     confirmed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = field(default_factory=dict)
-    """For partitions with orphans: the epoch their leader is known to have in this tenure."""
+    """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
     in_flight: int = 0
     incoming: dict[BrokerId, int] = field(default_factory=dict)
     outgoing: dict[BrokerId, int] = field(default_factory=dict)
@@ -240,38 +248,41 @@ class ClusterView:
     """When the balance of leaderships was last checked."""
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphans_tried: set[Orphan] = field(default_factory=set)
-    """Orphans whose deletion was asked for in this tenure."""
+    """Orphans whose deletion was requested in this tenure."""
     orphaned: Counter[TopicPartition] = field(default_factory=Counter)
-    """Orphans of a partition: its leader's answers matter before any of them is deleted."""
+    """Orphans per partition: its leader must be confirmed before any of them is deleted."""
     orphans_read: bool = False
     orphans_failed: set[Orphan] = field(default_factory=set)
-    """Orphans on a failed disk: not tried again before their broker registers anew."""
+    """Orphans on a failed disk: not tried again before their broker registers again."""
     orphans_after: Instant = START
-    """Orphans alone are no reason to claim before that."""
+    """Orphans alone are no reason to claim before this time."""
     orphans_retry_s: float = 0.0
-    """How long that was after the end of the last tenure, in seconds."""
+    """The back-off after the last tenure that led to that time, in seconds."""
     orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
     """
-    Orphans that the last tenure left, though their brokers were there, and what it saw.
+    Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
 
-    Each with all who were in the ISR of a partition with a leader since brokers last came or went.
+    Each with all brokers seen in the ISR of a partition with a leader since brokers last came or
+    went.
     """
     notifications: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     submissions: dict[str, Submission] = field(default_factory=dict)
-    """Requests that are not wholly accepted yet, in the order of their names."""
+    """Requests that are not completely accepted yet, in the order of their names."""
     submissions_listed: frozenset[str] | None = None
     asked_submissions: set[str] = field(default_factory=set)
     left_submissions: set[str] = field(default_factory=set)
-    """Those that could not be taken away, left alone for a while."""
+    """Request znodes that could not be deleted; left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
-    """How many entries of a submission were accepted or refused, from the first on."""
+    """The number of entries of a submission that were accepted or refused, from the first on."""
     found_good: dict[RequestId, AtomicCheck] = field(default_factory=dict)
-    """By what requests that are all or nothing were last found good as a whole."""
+    """The facts by which atomic requests were last judged good as a whole."""
     cancellation: Cancellation | None = None
     cancellation_read: bool = False
     cancellation_stale: bool = False
-    """Its end was refused: somebody changed it or took it away, and it is read again."""
+    """
+    The write of its end was rejected because the znode was changed or deleted; it is read again.
+    """
     cancellation_ended: Zxid | None = None
     kill_switch: bool | None = None
     """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
@@ -281,15 +292,15 @@ class ClusterView:
     controls: Controls = field(default_factory=Controls)
     controls_read: bool = False
     controls_known: bool = False
-    """Whether all of them were ever understood, be it in an earlier session."""
+    """Whether all controls were ever decoded, also in an earlier session."""
     history_read: bool = False
     ended: dict[RequestId, EndedHistory] = field(default_factory=dict)
     """Requests whose outcome is kept, the oldest first."""
     accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
-    """Where the partitions of a request were, for one that is to be undone as a whole."""
+    """The original replicas of a request's partitions, for one that is to be undone as a whole."""
     asked_accepted: set[RequestId] = field(default_factory=set)
     unlearned: set[RequestId] = field(default_factory=set)
-    """Requests of which a daemon before accepted entries: which ones was not read yet."""
+    """Requests of which an earlier daemon accepted entries that were not read yet."""
     shards: int = 0
     """Shards of outcomes written in this tenure: their names must differ."""
     applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
@@ -297,28 +308,28 @@ class ClusterView:
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
     asked_entities: dict[Entity, Instant] = field(default_factory=dict)
-    """When dynamic settings were last asked for."""
+    """When dynamic settings were last requested."""
     doubtful_throttles: set[Entity] = field(default_factory=set)
-    """Leases a write of ours was refused for: the next read says whether they exist."""
+    """Applied throttles of which a write was rejected: the next read shows whether they exist."""
     throttle_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
     kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)
-    """Settings of somebody else that stand where a throttle of ours is wanted."""
+    """Settings of others that occupy the place of a wanted throttle."""
     participants: Participants = field(default_factory=Participants)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
-    """Bytes on disk, as far as brokers told."""
+    """Bytes on disk, as far as brokers reported them."""
     measured: dict[TopicPartition, tuple[Instant, int]] = field(default_factory=dict)
-    """The size from which growth is counted, and when it was told."""
+    """The size from which growth is counted, and when it was reported."""
     growth: dict[TopicPartition, float] = field(default_factory=dict)
-    """Bytes per second by which a partition grew between two sizes: what producers send."""
+    """Bytes per second by which a partition grew between two sizes: the producers' rate."""
     unmeasured: dict[TopicPartition, None] = field(default_factory=dict)
-    """Reassignments whose size was never asked for."""
+    """Reassignments whose size was never requested."""
     unmeasured_since: Instant = START
     measure_at: Instant = START
-    """When all sizes are to be asked for again."""
+    """When all sizes are to be requested again."""
     copies_at: Instant = START
-    """When those of the partitions being copied are."""
+    """When the sizes of the partitions being copied are to be requested again."""
     shrunk: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions we do not move whose ISR is smaller than their replica set."""
+    """Partitions without a reassignment whose ISR is smaller than their replica set."""
     under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)
     """Those of them known to be below ``min.insync.replicas``, or without a leader."""
     unjudged_topics: set[str] = field(default_factory=set)
@@ -326,15 +337,15 @@ class ClusterView:
     isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
     slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
     pace: int | None = None
-    """How many partitions may be in flight by the adaptive pace; None: as many as the limit."""
+    """The adaptive limit of partitions in flight; None: the configured limit holds."""
     pace_since: Instant = START
-    """When the interval began that is judged next."""
+    """When the interval under judgement began."""
     wall: tuple[Instant, float] | None = None
-    """An instant and what the wall clock said then, in seconds since 1970."""
+    """An instant and the wall clock's reading at it, in seconds since 1970."""
     due: Worklist = field(default_factory=Worklist)
 
     def __post_init__(self) -> None:
-        """Take the engine that the settings name; ``auto`` is chosen when enough is known."""
+        """Take the engine of the settings; ``auto`` is decided when enough is known."""
         engine = self.options.engine
         self.engine = None if engine is EngineName.AUTO else engine
         self.engine_why = None if self.engine is None else "the settings say so"
@@ -363,23 +374,23 @@ class ClusterView:
         )
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
-        """Return what the topic znode says, None for an unknown or stale partition."""
+        """Return the entry of the topic znode, None for an unknown or stale partition."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.stale:
             return None
         return topic.partitions.get(partition.partition)
 
     def known_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
-        """Return what the topic znode said last, even in doubt: to tell, or to have it checked."""
+        """Return the last known entry of the topic znode, even a stale one."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def settled_assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
         """
-        Return what the topic znode says, None unless it was read in this tenure.
+        Return the entry of the topic znode, None unless it was read in this tenure.
 
-        The controller before us may have written it after an earlier read. What was read of states
-        says nothing of that: it may be newer.
+        The previous controller may have written it after an earlier read. What was read of states
+        gives no evidence of that: it may be newer.
         """
         topic = self.topics.get(partition.topic)
         if self.tenure is None or topic is None or topic.read_in < self.claim_generation:
@@ -387,7 +398,7 @@ class ClusterView:
         return self.assignment(partition)
 
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Whether the broker is registered and its copy of the partition not on a failed disk."""
+        """Return whether the broker is registered and its replica not on a failed disk."""
         return broker in self.brokers and (broker, partition) not in self.offline
 
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> BrokerEpoch | None:
@@ -397,14 +408,14 @@ class ClusterView:
         return self.brokers[broker].epoch
 
     def is_undeletable(self, orphan: Orphan) -> bool:
-        """Whether it is on a disk that failed, and its broker has not registered anew since."""
+        """Return whether its disk failed and its broker has not registered again since."""
         if orphan in self.orphans_failed:
             return True
         broker = self.brokers.get(orphan.broker)
         return broker is not None and broker.epoch == orphan.failed_in
 
     def is_in_reach(self, orphan: Orphan) -> bool:
-        """Whether its broker is registered and may still delete it."""
+        """Return whether its broker is registered and may still delete it."""
         return orphan.broker in self.brokers and not self.is_undeletable(orphan)
 
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
@@ -412,7 +423,7 @@ class ClusterView:
         return tuple(r for r in replicas if self.is_live(r, partition))
 
     def has_excluded(self, partition: TopicPartition) -> bool:
-        """Whether this tenure took the removing replicas out of ISR: they get StopReplica only."""
+        """Return whether this tenure excluded the removing replicas: they only get StopReplica."""
         reassignment = self.reassignments.get(partition)
         if reassignment is None:
             return False
@@ -423,7 +434,7 @@ class ClusterView:
 
     def serving_replicas(self, partition: TopicPartition) -> Replicas:
         """
-        Return the replica set brokers are to be told.
+        Return the replica set to send to brokers.
 
         RS until the write that takes the dropped replicas out of the ISR, TR from that write on.
         """
@@ -435,7 +446,7 @@ class ClusterView:
         return assignment.replicas
 
     def is_acknowledged(self, partition: TopicPartition) -> bool:
-        """Whether the current leader acknowledged the current leader epoch in this tenure."""
+        """Return whether the current leader acknowledged its epoch in this tenure."""
         state = self.states.get(partition)
         return state is not None and self.acked.get(partition) == (
             state.leader,
@@ -446,8 +457,8 @@ class ClusterView:
         """
         Return whether the topic's settings permit an unclean election of the partition now.
 
-        Kafka's controller reads them in every offline election. So only an answer counts whose
-        question was asked after the partition was durably without a leader.
+        Kafka's controller reads them in every offline election. So only an answer counts that was
+        requested after the partition was durably without a leader.
         """
         since, answers = self.leaderless.get(partition), self.config_answers.get(partition.topic)
         if since is None or answers is None or answers.number <= since:
@@ -455,7 +466,14 @@ class ClusterView:
         return self.configs[partition.topic].unclean_leader_election
 
     def note_leader(self, partition: TopicPartition, before: PartitionState | None) -> None:
-        """Note from which question on an unclean election may be permitted; ``before``: state."""
+        """
+        Note the settings request after which an unclean election may be permitted.
+
+        Args:
+            partition: The partition whose state changed.
+            before: Its former state.
+
+        """
         state = self.states.get(partition)
         if state is None or state.leader != NO_LEADER:
             self.leaderless.pop(partition, None)
@@ -463,7 +481,7 @@ class ClusterView:
             self.leaderless[partition] = self.config_question.number
 
     def note_candidate(self, partition: TopicPartition) -> None:
-        """Have an unclean election wait for a new question: other replicas may be elected now."""
+        """Have an unclean election wait for a new settings request."""
         if partition in self.leaderless:
             self.leaderless[partition] = self.config_question.number
 
@@ -477,13 +495,13 @@ class ClusterView:
 
     @property
     def is_moving_ours(self) -> bool:
-        """Whether a step of our own requests is in flight: moves of others do not count."""
+        """Whether a step of a request or legacy plan is in flight; not a foreign one."""
         if not self.in_flight:
             return False
         return any(r.in_flight for r in self.requests.values() if r.route is not Route.FOREIGN)
 
     def note_progress(self, partition: TopicPartition, at: Instant) -> None:
-        """Note that the partition's step in flight made progress, if it is one of ours."""
+        """Note that the partition's step in flight made progress, unless it is foreign."""
         reassignment = self.reassignments.get(partition)
         if (
             reassignment is not None
@@ -493,19 +511,19 @@ class ClusterView:
             self.progress_at = max(self.progress_at, at)
 
     def unix_s(self, now: Instant) -> float | None:
-        """Return what the wall clock says at an instant; None until it was read."""
+        """Return the wall clock's reading at an instant; None until it was read."""
         if self.wall is None:
             return None
         at, unix_s = self.wall
         return unix_s + (now - at)
 
     def legacy_reassignments(self) -> list[TopicPartition]:
-        """Return the unfinished reassignments that came by the legacy znode."""
+        """Return the unfinished reassignments of the legacy znode."""
         return [p for p, r in self.reassignments.items() if r.spec.route is Route.LEGACY]
 
     def take_due(self) -> Worklist:
         """
-        Return what one turn looks at and start a new list with what is more.
+        Return the worklist of this cycle and start a new one with the surplus.
 
         A bounce is passed on once the partition can be judged, and kept until then.
         """
@@ -516,7 +534,8 @@ class ClusterView:
             if not self._is_judgeable(partition):
                 self._keep_bounce(partition, due.bounced_from.pop(partition))
         for partition in due.partitions if self.bounced else ():
-            # What is being read again may be an older ISR of a leader that forgot the newer one.
+            # A state that is being read again may be an older ISR of a leader that lost the newer
+            # one.
             is_read = self._is_judgeable(partition) and partition not in self.seeding
             if is_read and partition in self.bounced:
                 bounced = self.bounced.pop(partition)
@@ -525,10 +544,10 @@ class ClusterView:
 
     def _keep_bounces(self, due: Worklist) -> None:
         """
-        Keep the bounces of partitions that nothing can be decided of now.
+        Keep the bounces of partitions that cannot be judged now.
 
         A broker that left counts as well: it may be back when the state is read, which would then
-        show a live leader. So does one that joined: the state may be from before it went.
+        show a live leader. So does one that joined: the state may be from before it left.
         """
         came = due.bounced | due.left | (due.joined - due.elsewhere)
         for partition in due.partitions if came and self.tenure is not None else ():
@@ -543,16 +562,16 @@ class ClusterView:
             self.bounced.setdefault(partition, set()).update(concerned)
 
     def _is_judgeable(self, partition: TopicPartition) -> bool:
-        """Whether the topic and the state, or that there is none, are known and not in doubt."""
+        """Return whether the topic and the state, or its absence, are known and valid."""
         is_read = partition in self.states or partition in self.stateless
         return is_read and self.assignment(partition) is not None
 
     def shared(self, most: int) -> int:
         """
-        Return how many of so many a turn may do: fewer while it keeps others from being accepted.
+        Reduce a per-cycle limit while other requests wait to be accepted.
 
-        Long turns get more done, and a request that is alone, or has long been accepted, waits for
-        no turn.
+        Long cycles have more throughput; a single request, or one that was accepted long ago, waits
+        for no cycle.
         """
         unread = (self.submissions_listed or frozenset()) - self.submissions.keys()
         named = (n for n in self.submissions if n not in self.left_submissions)

@@ -1,8 +1,8 @@
 """
 When a window of the day is open, and when it opens next.
 
-Pure: what the wall clock says is given. Days of 23 or 25 hours are taken as the clocks on the wall
-show them: a time that does not exist is the moment of the change.
+Pure: the wall clock's reading is an argument. Days of 23 or 25 hours follow the local clock: a time
+that does not exist is the moment of the change.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 from controller.core.submissions import Window
 
 _DAYS: Final = 2
-"""An opening is never further away than tomorrow's."""
+"""The next opening is at most tomorrow's."""
 
 
 def is_open(window: Window, unix_s: float) -> bool:
-    """Whether steps may begin."""
+    """Return whether steps may begin."""
     local = datetime.fromtimestamp(unix_s, ZoneInfo(window.zone))
     minute = local.hour * 60 + local.minute
     if window.opens < window.closes:

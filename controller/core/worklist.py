@@ -1,8 +1,8 @@
 """
-What has to be looked at since the last turn.
+The worklist: what must be examined since the last cycle of the loop.
 
-``observe`` and ``apply`` note it, the loop takes it and hands it to ``decide``. Notes are levels,
-not events: noting twice is noting once.
+``observe`` and ``apply`` note it, the loop passes it to ``decide``. Notes are levels, not events:
+noting twice is noting once.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 
 @dataclass(slots=True)
 class Worklist:
-    """What has to be looked at since the last turn."""
+    """What must be examined since the last cycle."""
 
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
     held: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
-    """Partitions that were too many for the turns before, with the brokers that bounced then."""
+    """Partitions that exceeded the earlier cycles' share, with the brokers that bounced then."""
     seeded: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions whose state was read for the first time in this tenure."""
     refreshed: dict[TopicPartition, None] = field(default_factory=dict)
-    """Partitions whose ISR changed by their leader."""
+    """Partitions whose ISR was changed by their leader."""
     joined: set[BrokerId] = field(default_factory=set)
     left: set[BrokerId] = field(default_factory=set)
     elsewhere: set[BrokerId] = field(default_factory=set)
-    """Brokers that changed their endpoints, or accept requests again, and did not restart."""
+    """Brokers that changed their endpoints, or accept requests again, without a restart."""
     bounced: set[BrokerId] = field(default_factory=set)
     bounced_from: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
-    """Brokers that bounced while nothing could be decided of a partition, which now it can."""
+    """Brokers that bounced while a partition could not be judged, which now can."""
     changed: set[TopicPartition] = field(default_factory=set)
     """Partitions whose watch fired."""
     listed_topics: bool = False
@@ -42,48 +42,48 @@ class Worklist:
     log_dir_brokers: set[BrokerId] = field(default_factory=set)
     elections: bool = False
     tenure: bool = False
-    """Whether claiming or giving back has to be considered."""
+    """Whether a claim or a resignation has to be considered."""
     claimed: bool = False
     plan: bool = False
     timer: bool = False
-    """Whether a time came that somebody asked for."""
+    """Whether a requested timer fired."""
     dropped: set[TopicPartition] = field(default_factory=set)
-    """Entries an operator took out of the legacy znode."""
+    """Entries that an operator removed from the legacy znode."""
     orphans: bool = False
     """Whether an orphan may be deletable now."""
     buried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was acknowledged."""
     capacity: bool = False
-    """A slot may have become free: look at what waits."""
+    """A slot may have become free: consider pending reassignments."""
     line: bool = False
-    """Look at more of what waits: it was too much for the turn in which a slot became free."""
+    """Consider more pending reassignments: they exceeded the cycle in which a slot became free."""
     brokers_changed: bool = False
     answered: bool = False
-    """Whether the cluster's controller answered orders."""
+    """Whether the cluster's controller answered AlterPartitionReassignments."""
 
     submissions: bool = False
     """Whether a request may be acceptable, in part or as a whole."""
     cancel: bool = False
-    """Whether the cancellation may go on, or be complete."""
+    """Whether the cancellation may continue or be complete."""
     queue: bool = False
     endings: bool = False
     """Whether a request may have ended."""
     throttles: bool = False
     """Whether throttles may have to be set, changed or lifted."""
     sizes: bool = False
-    """Whether sizes may have to be asked for."""
+    """Whether sizes may have to be requested."""
     health: bool = False
-    """Whether settings of partitions out of sync may have to be asked for."""
+    """Whether settings of partitions out of sync may have to be requested."""
     pace: bool = False
-    """Whether an interval of the adaptive pace is over."""
+    """Whether an interval of the adaptive limit is over."""
     order: bool = False
-    """Whether those that wait have to be put in order anew."""
+    """Whether pending reassignments have to be sorted again."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note partitions to be looked at."""
+        """Note partitions to be examined."""
         self.partitions.update(dict.fromkeys(partitions))
 
     def forget_brokers(self) -> None:
@@ -95,16 +95,16 @@ class Worklist:
 
     def leave(self, most: int) -> Worklist:
         """
-        Keep partitions for one turn; return the list that the next turn begins with.
+        Keep the partitions of one cycle; return the worklist with which the next begins.
 
-        Of what is new, and of what was held before, the first so many each: what very many wait for
-        keeps nobody else waiting, nor is any of them passed over for ever.
+        Each cycle takes up to ``most`` new partitions and as many held ones, so that a large
+        backlog delays no other partition and no partition waits for ever.
         """
         left = Worklist(held=self.held)
         self.held = {}
         for partition in tuple(islice(self.partitions, most, None)):
             del self.partitions[partition]
-            # One that left may be back by then.
+            # A broker that left may be back by then.
             bounced = self.bounced | self.left | self.bounced_from.pop(partition, set())
             left.held[partition] = left.held.get(partition, NO_BROKERS) | bounced
         for partition in tuple(islice(left.held, most)):

@@ -1,1 +1,1 @@
-"""Being the controller: claim, release, choice of engine, duties to partitions and brokers."""
+"""The controller role: claim, resignation, choice of engine, duties to partitions and brokers."""

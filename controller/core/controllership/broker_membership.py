@@ -1,7 +1,7 @@
 """
-Brokers that come and go during a tenure: their channels, and all that a newcomer has to be told.
+Brokers that come and go during a tenure: their channels, and what a joined broker is sent.
 
-What their coming or going means for each partition is ``duties.repair``.
+``duties.repair`` handles what this means for each partition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from controller.core.worklist import Worklist
 
 
 def channels(view: ClusterView, due: Worklist) -> Decision:
-    """Open and close channels, and tell every broker who is alive."""
+    """Open and close channels, and send every broker the live brokers."""
     effects: list[Effect] = []
     if due.claimed:
         effects += [OpenChannel(b) for b in view.brokers.values()]
@@ -39,11 +39,11 @@ def channels(view: ClusterView, due: Worklist) -> Decision:
 
 def welcome(view: ClusterView, due: Worklist) -> Decision:
     """
-    Tell a broker that joined everything: all metadata, every replica it has, every stop it owes.
+    Send a joined broker everything: all metadata, every replica it has, every pending StopReplica.
 
-    So too one that listens elsewhere now: what was on its way to it is lost.
+    The same for one with new endpoints: requests under way to it are lost.
 
-    After a claim nothing is needed: the seeding tells every broker.
+    After a claim nothing is needed: the seeding informs every broker.
     """
     joined = tuple(b for b in sorted(due.joined) if b in view.brokers)
     if due.claimed or not joined:
@@ -56,15 +56,15 @@ def welcome(view: ClusterView, due: Worklist) -> Decision:
             if broker in view.serving_replicas(partition) and partition not in led:
                 effects += introduce(view, partition, (broker,))
         if led:
-            # What it led it forgot, and it may have changed the ISR since we read it: a leader
-            # that is told an older ISR of its own epoch commits without the replicas it misses.
+            # It lost the state of what it led, and it may have changed the ISR since we read it: a
+            # leader that gets an older ISR of its own epoch commits without the replicas it lacks.
             effects.append(ReadStates(tuple(led), ReadPurpose.CONFLICT))
         effects += _stops(view, broker)
     return Decision(effects=tuple(effects))
 
 
 def _stops(view: ClusterView, broker: BrokerId) -> list[Effect]:
-    """Repeat what a broker was told to stop before its channel broke."""
+    """Repeat the StopReplica requests that may be lost with a broker's former channel."""
     return [
         SendStopReplica(partition, broker, view.states[partition].leader_epoch, delete)
         for partition, reassignment in view.reassignments.items()

@@ -1,5 +1,5 @@
 """
-Learning the cluster in a tenure: topic znodes, first states, and telling brokers what was found.
+Load the cluster in a tenure: topic znodes and first states, and send brokers what was found.
 
 Accepted work is read first, the rest in the background, one bounded read at a time.
 """
@@ -29,7 +29,7 @@ HEAD_START_S = 0.5
 
 
 def learn_topics(view: ClusterView, due: Worklist) -> Decision:
-    """Read topics that are listed and not known yet, and those that a claim left in doubt."""
+    """Read topics that are listed and not known yet, and those that a claim left stale."""
     wanted = set(due.overtaken_topics)
     if due.claimed:
         wanted |= {name for name, topic in view.topics.items() if topic.stale}
@@ -65,12 +65,12 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def pass_on(view: ClusterView, due: Worklist) -> Decision:
     """
-    Send what was read for the first time to its brokers, and what leaders changed to all.
+    Send first reads to the brokers concerned, and ISR changes of leaders to all brokers.
 
-    Brokers ignore an epoch they have; the others had a predecessor that died before it sent. The
-    answers also tell which log directories are offline: there is no other way to learn it.
+    Brokers ignore an epoch they have; others may lack it, as the former controller died before it
+    sent. The answers are also the only source for offline log directories.
 
-    A leader that bounced is sent nothing here: it is to hear of the repair's epoch only, whenever
+    A leader that bounced is sent nothing here: it must learn only the epoch of the repair, once
     that is durable.
     """
     effects: list[Effect] = []
@@ -86,14 +86,14 @@ def pass_on(view: ClusterView, due: Worklist) -> Decision:
 
 
 def _bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> Collection[BrokerId]:
-    """Return the brokers whose bounce this turn or a later one treats."""
+    """Return the brokers whose bounce this cycle or a later one handles."""
     now = due.bounced | due.bounced_from.get(partition, set())
     later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
     return now | later
 
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:
-    """Read the states whose watch fired and that somebody waits for."""
+    """Read the states whose watch fired and that a reassignment waits for."""
     wanted = tuple(
         p
         for p in sorted(due.changed)

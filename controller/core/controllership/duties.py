@@ -1,10 +1,9 @@
 """
-What a controller owes every partition, reassigning or not.
+A controller's duties to every partition, reassigning or not.
 
-Broker joined, died or bounced, election for offline partitions, first states of new partitions, ISR
-notifications, failed log directories, preferred elections (kafka-facts, 2.3). Like the
-reassignments, each duty looks at the level: a partition whose leader is not live needs one,
-whichever event told.
+Joined, dead or bounced brokers, election for offline partitions, first states of new partitions,
+ISR notifications, failed log directories, preferred elections (kafka-facts, 2.3). Each duty is
+level-triggered: a partition whose leader is not live needs an election, whatever event showed that.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ def introduce(
     """
     Return LeaderAndIsr at the present epoch to these brokers.
 
-    Nothing while the topic is in doubt: a leader that is told former replicas takes them into the
-    ISR again. What is the case is told when the topic is read.
+    Nothing while the topic is stale: a leader that gets former replicas takes them into the ISR
+    again. The requests follow when the topic is read.
 
-    None of them is new to the partition: a broker that restarted since it was added may have its
-    log on a disk that failed, and the leader may have taken it into the ISR since we read that.
+    None of the brokers is new to the partition: one that restarted since it was added may have its
+    log on a failed disk, and the leader may have taken it into the ISR since our read.
     """
     recipients = tuple(brokers)
     if view.assignment(partition) is None or not recipients:
@@ -53,13 +52,12 @@ def repair(
     view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId] = ()
 ) -> Change | None:
     """
-    Return what makes the partition's state fit the live brokers, if anything is to be done.
+    Return the change that adapts the partition's state to the live brokers, if one is needed.
 
     Args:
-        view: The cluster.
+        view: Everything known.
         partition: Any partition of a known topic.
-        bounced: Brokers that restarted so fast that they never seemed gone: treated as failed
-            first.
+        bounced: Brokers that restarted between two reads: treated as failed first.
 
     """
     assignment = view.assignment(partition)
@@ -79,7 +77,7 @@ def repair(
     )
     leader: BrokerId | None = state.leader
     if leader not in assignment.replicas:
-        # No LeaderAndIsr reaches a leader that is no replica: what is written has another one.
+        # No LeaderAndIsr reaches a leader that is not a replica: another one is written.
         is_known = view.settled_assignment(partition) is not None
         serving = view.serving_replicas(partition) if is_known else ()
         leader = reassigned_leader(serving, isr, lambda r: r in isr)
@@ -90,7 +88,7 @@ def repair(
 
 
 def _create(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """Give a new partition its first state: the first live replica leads, all live are in sync."""
+    """Create a new partition's state: the first live replica leads, all live ones are in sync."""
     assignment = view.assignment(partition)
     if assignment is None or view.tenure is None or partition.topic in (view.deletions or ()):
         return None
@@ -111,13 +109,12 @@ def _elect(
     bounced: Collection[BrokerId],
 ) -> Change | None:
     """
-    Elect for a partition whose leader is gone, or note that it has none.
+    Elect a leader for a partition whose leader is not live, or write that it has none.
 
-    Where no member of the ISR is live, that it has no leader is written first, and settings are
-    asked for after that: only their answer permits an unclean election. No answer permits none.
-
-    Nobody leads what is being deleted, as with Kafka's controller; but what is in flight has to end
-    before the deletion can have the role, and so has all that waits once the deletion had its time.
+    Where no member of the ISR is live, the absence of a leader is written first and settings are
+    requested afterwards: only their answer permits an unclean election. Kafka's controller also
+    elects no leader for a topic that is being deleted; but a step in flight has to end before the
+    deletion can have the role, and so has all pending work once the deletion had its time.
     """
     running = view.reassignments.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
@@ -138,7 +135,7 @@ def _elect(
             unclean=state.leader == NO_LEADER and view.permits_unclean(partition),
         )
     if leader is None:
-        # All of the ISR is gone. It stays as it is: each member has every acknowledged record, so
+        # All of the ISR is dead. It stays unchanged: each member has every acknowledged record, so
         # the first that returns may lead. Kafka keeps only the last one; this loses less.
         if state.leader == NO_LEADER:
             return None
@@ -153,7 +150,7 @@ def _elect(
 
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
-    """Return the serving replicas, last those that are being added: they may hold nothing yet."""
+    """Return the serving replicas, those being added last: they may have no data yet."""
     assignment = view.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     return tuple(sorted(view.serving_replicas(partition), key=lambda r: r in adding))

@@ -1,9 +1,9 @@
 """
-Whether being this cluster's controller would be safe, and which engine to work with.
+Eligibility: whether the role of controller is safe in this cluster, and the choice of engine.
 
-A wrong guess freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the
-controller to change it, and ours would not answer), so anything that does not fit is a refusal with
-its reason.
+A wrong choice freezes the ISR of the whole cluster (leaders of protocol 2.7 and later ask the
+controller to change it, and ours would not answer), so anything unexpected is a refusal with its
+reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
     if view.options.controller_id in view.brokers:
         reasons.append(
             f"controller id {view.options.controller_id} is the id of a broker: that broker would "
-            "take itself for the controller"
+            "consider itself the controller"
         )
     guards = view.guards
     if guards is not None and guards.feature_enabled:
@@ -57,7 +57,7 @@ def _kraft(view: ClusterView) -> tuple[str, ...]:
 
 
 def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
-    """Return every reason against telling the cluster's own controller what to move."""
+    """Return every reason against delegating to the cluster's own controller."""
     reasons = _kraft(view)
     return reasons if view.undelegable is None else (*reasons, view.undelegable)
 
@@ -66,8 +66,8 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     """
     Return the engine to work with and why; None where none is safe, or it cannot be chosen now.
 
-    Once delegated it stays delegated: a cluster whose brokers are restarted one by one looks
-    different from one moment to the next.
+    Once delegated it stays delegated: during a rolling restart a cluster looks different from one
+    moment to the next.
     """
     wanted = view.options.engine
     if not view.is_warm:
@@ -86,7 +86,7 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
 
 
 def refusals(view: ClusterView) -> tuple[str, ...]:
-    """Return every reason against working on this cluster at all, by the engine that is wanted."""
+    """Return every reason against working on this cluster with the configured engine."""
     match view.options.engine:
         case EngineName.NATIVE:
             return (*native_refusals(view), *_unheeded(view))
@@ -101,5 +101,5 @@ def refusals(view: ClusterView) -> tuple[str, ...]:
 
 
 def _unheeded(view: ClusterView) -> tuple[str, ...]:
-    """Return why brokers do not obey; the role is claimed again only now and then."""
+    """Return why brokers refuse requests; the role is claimed again only after a back-off."""
     return () if view.unheeded is None else (view.unheeded,)

@@ -1,5 +1,5 @@
 """
-The seam between the two ways to change the replicas of a partition.
+Engines: the two ways to change the replicas of a partition.
 
 Everything else is shared: requests, steps, limits, throttles, cancellations, records, recovery.
 """
@@ -43,11 +43,11 @@ PROBE_TIMER: Final = "probe"
 PROBE_AGAIN_S: Final = 2.0
 
 RACE_S: Final = 1.0
-"""How long after a plan came it may be that the cluster's controller has not begun it."""
+"""How long after a plan appeared the cluster's controller may not have begun it, in seconds."""
 
 
 class Engine(Protocol):
-    """What the core wants of an engine."""
+    """The interface of an engine."""
 
     name: EngineName
     holds_role: bool
@@ -62,19 +62,19 @@ class Engine(Protocol):
         ...
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-        """Return what comes before the partitions in a turn."""
+        """Return what precedes the partitions in a cycle."""
         ...
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
-        """Return what comes after everything else."""
+        """Return what follows everything else."""
         ...
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
-        """Return what makes a partition's state fit the live brokers."""
+        """Return the change that adapts a partition's state to the live brokers."""
         ...
 
     def advance(
@@ -85,7 +85,7 @@ class Engine(Protocol):
 
 
 class NativeEngine:
-    """We are the controller while there is work."""
+    """The daemon is the cluster's controller while there is work."""
 
     name = EngineName.NATIVE
     holds_role = True
@@ -96,20 +96,20 @@ class NativeEngine:
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
         """
-        Take the role, at once where a plan just came.
+        Claim the role, at once where a plan just appeared.
 
-        Its controller would carry that out whole. One that begins a plan keeps no requests back,
-        so nothing is lost by not waiting for it.
+        The cluster's controller would carry out the whole plan. One that begins a plan delays no
+        requests, so nothing is lost by interrupting it.
         """
         came = view.legacy_came
         return (ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
         """
-        Tell brokers who is alive, and what a controller finds; brokers before partitions.
+        Send the live brokers and what the controller found; brokers before partitions.
 
         No state is read, and so none written, before a broker accepted an UpdateMetadata of this
-        tenure: what is written could not be delivered.
+        tenure: the write could not be delivered.
         """
         opened = channels(view, due)
         if not view.heeded:
@@ -119,21 +119,21 @@ class NativeEngine:
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
-        """Hold elections, follow notifications, delete what could not be deleted."""
+        """Hold elections, handle notifications, delete orphans."""
         parts = [follow_watches(view, due)]
         if due.elections:
             parts.append(hold_elections(view, now, budget))
         if due.timer or due.claimed:
             parts.append(balance_leaders(view, now))
         parts += [follow_notifications(view, due), announce_departures(view, due)]
-        # Where there is none we write it ourselves.
+        # A missing state is created by ourselves.
         parts.append(read_missing(view, due, view.unreadable_states, now))
         return [*parts, delete_orphans(view, due)]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
-        """Elect, and take dead brokers out of the ISR."""
+        """Elect leaders, and take dead brokers out of the ISR."""
         return repair(view, partition, bounced)
 
     def advance(
@@ -144,30 +144,30 @@ class NativeEngine:
 
 
 class DelegatedEngine:
-    """A broker stays the controller and is told what to move; our tenure is our leadership."""
+    """A broker stays the controller and carries out steps; the tenure is our leadership."""
 
     name = EngineName.DELEGATED
     holds_role = False
 
     def refusals(self, view: ClusterView) -> tuple[str, ...]:
-        """Return every reason against telling this cluster's controller what to move."""
+        """Return every reason against delegating to this cluster's controller."""
         return delegated_refusals(view)
 
     def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
-        """Work as long as we lead, once the controller said that it understands orders."""
+        """Begin the tenure once the controller is known to support AlterPartitionReassignments."""
         if view.delegable:
             return (BeginTenure(),)
         again = SetTimer(PROBE_TIMER, Instant(now + PROBE_AGAIN_S))
         return (again,) if view.probing else (ProbeReassignments(), again)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-        """Read states: nobody is told anything."""
+        """Read states; no broker is sent any."""
         return [seed(view, due, now)]
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
-        """Follow what is watched, and look at the rest of the cluster from time to time."""
+        """Read watched states, and from time to time the rest of the cluster."""
         del budget
         elected = order_elections(view, now) if due.elections else Decision()
         answers = follow_answers(view, due, now)
@@ -178,14 +178,14 @@ class DelegatedEngine:
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
-        """Return nothing: the cluster's controller does it."""
+        """Return None: the cluster's controller does it."""
         del view, partition, bounced
         return None
 
     def advance(
         self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
     ) -> Change | Blocked | None:
-        """Return the next order."""
+        """Return the next alter request."""
         return delegated.advance(view, partition, now, budget)
 
 
@@ -196,10 +196,10 @@ ENGINES: Final[Mapping[EngineName, Engine]] = {
 
 
 def holds_role(view: ClusterView) -> bool:
-    """Whether we are the cluster's controller."""
+    """Return whether the daemon is the cluster's controller."""
     return view.tenure is not None and engine_of(view).holds_role
 
 
 def engine_of(view: ClusterView) -> Engine:
-    """Return the engine at work; before one is chosen, the one that is tried first."""
+    """Return the engine at work; before one is chosen, the native one."""
     return ENGINES[view.engine or EngineName.NATIVE]

@@ -1,8 +1,7 @@
 """
 The smaller duties of a tenure: preferred elections, notifications, orphans.
 
-None of them holds up a reassignment; elections are capped, because each makes clients look for
-their leader again.
+None of them delays a reassignment; elections are limited, because each disturbs clients.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ NAMES_AT_ONCE = 200
 
 def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
     """
-    Move leaderships to the first assigned replicas, so many per second, then end the request.
+    Move leaderships to the first assigned replicas at a limited rate, then end the request.
 
-    An election is taken off the list by the very change that writes it: one whose write is refused
-    is decided anew, and only then is the request deleted.
+    The change that writes an election removes it from the list: if the write is rejected the
+    election is decided again, and only after all of them the request is deleted.
     """
     ready = [p for p in view.preferred if p not in view.reassignments]
     if not ready:
@@ -61,14 +60,14 @@ def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
         return Decision(effects=(SetTimer(PREFERRED_TIMER, Instant(view.preferred_at + 1.0)),))
     changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
     held = tuple(islice(changes, view.options.preferred_elections_per_second))
-    # Also where that is all: what is written now may be refused.
+    # Also for the last ones: their write may be rejected.
     return Decision(held, (SetTimer(PREFERRED_TIMER, Instant(now + 1.0)),))
 
 
 def _election(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | None:
-    """Return the change that takes an election off the list; None while it has to wait."""
+    """Return the change that removes an election from the list; None while it has to wait."""
     tried = PreferredTriedRecord((partition,), now)
     if _is_out_of_question(view, partition):
         return Change((tried,))
@@ -83,10 +82,10 @@ def _election(
 
 def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
     """
-    Whether a partition has no state that an election could change, or is to be deleted.
+    Return whether an election of the partition is impossible or excluded.
 
-    Kafka's controller refuses elections of topics that are queued for deletion. What is not read
-    yet, or is being read again, is still in question.
+    It has no state, or its topic is to be deleted: Kafka's controller refuses elections of topics
+    that are queued for deletion. A state or topic that is being read is still undecided.
     """
     name, number = partition
     topic = view.topics.get(name)
@@ -105,7 +104,7 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
 def _moved_leader(
     view: ClusterView, elected: Change, now: Instant, budget: Budget
 ) -> LeaderMovedRecord | None:
-    """Return the note of the leadership that moves; None where a broker had its share by now."""
+    """Return the record of the leader move; None where a broker's limit is reached."""
     (write,) = [r for r in elected.records if isinstance(r, StateRecord)]
     old = view.states[write.partition].leader
     if budget.leader_gate(old, write.leader) is not None:
@@ -116,13 +115,13 @@ def _moved_leader(
 
 def balance_leaders(view: ClusterView, now: Instant) -> Decision:
     """
-    Have preferred leaders elected of brokers that lead too few of the partitions that prefer them.
+    Schedule preferred elections for brokers that lead too few of the partitions preferring them.
 
     As Kafka's controller does with ``auto.leader.rebalance.enable``
-    (``checkAndTriggerAutoLeaderRebalance``), but for two things. The first check comes an interval
-    after the claim, not seconds: the balance is none of a short tenure's business. And Kafka elects
-    none while anything at all is reassigned, which is nearly always so while we have the role; here
-    only the partitions are left out that are reassigned, or wait for it.
+    (``checkAndTriggerAutoLeaderRebalance``), with two differences. The first check comes an
+    interval after the claim, not seconds: the balance is no concern of a short tenure. And Kafka
+    elects none while any partition is reassigned, which is nearly always so while we have the role;
+    here only partitions with a reassignment are left out.
     """
     if not view.options.auto_leader_rebalance or view.tenure is None:
         return Decision()
@@ -158,7 +157,7 @@ def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def order_elections(view: ClusterView, now: Instant) -> Decision:
-    """Have the cluster's controller elect preferred leaders where ours ended, so many a second."""
+    """Have the cluster's controller elect preferred leaders, at a limited rate."""
     ready = [p for p in view.preferred if p not in view.reassignments]
     if not ready:
         return Decision()
@@ -172,7 +171,7 @@ def order_elections(view: ClusterView, now: Instant) -> Decision:
 
 
 def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
-    """Look at what leaders and brokers announce, and take the announcements away."""
+    """Handle the notifications of leaders and brokers, and delete them."""
     effects: list[Effect] = []
     notified = tuple(p for p in due.notified if p in view.states)
     if notified:
@@ -191,13 +190,13 @@ def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
 
 def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     """
-    Record what another controller dropped just before our claim: it may not have been told to all.
+    Record the replicas that another controller dropped just before our claim: they may remain.
 
-    Once: the record is deleted when the broker said that nothing is left. Where a reassignment of
-    ours goes on, its own end tells.
+    Recorded once: the record is deleted when the broker confirmed that no log is left. Where a
+    reassignment of ours continues, its own end records them.
     """
     changes = []
-    # Of the others nothing new is known before a topic is read.
+    # Of other topics nothing new is known before a read.
     for broker, partition in view.departed if due.claimed or due.plan else ():
         topic = view.topics.get(partition.topic)
         assignment = topic.partitions.get(partition.partition) if topic else None
@@ -206,7 +205,7 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
         if broker not in assignment.replicas and (broker, partition) not in view.orphans:
             left = ((broker, "dropped by another controller"),)
             state = view.states.get(partition)
-            # Nothing is deleted before the leader said that it has the present epoch.
+            # Nothing is deleted before the leader confirmed the present epoch.
             leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
             effects = introduce(view, partition, leader)
             records = orphan_records(view, partition, left)
@@ -215,7 +214,7 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
 
 
 def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
-    """Delete what could not be deleted when its broker was away, if it is still nobody's."""
+    """Delete orphans whose broker is back, if it is still safe."""
     ended = set(due.buried)
     effects: list[Effect] = []
     if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
@@ -241,10 +240,10 @@ def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
 
 def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
     """
-    Whether a record speaks of something that will never be ours to delete.
+    Return whether a record will never be ours to delete.
 
-    The topic is gone, is another one of that name, or has a replica on that broker again. A record
-    kept nevertheless would be work for ever, and the role would be held for it.
+    The topic is gone, was recreated, or has a replica on that broker again. A kept record would be
+    endless work, and the role would be held for it.
     """
     name, number = orphan.partition
     topic = view.topics.get(name)
@@ -257,10 +256,10 @@ def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
 
 def _is_nobodys(view: ClusterView, orphan: Orphan) -> bool:
     """
-    Whether an orphan may be deleted.
+    Return whether an orphan may be deleted.
 
-    The very topic it belonged to exists, has no replica on that broker, and the present leader
-    answered in this tenure that it has the present epoch; and no live replica lacks what it has.
+    Its very topic exists, has no replica on that broker, and the present leader confirmed the
+    present epoch in this tenure; and no live replica lacks its data.
     """
     topic = view.topics.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:

@@ -1,8 +1,8 @@
 """
-What a write that was refused puts in doubt, and the reads that tell the truth.
+Invalidate cached znodes after a rejected write and schedule re-reads.
 
-Somebody was faster: what the change was decided on is not so any more. Until it is read again
-nothing is decided by it, else the same write would be tried and refused again at once.
+Another client was faster: the change was decided on outdated content. Until it is read again no
+decision uses it, otherwise the same write would be tried and rejected again at once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from controller.core.view import ClusterView
 
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
-"""After so long it is tried again to take a submitted znode away that could not be."""
+"""When the deletion of a submitted znode is tried again after a failure, in seconds."""
 _COMES_NEXT: Final = (AssignmentRecord, SpecEndedRecord, PhaseRecord, StateRecord)
-"""Without these a reassignment does not go on; its other records are of requests."""
+"""A reassignment cannot continue without these records; its others belong to requests."""
 
 
 def invalidate(  # noqa: C901 - one arm per record
     view: ClusterView, change: Change
 ) -> list[Effect]:
-    """Distrust what a rejected change was decided on; return the reads that tell the truth."""
+    """Invalidate the basis of a rejected change; return the reads that restore it."""
     view.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {}
@@ -55,15 +55,15 @@ def invalidate(  # noqa: C901 - one arm per record
                 _distrust(view, partition)
                 states[partition] = None
             case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
-                # The topic may not say any more what the record was to be made of.
+                # The topic may have changed since the record was decided on it.
                 view.doubtful_specs.add(partition)
                 topics[partition.topic] = None
             case NotificationsDeletedRecord(kind=kind, names=names):
-                # One of them is gone already: what is left of them is read with the next change.
+                # One of them is gone already: the rest is read with the next change.
                 left = view.notifications.get(kind, ())
                 view.notifications[kind] = tuple(n for n in left if n not in names)
             case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
-                # Its client changed it, which is not watched, or took it away.
+                # Its client changed it, which is not watched, or deleted it.
                 forget_submission(view, name)
                 view.due.submissions = True
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
@@ -82,21 +82,21 @@ def invalidate(  # noqa: C901 - one arm per record
 
 def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Instant) -> list[Effect]:
     """
-    Note that a change was refused for what no read tells of; return what has it decided anew.
+    Note that a change was rejected for a reason that no read shows; return the effects of retrying.
 
     Args:
-        view: Everything known; the change's partition waits from now on.
-        change: What was refused.
-        path: The znode whose write was.
+        view: Everything known; the change's partition is blocked from now on.
+        change: The rejected change.
+        path: The znode whose write was rejected.
         why: ZooKeeper's reason.
-        now: When.
+        now: The present instant.
 
     """
     throttles_refused(view, change, why, now)
     keep_bounces(view, change)
     moved = None if change.partition is None else view.reassignments.get(change.partition)
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
-        detail = f"ZooKeeper refuses the write of {path}: {why}"
+        detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
             view.due.capacity = True  # the slot that it was to have is free
         moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
@@ -104,10 +104,10 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
     for record in change.records:
         match record:
             case OrphanEndedRecord(orphan=orphan):
-                # Its broker is asked once more, which says again that nothing is left.
+                # Its broker is asked once more, and confirms again that no log is left.
                 view.orphans_tried.discard(orphan)
             case PreferredTriedRecord(partitions=partitions):
-                # The role is not held for it. The znode stays for the controller that comes next.
+                # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
                     view.preferred.pop(partition, None)
                 view.preferred_version = None
@@ -123,13 +123,13 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
 
 
 def keep_bounces(view: ClusterView, change: Change) -> None:
-    """Keep the bounces that a change which is not written was to treat, for the next look."""
+    """Keep the bounces of a change that is not written, for the next decision."""
     if change.partition is not None and change.bounced:
         view.bounced.setdefault(change.partition, set()).update(change.bounced)
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
-    """Forget a state; a read of it that was under way is no answer."""
+    """Forget a state; a read of it that is under way is ignored."""
     view.states.pop(partition, None)
     view.distrusted[partition] = view.read_generation
     view.stateless.discard(partition)

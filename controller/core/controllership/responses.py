@@ -1,8 +1,8 @@
 """
-What the answers of brokers mean (kafka-facts, 3.3).
+Responses: fold in what brokers and the cluster's controller answer (kafka-facts, 3.3).
 
-An answer of a channel that was opened for an earlier registration of the broker says nothing about
-the present one and is dropped.
+An answer over a channel of an earlier registration of the broker does not concern the present one
+and is dropped.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ LASTING: Final = {
     "ClusterAction on the cluster)",
     UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
 }
-"""Refusals of whole requests that the same request meets with again, with their reason."""
+"""Errors of whole requests that a repeated request meets again, with their reason."""
 HEED_PATIENCE_S: Final = 30.0
-"""How long a tenure may go without any broker that accepts an UpdateMetadata, in seconds."""
+"""How long a tenure may last without a broker that accepts an UpdateMetadata, in seconds."""
 
 
 def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
@@ -53,9 +53,9 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
 
 def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
     """
-    Note that a broker accepts what this tenure sends, or that it refuses it.
+    Note whether a broker accepts the requests of this tenure.
 
-    One that refused requests before gets all of them again: what it refused is not resent.
+    A broker that refused requests before gets all of them again: refused ones are not resent.
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
@@ -69,16 +69,16 @@ def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -
 
 def unheeded(view: ClusterView, now: Instant) -> str | None:
     """
-    Return why a tenure is in vain, if it is: brokers do not do what it sends.
+    Return why a tenure is in vain, None if it is not: brokers refuse its requests.
 
-    Most refuse it, or none has accepted anything for a while. One that held the role nevertheless
-    would keep the cluster without a controller.
+    Most refuse them, or none has accepted any for a while. Holding the role nevertheless would
+    leave the cluster without a controller.
     """
     if _is_refused_by_most(view):
         refused = sorted(b for b in view.refusers if b in view.brokers)
         reasons = sorted({LASTING[view.refusers[b]] for b in refused})
         return (
-            f"{len(refused)} of {len(view.brokers)} live brokers refuse requests of ours as the "
+            f"{len(refused)} of {len(view.brokers)} live brokers refuse our requests as the "
             f"controller: {', '.join(reasons)}"
         )
     if view.tenure is None or view.heeded or now < view.tenure.since + HEED_PATIENCE_S:
@@ -105,7 +105,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
     Note acknowledgements of leaders and failed log directories.
 
     An acknowledgement is error NONE, or "already at this leader epoch" where only a request of this
-    tenure can have told it: on a resend, or when this tenure wrote the epoch and an answer got lost
+    tenure can be the cause: on a resend, or when this tenure wrote the epoch and an answer was lost
     with its channel.
     """
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
@@ -129,7 +129,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
             and state.leader == event.broker
             and (error == NONE or repeated)
         ):
-            # It has this epoch, whoever told it: it does not count on the orphan any more.
+            # It has this epoch, whatever the source: it does not rely on the orphan any more.
             view.confirmed[partition] = (event.broker, epoch)
             view.due.orphans = view.due.orphans or partition in view.orphaned
         known = repeated and (event.resent or _is_ours(view, state))
@@ -141,12 +141,12 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
 
 
 def _is_ours(view: ClusterView, state: PartitionState) -> bool:
-    """Whether this tenure wrote the state's leader epoch; nobody else can have sent it then."""
+    """Return whether this tenure wrote the leader epoch: then no other controller sent it."""
     return view.tenure is not None and state.controller_epoch == view.tenure.epoch
 
 
 def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:
-    """Note which dropped replicas are deleted, and which never will be as their disk failed."""
+    """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, _epoch, delete, error in event.results:
@@ -184,7 +184,7 @@ def _orphan_answered(
 
 
 def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
-    """Note what became of each order: the controller's answer, or that there was none."""
+    """Note the outcome of each alter request: the controller's answer, or that there was none."""
     if view.tenure is None:
         return
     for result in event.results:
@@ -207,7 +207,7 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: I
 
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
-    """Note that nothing of ours is left to be made; what was made late has to be read first."""
+    """Note that no request is left to be carried out; a late effect has to be read first."""
     topic = view.topics.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
         view.read_generation += 1
@@ -216,7 +216,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
 
 
 def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
-    """Note which orders were not sent; they are decided anew."""
+    """Note which alter requests were not sent; they are decided again."""
     for partition in event.partitions:
         reassignment = view.reassignments.get(partition)
         if reassignment is None:
@@ -228,7 +228,7 @@ def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> Non
 
 
 def reassignments_probed(view: ClusterView, event: ReassignmentsProbed) -> None:
-    """Note whether the cluster's controller can be told what to move."""
+    """Note whether the cluster's controller supports AlterPartitionReassignments."""
     view.probing = False
     view.delegable = event.problem is None
     view.undelegable = event.problem if event.is_final else None

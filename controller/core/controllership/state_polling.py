@@ -1,8 +1,8 @@
 """
-States that others write while we work: the watched ones at once, the rest in rounds.
+Poll states that others write: watched ones at once, the rest in rounds.
 
-Where a broker stays the controller, no leader announces to us whose ISR changed, and new partitions
-get their first state some time after their topic znode, when that controller can write one.
+Where a broker stays the controller, leaders do not notify us of ISR changes, and new partitions get
+their first state some time after their topic znode.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROUND_STATES: Final = 1000
 """States read at a time: first those out of sync, then the next of all others."""
 MISSING_TIMER: Final = "missing_states"
 MISSING_EVERY_S: Final = 1.0
-"""How long until up to ``ROUND_STATES`` missing states are read again; more take longer."""
+"""The interval of reads of up to ``ROUND_STATES`` missing states; more take longer."""
 
 
 def follow_watched(view: ClusterView, due: Worklist) -> Decision:
-    """Read the states whose watch fired and that somebody waits for; forget useless records."""
+    """Read the awaited states whose watch fired; delete obsolete orphan records."""
     wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments)
     effects: tuple[Effect, ...] = (ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ()
     return Decision(tuple(_readopted(view, due)), effects)
@@ -54,7 +54,7 @@ def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
 
 
 def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Read some states anew while there is work: the health of the cluster decides about steps."""
+    """Read some states again while there is work: steps depend on the health of the cluster."""
     if not view.reassignments or not (due.timer or due.claimed or due.plan):
         return Decision()
     if now < view.round_at:
@@ -74,16 +74,15 @@ def read_missing(
     view: ClusterView, due: Worklist, missing: Iterable[TopicPartition], now: Instant
 ) -> Decision:
     """
-    Read the states again that reassignments wait for and that were missing at the last look.
+    Read missing states again that reassignments wait for.
 
-    All of them at once, in one pipelined read; nothing announces that a state was written where
-    there was none.
+    All of them at once, in one pipelined read: no watch reports the creation of a state.
 
     Args:
         view: Everything known.
-        due: What changed since the last turn.
-        missing: Partitions without a state znode, or whose state cannot be understood.
-        now: The time of this turn.
+        due: What changed since the last cycle.
+        missing: Partitions without a state znode, or with an unreadable one.
+        now: The time of this cycle.
 
     """
     if not view.reassignments:
@@ -99,5 +98,5 @@ def read_missing(
 
 
 def missing_again(partitions: Sized, now: Instant) -> Instant:
-    """Return when missing states are read again, after so many of them were."""
+    """Return when missing states are read again, after a read of this many."""
     return Instant(now + MISSING_EVERY_S * ceil(len(partitions) / ROUND_STATES))

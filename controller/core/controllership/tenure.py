@@ -1,9 +1,9 @@
 """
-When to claim the controller role, and when to give it back.
+Decide when to claim the controller role, and when to resign.
 
 Holding ``/controller`` stops topic administration through Kafka's API, so under ``on_demand`` the
 daemon holds it only while it has work, and yields once to each pending topic deletion. The topic
-znodes are truthful at every instant, so the role can be given back with steps in flight: a Kafka
+znodes are truthful at every instant, so the role can be given up with steps in flight: a Kafka
 controller carries out exactly those. No step that cannot end keeps the role from a pending deletion
 or from an operator who paused everything. The tenure of an engine that leaves the role with a
 broker lasts as long as the daemon leads.
@@ -48,10 +48,10 @@ ORPHAN_TIMER = "orphans"
 PROGRESS_TIMER = "progress"
 HEED_TIMER = "heed"
 ORPHAN_PATIENCE_S = 60.0
-"""How long orphans alone keep the role."""
+"""How long orphans alone keep the role, in seconds."""
 PROGRESS_PATIENCE_S = 30.0
 """
-How long steps in flight keep the role without progress, in seconds, where all else is held back.
+How long steps in flight keep the role without progress, in seconds, if all else is held.
 
 Progress is another phase, a replica that enters the ISR, or bytes that a new replica copied.
 """
@@ -59,10 +59,10 @@ Progress is another phase, a replica that enters the ISR, or bytes that a new re
 
 def has_work(view: ClusterView, now: Instant) -> bool:
     """
-    Return whether anything needs the controller's role now.
+    Return whether anything needs the controller role now.
 
-    What is held back does not, but for its steps in flight as long as they make progress. Moves of
-    others do not: a Kafka controller carries them out as well.
+    Held work does not, except its steps in flight while they make progress. Foreign reassignments
+    do not: a Kafka controller carries them out as well.
     """
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
@@ -83,12 +83,12 @@ def has_work(view: ClusterView, now: Instant) -> bool:
 
 
 def _leads_back(view: ClusterView) -> bool:
-    """Return whether anything goes back: it is first in line, and only a pause of all holds it."""
+    """Return whether a rollback is due: only a pause of everything holds it."""
     return bool(view.led_back) and view.controls.pauses.everything is None
 
 
 def _has_cancellation(view: ClusterView) -> bool:
-    """Return whether a cancellation needs the role; once all is chosen, a pause of all holds it."""
+    """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
     if view.controls.pauses.everything is not None and not is_choosing(view):
         return False
     return needs_the_role(view)
@@ -96,9 +96,10 @@ def _has_cancellation(view: ClusterView) -> bool:
 
 def _has_elections(view: ClusterView) -> bool:
     """
-    Return whether preferred leaders can be elected now, or their request be ended.
+    Return whether preferred leaders can be elected now, or their request can be ended.
 
-    What is being moved is elected afterwards. Outside a tenure a Kafka controller does all of it.
+    Partitions with a reassignment are elected afterwards. Outside a tenure a Kafka controller does
+    all of it.
     """
     if not view.preferred:
         return view.preferred_version is not None
@@ -113,7 +114,7 @@ def _progress_ends(view: ClusterView) -> Instant:
 
 
 def _has_submissions(view: ClusterView) -> bool:
-    """Whether a request can be accepted or refused; disabled, that needs no role."""
+    """Return whether a request can be accepted or refused; refusing disabled ones needs no role."""
     if view.kill_switch:
         return False
     return any(is_due(view, s) for s in view.submissions.values())
@@ -129,7 +130,7 @@ def _has_queue(view: ClusterView) -> bool:
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
-    """Whether an orphan's broker is back, and it is time to try, or to wait for the answer."""
+    """Return whether an orphan's broker is back, and it is time to try, or to await the answer."""
     if view.tenure is None:
         if now < view.orphans_after:
             return False
@@ -139,9 +140,9 @@ def has_orphans(view: ClusterView, now: Instant) -> bool:
 
 
 def hold_of(view: ClusterView) -> Blocked | None:
-    """Return why no new step may begin now, if so."""
+    """Return why no new step may begin now; None if it may."""
     if view.stopping or view.resigning:
-        return Blocked(BlockedBy.DRAINING, "the controller role is being given back")
+        return Blocked(BlockedBy.DRAINING, "the controller role is being given up")
     if view.tenure is not None and engine_of(view).holds_role and not view.heeded:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
@@ -157,7 +158,7 @@ def _owes_a_yield(view: ClusterView) -> bool:
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
-    """Return the claim, the hand-back or the time to look again."""
+    """Return the claim, the resignation, or the timer of the next decision."""
     considered = _consider(view, now)
     opening = next_opening(view, now)
     if opening is None:
@@ -192,7 +193,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
 
 
 def _hold(view: ClusterView, now: Instant) -> Decision:
-    """Return whether a role that brokers heed is kept or given back."""
+    """Keep the role or give it up; brokers accept the requests of this tenure."""
     if _owes_a_yield(view):
         until = yield_due(view)
         is_at_work = view.is_moving_ours or (
@@ -208,7 +209,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
 
 
 def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
-    """Give the role to a broker in the middle of the work, with nothing left for it to start."""
+    """Give up the role in the middle of the work, leaving nothing for a broker to start."""
     written = (*unlisted(view), *records)
     resign = ResignController(reason)
     if not written:
@@ -217,7 +218,7 @@ def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
 
 
 def _chosen(view: ClusterView) -> EngineRecord | None:
-    """Return the choice of an engine, where there is one to make or another to take."""
+    """Return the choice of an engine, if there is one to make or to change."""
     choice = choice_of(view)
     if choice is None or choice[0] is view.engine:
         return None
@@ -237,7 +238,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[Effect, ...]:
         or has_orphans(view, now)
     )
     if not wanted:
-        # Nothing may happen in a quiet cluster: the time to try orphans again is asked for.
+        # A quiet cluster has no events: the next try for orphans needs a timer.
         waits = view.orphans and now < view.orphans_after
         return (SetTimer(ORPHAN_TIMER, view.orphans_after),) if waits else ()
     until = claim_due(view)

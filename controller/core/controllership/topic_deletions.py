@@ -1,11 +1,10 @@
 """
-Whether topics that are to be deleted still have a claim to the controller's role.
+Topic deletions and the controller role: whether a pending deletion is still owed the role.
 
-Only a broker's controller deletes topics. It gets the role once for each pending deletion: when
-nothing of ours is in flight any more, at the latest after a patience. A deletion that cannot end,
-because a replica's broker is away, must not hold up everything else for ever either; nor must
-deletions that come one after the other. A claim that does not wait for the last of those leaves the
-role to them again soon.
+Only a broker's controller deletes topics. It gets the role once for each pending deletion: when no
+step of ours is in flight, at the latest after a timeout. A deletion that cannot end, because a
+replica's broker is dead, must not delay everything else for ever; nor must consecutive deletions. A
+claim that does not wait for the last of those leaves the role to them again soon.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from controller.core.view import ClusterView
 
 DELETION_PATIENCE_S: Final = 30.0
 """
-How long a pending topic deletion holds up a claim, and a tenure a pending deletion, in seconds.
+How long a pending deletion delays a claim, and a tenure a pending deletion, in seconds.
 
-As long a broker that got the role for deletions keeps it, unless they end sooner.
+A broker that got the role for deletions also keeps it that long, unless they end sooner.
 """
 DELETIONS_PATIENCE_S: Final = 120.0
-"""How long deletions that come while others are pending hold up a claim in all, in seconds."""
+"""How long consecutive deletions delay a claim in total, in seconds."""
 
 
 def owes_a_yield(view: ClusterView) -> bool:
-    """Whether the role is still to be given, or left, to a broker that deletes topics."""
+    """Return whether the role is still owed to a broker that deletes topics."""
     if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions:
         return False
     return not view.deletions <= view.yielded
@@ -36,10 +35,10 @@ def owes_a_yield(view: ClusterView) -> bool:
 
 def is_hurried(view: ClusterView) -> bool:
     """
-    Whether the role was claimed though a pending deletion had not had its time.
+    Return whether the role was claimed before a pending deletion had its time.
 
-    Such a tenure lasts until the deletion is due, and steps begin in it: otherwise it would be
-    given back before anything was done.
+    Such a tenure lasts until the deletion is due, and steps begin in it: otherwise it would end
+    before anything was done.
     """
     claimed = START if view.tenure is None else view.tenure.since
     return any(since < claimed for since in _owed(view))
@@ -47,17 +46,17 @@ def is_hurried(view: ClusterView) -> bool:
 
 def yield_due(view: ClusterView) -> Instant:
     """
-    Return when a tenure that owes the role gives it back, whatever is in flight then.
+    Return when a tenure that owes the role resigns, whatever is in flight then.
 
-    A copy may take days, or never end where its broker is dead; what is in flight is carried out by
-    the next controller. Later deletions do not prolong that.
+    A copy may take days, or never end where its broker is dead; the next controller carries out
+    what is in flight. Later deletions do not extend that time.
     """
     claimed = START if view.tenure is None else view.tenure.since
     return Instant(max(claimed, min(_owed(view), default=START)) + DELETION_PATIENCE_S)
 
 
 def claim_due(view: ClusterView) -> Instant:
-    """Return before when no claim is made because a broker is to delete topics; START: any time."""
+    """Return the earliest time of a claim while a broker is to delete topics; START: any time."""
     owed = _owed(view)
     if not owed or not owes_a_yield(view):
         return START
@@ -66,11 +65,11 @@ def claim_due(view: ClusterView) -> Instant:
 
 
 def note_deletions(view: ClusterView, topics: frozenset[str], now: Instant) -> None:
-    """Note which deletions are pending; of one that ended, or was taken back, nothing is kept."""
+    """Note the pending deletions; one that ended, or was revoked, is forgotten."""
     if not any(now < since + DELETION_PATIENCE_S for since in _owed(view)):
         view.held_up_since = now
     view.deletions_since = {t: view.deletions_since.get(t, now) for t in topics}
-    # A topic of the same name that is deleted later has to be yielded to again.
+    # A later deletion of a topic with the same name is owed the role again.
     view.yielded &= topics
 
 
@@ -81,7 +80,7 @@ def note_yielded(view: ClusterView, now: Instant) -> None:
 
 
 def begin_to_yield(view: ClusterView, now: Instant) -> None:
-    """Let the time of the deletions begin that had none before, or not enough: a tenure ended."""
+    """Restart the time of deletions that did not have it: a tenure ended."""
     view.held_up_since = now
     view.deletions_since = {
         topic: since if topic in view.yielded else now
@@ -90,5 +89,5 @@ def begin_to_yield(view: ClusterView, now: Instant) -> None:
 
 
 def _owed(view: ClusterView) -> list[Instant]:
-    """Return since when each deletion is waited for that has not had its time before a claim."""
+    """Return since when each deletion is pending that did not have its time before a claim."""
     return [since for t, since in view.deletions_since.items() if t not in view.yielded]

@@ -1,1 +1,1 @@
-"""One partition on its way: KAFKA-6794 by either engine, with its gates and its leaders."""
+"""One partition's reassignment: KAFKA-6794 by either engine, with its gates and leaders."""

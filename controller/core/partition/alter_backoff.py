@@ -1,8 +1,8 @@
 """
-How long a partition rests after an order that was not made, and what is looked at meanwhile.
+The back-off of a partition after an alter request that was not carried out.
 
-An order is never repeated as it was: what it stood on may be over. After its rest everything is
-decided anew.
+An alter request is never repeated unchanged: its preconditions may no longer hold. After the
+back-off everything is decided again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from controller.core.worklist import Worklist
 
 SEEN_TIMER: Final = "order_seen"
 REST_S: Final = 5.0
-"""How long a partition rests whose order was refused, or not answered."""
+"""The back-off after an alter request that was refused, or not answered, in seconds."""
 UNSENT_S: Final = 1.0
-"""How long it rests where the order reached nobody: the role changes hands."""
+"""The back-off where no controller received the request: the role changes hands."""
 UNDONE_S: Final = 60.0
-"""How long a partition rests whose step others took back: whoever does so does it again."""
+"""The back-off after a step that another client took back and is likely to take back again."""
 SEEN_S: Final = 10.0
-"""How long an order that was accepted may take to be seen in ZooKeeper."""
+"""How long an accepted alter request may take to appear in ZooKeeper, in seconds."""
 
 
 def rest_of(phase: AwaitingController) -> float:
-    """Return how long to rest after an order that was not made."""
+    """Return the back-off after an alter request that was not carried out, in seconds."""
     return UNSENT_S if phase.fate is AlterOutcome.UNSENT else REST_S
 
 
 def resting(phase: Phase, now: Instant) -> Blocked | None:
-    """Return that the last order was not made just now, and why."""
+    """Return that the partition backs off after its last alter request, and why."""
     match phase:
         case Pending(not_before=until) if until is not None and now < until:
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
@@ -44,7 +44,7 @@ def resting(phase: Phase, now: Instant) -> Blocked | None:
 
 
 def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Read what an answer put in doubt; ask for the time when an order is looked at again."""
+    """Read what an answer invalidated; set the timer of the next look at alter requests."""
     if not (due.timer or due.answered):
         return Decision()
     effects: list[Effect] = []

@@ -1,8 +1,8 @@
 """
-What an order to the cluster's own controller stands on.
+The preconditions of an alter request to the cluster's own controller.
 
-The gates are a function of these facts: while none of them changes they say what they said. Where
-one did change before the order is sent, it is taken back and everything is decided anew.
+The gates are a function of these facts: while none of them changes, their result holds. Where one
+changed before the request is sent, it is withdrawn and everything is decided again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class AlterPreconditions(NamedTuple):
     state: PartitionState
     settings: TopicConfig | None
     live: tuple[tuple[BrokerId, BrokerEpoch], ...]
-    """Those that have, had or are to have a replica, in the registration they live in."""
+    """Live brokers that have, had or are to have a replica, with their registrations."""
 
 
 def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
-    """Return the facts as known; None where one is not, or may have changed since it was read."""
+    """Return the facts; None where one is unknown or may have changed since it was read."""
     reassignment = view.reassignments.get(partition)
     assignment, state = view.assignment(partition), view.states.get(partition)
     if reassignment is None or assignment is None or state is None:

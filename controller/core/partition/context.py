@@ -1,7 +1,7 @@
 """
-One partition in one turn: its facts, and the writes and sends every phase is made of.
+One partition in one cycle: its facts, and the writes and sends that phases consist of.
 
-What to do with them, and when, is ``native``.
+``native`` and ``delegated`` decide which of them are due.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from controller.errors import InvariantError
 
 
 class PartitionContext:
-    """One partition in one turn: what is known of it, read once."""
+    """One partition in one cycle: its facts, read once."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - the facts of one partition
         self,
@@ -69,7 +69,7 @@ class PartitionContext:
     def of(
         cls, view: ClusterView, partition: TopicPartition, now: Instant
     ) -> Self | Blocked | None:
-        """Return a partition's turn, or what of it is not known; None: it is not reassigning."""
+        """Return a partition's context, or which fact is unknown; None if it is not reassigning."""
         reassignment = view.reassignments.get(partition)
         if reassignment is None:
             return None
@@ -82,17 +82,17 @@ class PartitionContext:
     # --- small facts ---------------------------------------------------------------------------
 
     def is_live(self, broker: BrokerId) -> bool:
-        """Whether the replica is on a live broker and a good disk."""
+        """Return whether the replica is on a live broker and a good disk."""
         return self.view.is_live(broker, self.partition)
 
     @property
     def drops_first(self) -> bool:
-        """Whether a step may drop before it adds: not the single jump, not other people's moves."""
+        """Whether a step may drop before it adds: no single jump, no foreign reassignment."""
         return self.step_size is not None and self.spec.route is not Route.FOREIGN
 
     @property
     def step_size(self) -> int | None:
-        """How many replicas a step adds at most; None is all at once."""
+        """The most replicas that a step adds; None is all at once."""
         return step_size_of(self.view, self.spec)
 
     def phase(self, phase: Phase, cause: str) -> PhaseRecord:
@@ -104,7 +104,7 @@ class PartitionContext:
         return Change(records=records, effects=effects, partition=self.partition)
 
     def listing(self) -> tuple[Record, ...]:
-        """Return the legacy entry that has to appear because the partition gets in flight."""
+        """Return the legacy entry that has to appear because the partition is in flight."""
         view = self.view
         if self.spec.route is not Route.LEGACY or view.legacy is None:
             return ()
@@ -113,11 +113,11 @@ class PartitionContext:
         return (LegacyEntryRecord(self.partition, self.spec.target),)
 
     def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
-        """Return the state's compare-and-set, with the epoch bump that makes it deliverable."""
+        """Return the compare-and-set of the state, with the leader epoch bumped."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
     def tell(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
-        """Return LeaderAndIsr to the given live replicas and UpdateMetadata to all (A2, B3)."""
+        """Return LeaderAndIsr to these live replicas and UpdateMetadata to all (A2, B3)."""
         live = self.view.live(replicas, self.partition)
         return (
             SendLeaderAndIsr(self.partition, live, tuple(r for r in new if r in live)),
@@ -132,10 +132,10 @@ class PartitionContext:
 
     def keeps_copies(self, dropping: Replicas) -> bool:
         """
-        Whether enough good copies stay without these replicas, or none of these is one.
+        Return whether enough good copies remain without these replicas, or none of these is one.
 
-        As many as the smaller of the original and the target assignment has: what replaces a good
-        copy is there before it goes. What is dead or lags may go at any time.
+        As many as the smaller of the original and the target assignment: a good copy leaves only
+        after its replacement is in sync. A dead or lagging replica may leave at any time.
         """
         good = self.view.live(self.state.isr, self.partition)
         left = [r for r in good if r not in dropping]
@@ -144,14 +144,14 @@ class PartitionContext:
 
     def uncopied(self, dropping: Replicas) -> Blocked | None:
         """
-        Return what keeps good copies from leaving: the target is to be in sync instead of them.
+        Return what keeps good copies from leaving: the target must be in sync first.
 
-        A replica of the target that is dead does not hold up the way back: it may never return.
+        A dead replica of the target does not delay a rollback: it may never return.
         """
         return self._uncopied(dropping, self.spec.target)
 
     def uncopied_yet(self, dropping: Replicas, current: Replicas) -> Blocked | None:
-        """Return what keeps good copies from making room: replicas that stay and catch up."""
+        """Return what keeps good copies from leaving: remaining replicas must catch up."""
         return self._uncopied(dropping, tuple(r for r in self.spec.target if r in current))
 
     def _uncopied(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
@@ -162,13 +162,13 @@ class PartitionContext:
         return sync_gate(self.view, self.partition, self.spec, self.state, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
-        """Return what keeps these replicas from being in sync; going back waits for copies only."""
+        """Return which of these replicas are not in sync; a rollback awaits added ones only."""
         if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
         return sync_gate(self.view, self.partition, self.spec, self.state, target)
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
-        """Return the leader to have among these replicas: the present one where possible."""
+        """Return the leader among these replicas: the present one where possible."""
         if self.state.leader in target and self.is_live(self.state.leader):
             return self.state.leader
         return reassigned_leader(target, self.state.isr, self.is_live)
@@ -183,7 +183,7 @@ class PartitionContext:
         )
 
     def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
-        """Return a record for each replica whose deletion nobody confirmed."""
+        """Return a record for each replica whose deletion was not confirmed."""
         return self.orphan_records(
             (b, "not live" if b not in self.view.brokers else "not confirmed")
             for b in sorted(brokers)
@@ -197,7 +197,7 @@ class PartitionContext:
         """
         Return the assignment without the replicas a Kafka controller added beyond our step size.
 
-        Only replicas that are not in ISR go, and only where the originals are known.
+        Only replicas that are not in the ISR leave, and only where the original replicas are known.
         """
         size = self.step_size
         original = self.spec.original
@@ -225,10 +225,10 @@ def state_record(
     """
     Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
 
-    The ISR is written without brokers that are no replicas.
+    The ISR is written without strangers.
 
     Raises:
-        InvariantError: there is no tenure; nothing may be decided then.
+        InvariantError: there is no tenure.
 
     """
     if view.tenure is None:

@@ -1,18 +1,20 @@
 """
-The delegated engine: one partition's way, told to the cluster's own controller (KIP-455).
+The delegated engine: reassignments carried out by the cluster's own controller (KIP-455).
 
-What is durable of ours is the goal. An order (AlterPartitionReassignments) names the replicas that
-one step leads to; that controller records the step in the topic znode, makes it and takes it out
-again, and there its begin and its end are seen, also after hours without us. ``advance`` is
-level-triggered as the native engine's is: whatever the topic znode names is followed, what has to
-be told is told anew when it is not there.
+The spec is our only durable record. An alter request (AlterPartitionReassignments) contains the
+replicas after one step; the controller records the step in the topic znode, carries it out and
+removes it. There its begin and its end are seen, also after hours without a daemon. ``advance`` is
+level-triggered like the native engine's: it follows whatever the topic znode contains, and sends a
+request again that had no effect.
 
-A step that drops and adds is two orders, the drop first: else the controller would hold the dropped
-replica until the new one is in sync. Where the drop has to wait, one order does both, and the
-controller drops at the end. It accepts orders that leave nobody in sync; the gates do not.
+A step that drops and adds is two alter requests, the drop first: otherwise the controller would
+keep the dropped replica until the new one is in sync. Where the drop has to wait, one request does
+both, and the controller drops at the end. The controller accepts requests that leave no replica in
+sync; the gates do not.
 
-An order that nobody answered may be made at any time. Nothing ends while that is so: the controller
-works through orders one after another, so one that takes back what may be left is answered first.
+An unanswered alter request may be carried out at any time. No reassignment ends while that is
+possible: the controller processes requests in order, so a request that cancels what may be left is
+answered first.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ ORDER_TIMER: Final = "controller_answer"
 
 
 class DelegatedContext(StepStart):
-    """A turn of the delegated engine: what each phase does next."""
+    """A partition's context in the delegated engine: the next action of each phase."""
 
     def advance(self, budget: Budget) -> Change | Blocked | None:
         """Return the next change, what is waited for, or None when there is nothing to do."""
@@ -79,7 +81,7 @@ class DelegatedContext(StepStart):
         return self.change(*lost, *noted)
 
     def advance_phase(self, budget: Budget) -> Change | Blocked | None:
-        """Return what the phase wants next."""
+        """Return the next action of the phase."""
         match self.reassignment.phase:
             case Pending() as phase:
                 return self.pending(phase, budget)
@@ -93,7 +95,7 @@ class DelegatedContext(StepStart):
                 return None
 
     def pending(self, phase: Pending, budget: Budget) -> Change | Blocked | None:
-        """Begin a step, or find that it is under way or made already."""
+        """Begin a step, or find that it is in flight or done already."""
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
@@ -101,17 +103,17 @@ class DelegatedContext(StepStart):
         return resting(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
-        """Watch how the controller makes the step."""
+        """Watch the controller carry out the step."""
         return self.change(self.phase(Syncing(), cause), effects=self.look())
 
     def look(self) -> tuple[Effect, ...]:
-        """Read the state, and be told of its next change."""
+        """Return the read of the state that also watches it."""
         return (ReadStates((self.partition,), ReadPurpose.WATCH),)
 
     # --- a step begins -------------------------------------------------------------------------
 
     def begin(self, budget: Budget, cause: str) -> Change | Blocked:
-        """Return the next order, or what forbids it."""
+        """Return the next alter request, or what forbids it."""
         step = next_step(
             self.assignment.replicas,
             self.spec.target,
@@ -137,23 +139,25 @@ class DelegatedContext(StepStart):
         return ordered
 
     def unread(self) -> Change | Blocked | None:
-        """Have the state read where it may have changed: no compare-and-set will notice that."""
+        """Have a state read that may have changed: no compare-and-set would notice that."""
         if self.view.watched.get(self.partition) is True:
             return None
         if self.partition in self.view.unreadable_states:
             return state_unknown(self.view, self.partition)
         if self.partition in self.view.watched:
-            return Blocked(BlockedBy.STATE_UNKNOWN, "its state is being read")
+            return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
         return self.change(effects=self.look())
 
     def unanswered(self) -> Blocked | None:
-        """Return that an order is out: until it is answered there is no other."""
+        """Return that an alter request is not answered yet: until then no other is sent."""
         if not self.reassignment.is_out:
             return None
-        return Blocked(BlockedBy.CONTROLLER_ANSWER, "the order is not answered yet")
+        return Blocked(
+            BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
+        )
 
     def target_of(self, step: Step) -> Replicas | Blocked:
-        """Return what the next order names: the drop alone where it can go before the copy."""
+        """Return the target of the next request: only the drop where that can precede the copy."""
         blocked = self.drop_blocked(step.dropping) if step.dropping else None
         if not step.adding:
             return step.target if blocked is None else blocked
@@ -179,13 +183,13 @@ class DelegatedContext(StepStart):
     def order(
         self, target: Replicas, cause: str, budget: Budget, *, cancels: bool
     ) -> Change | Blocked:
-        """Tell the controller what replicas there are to be."""
+        """Ask the controller for the target replicas."""
         blocked = self.unanswered()
         if blocked is not None:
             return blocked
         records: tuple[Record, ...] = ()
         if self.state.leader not in target:
-            # Whom the controller elects: the first of the target that is live and in sync.
+            # The controller elects the first of the target that is live and in sync.
             leader = reassigned_leader(target, self.state.isr, self.is_live)
             if leader is not None:
                 moved = self.moved_leader(leader, budget)
@@ -195,7 +199,7 @@ class DelegatedContext(StepStart):
         for broker in target:
             orphan = self.view.orphans.get((broker, self.partition))
             if orphan is not None and self.is_live(broker):
-                # Its old copy is taken up again.
+                # Its old copy is reused.
                 records += (OrphanEndedRecord(orphan),)
         return self.change(
             *records,
@@ -203,10 +207,10 @@ class DelegatedContext(StepStart):
             effects=(AlterReassignment(self.partition, target, cancels=cancels),),
         )
 
-    # --- an order is out -----------------------------------------------------------------------
+    # --- a request is sent ---------------------------------------------------------------------
 
     def ordered(self, phase: AwaitingController, budget: Budget) -> Change | Blocked | None:
-        """Find in the topic znode what the controller made of the order."""
+        """Find in the topic znode what the controller did with the request."""
         assignment = self.assignment
         if assignment.is_reassigning:
             if assignment.target_replicas == phase.target:
@@ -216,41 +220,43 @@ class DelegatedContext(StepStart):
         return self.not_made(phase)
 
     def not_made(self, phase: AwaitingController) -> Change | Blocked:
-        """Wait for what becomes of an order that ZooKeeper says nothing of, or decide anew."""
+        """Wait for the outcome of a request that has no effect in ZooKeeper, or decide again."""
         if phase.fate is AlterOutcome.WITHDRAWN:
-            return self.decide_anew(0.0, "what the order stood on changed")
+            return self.decide_anew(0.0, "the preconditions of the request changed")
         if phase.error is None:
-            return Blocked(BlockedBy.CONTROLLER_ANSWER, "the order is not answered yet")
+            return Blocked(
+                BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
+            )
         if phase.error:
-            # Without a step in the topic znode it rests as ``Pending`` does.
+            # Without a step in the topic znode it backs off in ``Pending``.
             blocked = resting(phase, self.now) if self.assignment.is_reassigning else None
             return blocked or self.decide_anew(rest_of(phase), phase.why)
         if self.now < phase.since + SEEN_S:
-            waits = "the order is accepted and is not in ZooKeeper yet"
+            waits = "the controller accepted the request, and ZooKeeper does not show it yet"
             return Blocked(BlockedBy.CONTROLLER_ANSWER, waits)
-        why = "the order was accepted and is not in ZooKeeper"
+        why = "the controller accepted the request, and ZooKeeper does not show it"
         return self.decide_anew(rest_of(phase), why)
 
     def decide_anew(self, rest_s: float, why: str) -> Change:
-        """Look at everything anew after an order that was not made, when it has rested."""
+        """Decide again after the back-off of a request that was not carried out."""
         until = Instant(self.now + rest_s) if rest_s else None
         anew = Syncing() if self.assignment.is_reassigning else Pending(until, why)
         timer = () if until is None else (SetTimer(ORDER_TIMER, until),)
         return self.change(
-            self.phase(anew, f"not made: {why}"),
+            self.phase(anew, f"not carried out: {why}"),
             effects=(*timer, ReadTopics((self.partition.topic,)), *self.look()),
         )
 
     # --- the controller makes the step ---------------------------------------------------------
 
     def syncing(self, budget: Budget) -> Change | Blocked | None:
-        """Follow the step to its end; turn it round where it leads elsewhere than the goal."""
+        """Follow the step to its end; retarget it where it does not lead to the spec's target."""
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
         if not is_explained(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,
-                f"others move it to {ids(self.assignment.target_replicas)}",
+                f"a foreign reassignment leads to {ids(self.assignment.target_replicas)}",
             )
         turned = self.turned_target()
         if turned is not None:
@@ -261,10 +267,10 @@ class DelegatedContext(StepStart):
 
     def turned_target(self) -> Replicas | None:
         """
-        Return what an order has to name so that the step leads to the goal; None: it does.
+        Return the request's target that corrects the step; None: the step is right.
 
-        What the order leaves out of what is being added the controller drops at once, and it keeps
-        what it was to drop. A dead replica that nobody wants would keep the step from ending.
+        The controller drops at once whatever the request omits of what is being added, and it keeps
+        what it was to drop. A dead replica that is not wanted would keep the step from ending.
         """
         assignment, spec = self.assignment, self.spec
         if is_off_course(self):
@@ -283,12 +289,12 @@ class DelegatedContext(StepStart):
         return spec.target if set(kept) == set(spec.target) else kept
 
     def turn(self, target: Replicas, budget: Budget) -> Change | Blocked:
-        """Tell the controller another target, where the gate lets go what it will drop at once."""
+        """Ask the controller for another target, as far as the gate permits the immediate drops."""
         assignment, isr = self.assignment, self.state.isr
         going = tuple(r for r in assignment.replicas if r not in target)
         blocked = self.drop_blocked(going)
         if blocked is not None:
-            # What is not in sync may always go.
+            # A replica that is not in sync may always leave.
             staying = tuple(r for r in going if r in isr or r == self.state.leader)
             if set(staying) == set(going):
                 return blocked
@@ -296,11 +302,11 @@ class DelegatedContext(StepStart):
         if reassigned_leader(target, isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
         if target == assignment.target_replicas:
-            return blocked or Blocked(BlockedBy.CONTROLLER_ANSWER, "the step is turned round")
+            return blocked or Blocked(BlockedBy.CONTROLLER_ANSWER, "the step is being retargeted")
         unread = self.unread()
         if unread is not None:
             return unread
-        cause = "turned back" if self.spec.rolls_back else "the target changed"
+        cause = "rolled back" if self.spec.rolls_back else "the target changed"
         return self.order(target, cause, budget, cancels=target == assignment.origin_replicas)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
@@ -312,7 +318,7 @@ class DelegatedContext(StepStart):
             return self.end("the target is in sync", budget)
         if self.reassignment.ordered not in (None, self.assignment.replicas):
             until = Instant(self.now + UNDONE_S)
-            why = "others took the step back or made another one"
+            why = "another client cancelled the step or made another one"
             return self.change(
                 self.phase(Pending(until, why), why), effects=(SetTimer(ORDER_TIMER, until),)
             )
@@ -320,7 +326,7 @@ class DelegatedContext(StepStart):
         begun = self.begin(budget, "next step")
         if isinstance(begun, Change) and begun.records:
             return begun
-        waits = begun.detail if isinstance(begun, Blocked) else "its state is being read"
+        waits = begun.detail if isinstance(begun, Blocked) else "its state znode is being read"
         return self.change(
             self.phase(Pending(), f"next step waits: {waits}"),
             effects=() if isinstance(begun, Blocked) else begun.effects,
@@ -328,9 +334,9 @@ class DelegatedContext(StepStart):
 
     def end(self, cause: str, budget: Budget, *, stands: bool = False) -> Change | Blocked:
         """
-        End the record, once nothing is left that the controller may still make.
+        End the record, once no request is left that the controller may still carry out.
 
-        Where no step of ours was seen to end, it ends only where the topic znode still says so.
+        Where no step of ours was seen to end, it ends only while the topic znode is unchanged.
         """
         if self.reassignment.in_doubt:
             return self.take_back(budget)
@@ -339,33 +345,33 @@ class DelegatedContext(StepStart):
         )
 
     def take_back(self, budget: Budget) -> Change | Blocked:
-        """Have the controller take back what it may still make: what is there is to stay."""
+        """Have the controller cancel any unanswered request: the present replicas stay."""
         here = self.assignment.replicas
         if reassigned_leader(here, self.state.isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica")
         blocked = resting(self.reassignment.phase, self.now) or self.unread()
         if blocked is not None:
             return blocked
-        return self.order(here, "an order may still be made", budget, cancels=True)
+        return self.order(here, "an earlier request may still be carried out", budget, cancels=True)
 
     def lost_copies(self) -> tuple[Record, ...]:
-        """Return a record of each copy that nobody deletes: its broker was dead when it went."""
+        """Return a record of each copy whose broker was dead when it was dropped."""
         return self.orphan_records(
-            (b, "its broker was dead when the controller dropped it")
+            (b, "its broker was dead when the controller dropped the replica")
             for b in sorted(self.reassignment.lost)
             if b not in self.assignment.replicas and (b, self.partition) not in self.view.orphans
         )
 
-    # --- what others move ----------------------------------------------------------------------
+    # --- foreign reassignments -----------------------------------------------------------------
 
     def foreign(self) -> Change | Blocked | None:
-        """Follow a move of others to its end, and tell how far it is."""
+        """Follow a foreign reassignment to its end and report its progress."""
         assignment = self.assignment
         if not isinstance(self.reassignment.phase, Syncing):
-            return self.follow("others move it")
+            return self.follow("foreign reassignment")
         if not assignment.is_reassigning:
             reached = assignment.replicas == self.spec.target
-            cause = "others ended it" if reached else "others took it back"
+            cause = "ended by its client" if reached else "cancelled by its client"
             gone = SpecEndedRecord(self.partition, None, self.spec.request, cause)
             return self.change(self.phase(Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:

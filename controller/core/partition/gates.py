@@ -1,8 +1,9 @@
 """
-Whether a step may begin, and whether its dropped replicas may leave.
+Gates: whether a step may begin, and whether its dropped replicas may leave.
 
-A gate answers None (go on) or what is waited for, in words. It is evaluated on the very state that
-the next compare-and-set is conditional on; after a version conflict everything is decided anew.
+A gate returns None (continue) or what is waited for, as a sentence. It is evaluated on the state
+that the next compare-and-set is conditional on; after a version conflict everything is decided
+again.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from controller.core.steps import Step
 from controller.core.view import ClusterView
 
 IDS_MAX: Final = 50
-"""Broker ids that a sentence names at most."""
+"""The most broker ids in a sentence."""
 
 
 def ids(replicas: Iterable[BrokerId]) -> str:
-    """Format broker ids for a sentence; of very many, which only garbage has, the first."""
+    """Format broker ids for a sentence; of very many only the first."""
     listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
     return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
 
 
 def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | None:
     """
-    Return how many live ISR members must remain after a drop; None until topic settings are known.
+    Return how many live ISR members must remain after a drop; None until settings are known.
 
-    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller never checks it, and producers
-    break.
+    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller does not check it, and producers
+    fail.
     """
     config = view.configs.get(topic)
     if config is None:
@@ -49,7 +50,7 @@ def isr_floor(view: ClusterView, topic: str, spec: ReassignmentSpec) -> int | No
 
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
-    """Return that the topic's settings are awaited, and why they are not known."""
+    """Return that the topic's settings are awaited, and why they are unknown."""
     why = view.config_errors.get(topic, "not read yet")
     return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
 
@@ -65,10 +66,10 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     by_others: bool = False,
 ) -> Blocked | None:
     """
-    Return what keeps a step from beginning: settings, a dead broker, a replica out of ISR.
+    Return what keeps a step from beginning: settings, a dead broker, a replica out of the ISR.
 
-    One that another controller makes (``by_others``) need not wait for old copies: it fences them.
-    Nor for deletions: it has the role for both.
+    A step that another controller carries out (``by_others``) need not wait for old copies, which
+    that controller fences, nor for deletions, as it has the role for both.
     """
     return (
         (None if by_others else _deletion_gate(view, partition.topic))
@@ -80,7 +81,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
-    """Return that a topic is to be deleted soon: a copy would hold up its deletion."""
+    """Return that a topic is to be deleted soon: a copy would delay its deletion."""
     if topic not in (view.deletions or ()) or topic in view.yielded:
         return None
     if view.options.tenure is not TenurePolicy.ON_DEMAND:
@@ -105,7 +106,7 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
     for broker in adding:
         orphan = view.orphans.get((broker, partition))
         if orphan is not None and view.is_undeletable(orphan):
-            # A second copy on another disk would keep the broker from starting once both are there.
+            # A second copy on another disk would keep the broker from starting with both disks.
             return Blocked(
                 BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
             )
@@ -129,7 +130,7 @@ def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     current: Replicas,
     step: Step,
 ) -> Blocked | None:
-    # What goes back is judged by the ISR that results, not by whether every original lives.
+    # A rollback is judged by the resulting ISR, not by whether every original replica is live.
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
     if lagging and not spec.rolls_back:
         return _not_in_isr(view, partition, lagging)
@@ -146,9 +147,9 @@ def sync_gate(
     """
     Return what keeps the step's target from being within the ISR.
 
-    A replica that is not part of the final target is not waited for: if it died or lags, it is the
-    first that the next step drops. Where all that lag are live and being added, and the leader that
-    serves them is live, it is copying.
+    A replica outside the final target is not awaited: if it died or lags, the next step drops it
+    first. Where all lagging replicas are live and being added, and their leader is live, the
+    partition is copying.
     """
     lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
     if not lagging:

@@ -1,5 +1,5 @@
 """
-The three ways a controller selects a leader.
+Leader selection: the three algorithms of a controller.
 
 They are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns the
 broker, or None when no choice is safe.
@@ -18,10 +18,10 @@ def offline_leader(
     assigned: Replicas, isr: Replicas, is_live: IsLive, *, unclean: bool
 ) -> BrokerId | None:
     """
-    Select for a partition whose leader is gone.
+    Select a leader for a partition whose leader is not live.
 
-    The first of the assigned replicas that is live and in ISR; if there is none, the first live
-    assigned one, but only where the topic allows an unclean election.
+    The first assigned replica that is live and in the ISR; if there is none, the first live
+    assigned one, but only where the topic permits an unclean election.
     """
     for replica in assigned:
         if replica in isr and is_live(replica):
@@ -32,12 +32,12 @@ def offline_leader(
 
 
 def reassigned_leader(target: Replicas, isr: Replicas, is_live: IsLive) -> BrokerId | None:
-    """Select among the target replicas, in their order: live and in ISR."""
+    """Select the first target replica that is live and in the ISR."""
     return next((r for r in target if r in isr and is_live(r)), None)
 
 
 def preferred_leader(assigned: Replicas, isr: Replicas, is_live: IsLive) -> BrokerId | None:
-    """Select the first assigned replica, if it is live and in ISR."""
+    """Select the first assigned replica, if it is live and in the ISR."""
     if assigned and assigned[0] in isr and is_live(assigned[0]):
         return assigned[0]
     return None

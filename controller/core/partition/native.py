@@ -1,20 +1,20 @@
 """
-The native engine: one partition's way through the phases, as the cluster's controller.
+The native engine: one partition's phases, carried out as the cluster's controller.
 
-``advance`` looks at one partition and answers with the next change, or with what it waits for. It
-is level-triggered: it never asks which event brought it here, so a restarted daemon, or one that
-missed an event, finds its way by the same path. The order of writes and sends is Kafka's
+``advance`` examines one partition and returns the next change, or what it waits for. It is
+level-triggered: it does not depend on the event that caused the call, so a restarted daemon, or one
+that missed an event, continues by the same path. The order of writes and sends is Kafka's
 (``KafkaController.onPartitionReassignment``), with three deliberate differences:
 
-* the exclusion of dropped replicas and the leader's move are one compare-and-set (B1 to B4), so a
+* the exclusion of dropped replicas and the leader move are one compare-and-set (B1 to B4), so a
   partition cannot be left leaderless between them;
 * StopReplica waits until the current leader acknowledged the exclusion in this tenure;
-* the topic znode forgets a dropped replica only when StopReplica(delete) was acknowledged, or when
+* the topic znode loses a dropped replica only when StopReplica(delete) was acknowledged, or when
   an orphan record says why not.
 
-At most max(|ORS|, |FTR|) + step_size replicas serve or copy: KAFKA-6794's bound, on TR. RS lists
-DR beside them until its deletion is acknowledged or recorded, and a broker keeps a deleted log on
-its disk for ``file.delete.delay.ms``.
+At most max(|ORS|, |FTR|) + step_size replicas serve or copy: KAFKA-6794's bound, on TR. RS lists DR
+beside them until its deletion is acknowledged or recorded, and a broker keeps a deleted log on its
+disk for ``file.delete.delay.ms``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ STOP_TIMER = "stop_replica_deadline"
 
 
 class NativeContext(StepStart):
-    """A turn of the native engine: what each phase does next."""
+    """A partition's context in the native engine: the next action of each phase."""
 
     def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
         """Return the next change, what is waited for, or None when there is nothing to do."""
@@ -98,7 +98,7 @@ class NativeContext(StepStart):
                 return None
 
     def pending(self, budget: Budget) -> Change | Blocked | None:
-        """Begin the first step, or find that somebody else ended it."""
+        """Begin the first step, or find that another controller ended it."""
         if self.assignment.is_reassigning:
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
@@ -140,7 +140,7 @@ class NativeContext(StepStart):
         return opened, step
 
     def expanding(self, budget: Budget) -> Change | Blocked | None:
-        """A1 anew for a step found in the topic znode: what was sent before is not known."""
+        """Repeat A1 for a step found in the topic znode: earlier sends are unknown."""
         missing = self.unsynced(self.assignment.target_replicas)
         if missing is None and not self.assignment.removing_replicas:
             return self.change(
@@ -158,15 +158,15 @@ class NativeContext(StepStart):
         """Watch the copies, or wait for the leader's acknowledgement of the exclusion first."""
         if phase.excluded_at is not None:
             return self.excluding(phase.excluded_at, phase.excluded)
-        # Nothing is deleted on the strength of this acknowledgement, so the copies are watched
-        # at once; the ISR cannot hold a new replica before the leader knows of it.
+        # No deletion depends on this acknowledgement, so the copies are watched at once; the ISR
+        # cannot contain a new replica before the leader has it.
         return self.change(
             self.phase(Syncing(), "LeaderAndIsr sent"),
             effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
         )
 
     def excluding(self, epoch: LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
-        """Wait for the leader's acknowledgement of A1 (or B3), then stop what it excluded."""
+        """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
         acked = self.view.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
         if not acked:
             return Blocked(
@@ -192,7 +192,7 @@ class NativeContext(StepStart):
         )
 
     def stopping(self, phase: Stopping, budget: Budget) -> Change | Blocked | None:
-        """Wait until every dropped replica is deleted or given up, then let the znode forget it."""
+        """Wait until every dropped replica is deleted or given up, then end the drop."""
         if phase.waiting and self.now < phase.deadline:
             return Blocked(
                 BlockedBy.STOP_REPLICA_ACK,
@@ -206,12 +206,12 @@ class NativeContext(StepStart):
         return self.change(
             AssignmentRecord(self.partition, PartitionAssignment(target, adding)),
             *orphans,
-            self.phase(Syncing(), "dropped replicas are gone"),
+            self.phase(Syncing(), "the dropped replicas are deleted"),
             effects=(ReadStates((self.partition,), ReadPurpose.WATCH),),
         )
 
     def syncing(self, budget: Budget) -> Change | Blocked | None:
-        """Wait for TR within ISR; then drop what had to stay, or go on."""
+        """Wait for TR within the ISR; then drop the replicas that had to stay, or continue."""
         target = self.assignment.target_replicas
         blocked = self.unsynced(target)
         if blocked is not None:
@@ -221,7 +221,7 @@ class NativeContext(StepStart):
         return self.complete_step(target, (), budget)
 
     def shrink(self, cause: str, budget: Budget) -> Change | Blocked:
-        """B1 to B4 as one compare-and-set on the state on which the target was seen in sync."""
+        """Write B1 to B4 as one compare-and-set on the state that shows the target in sync."""
         assignment = self.assignment
         target = assignment.target_replicas
         dropping = assignment.removing_replicas
@@ -246,7 +246,7 @@ class NativeContext(StepStart):
     def complete_step(
         self, target: Replicas, records: tuple[Record, ...], budget: Budget
     ) -> Change | Blocked | None:
-        """End the step: the reassignment is done, or the next step rides on the same write."""
+        """End the step: the reassignment is done, or the next step joins the same write."""
         plain = PartitionAssignment(target)
         if target == self.spec.target:
             written = () if self.assignment == plain else (AssignmentRecord(self.partition, plain),)
@@ -261,7 +261,7 @@ class NativeContext(StepStart):
         )
 
     def end(self, records: tuple[Record, ...], cause: str) -> Change:
-        """B6 to B8: the final assignment, the end of the record and the legacy entry, metadata."""
+        """Write B6 to B8: the final assignment, the end of record and entry, metadata."""
         written: tuple[Record, ...] = ()
         assigned = any(isinstance(r, AssignmentRecord) for r in records)
         if not assigned and self.assignment != PartitionAssignment(self.spec.target):
@@ -271,8 +271,8 @@ class NativeContext(StepStart):
             written += (LegacyEntryRecord(self.partition, None),)
         effects: tuple[Effect, ...] = (SendUpdateMetadata((self.partition,)),)
         if self.assignment.adding_replicas and not isinstance(self.reassignment.phase, Stopping):
-            # The leader was last told that replicas are being added. As Kafka's B3 does, tell it
-            # that they are not any more, or it reports the partition as reassigning for ever.
+            # The leader's last LeaderAndIsr listed adding replicas. As Kafka's B3 does, send one
+            # without them, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
             effects = self.tell(self.spec.target, ())
         recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
@@ -290,7 +290,7 @@ class NativeContext(StepStart):
 def ending(
     spec: ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
 ) -> tuple[Record, ...]:
-    """Return the end of a reassignment that is where its goal wants it."""
+    """Return the end of a reassignment that is at its target."""
     if not spec.rolls_back:
         return (SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
     told = PartitionOutcome(
@@ -303,7 +303,7 @@ def ending(
 
 
 def given_up_now(records: tuple[Record, ...], step: Step) -> Blocked | None:
-    """Return what keeps a step from adding a replica whose deletion is given up just now."""
+    """Return what keeps a step from adding a replica whose deletion is given up in this change."""
     given_up = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
     again = tuple(r for r in step.adding if r in given_up)
     if not again:
@@ -317,11 +317,11 @@ def _edited(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Blocked | None:
     """
-    Return what an edit of the legacy znode keeps waiting.
+    Return what an edit of the legacy znode delays.
 
-    An entry with another target is a newer order: it is judged first, or our next write to the
-    znode would put the old one in its place. Whatever has an entry takes it out at its end, which
-    would be refused, again and again, until the znode is read.
+    An entry with another target is a newer request: it is judged first, or our next write to the
+    znode would restore the old one. The end of a reassignment removes its entry, which would be
+    rejected repeatedly until the znode is read.
     """
     legacy, spec = view.legacy, reassignment.spec
     if legacy is None:

@@ -1,7 +1,7 @@
 """
-What a reassignment may leave on disks, and the records that tell of it.
+Orphans: replicas that a reassignment may leave on disks, and their records.
 
-A record asks for the deletion of one replica; whoever carries it out judges anew whether it may.
+A record requests the deletion of one replica; ``housekeeping`` decides again whether it is safe.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def left_behind(
     """
     Return a record for each original replica that another tenure or controller may have left.
 
-    A Kafka controller sends StopReplica once and does not wait: whether the logs are gone is not
-    known. Asking again is harmless, so what our record proves is asked for again, wherever that
-    record ends.
+    A Kafka controller sends StopReplica once without waiting: whether the logs are deleted is
+    unknown. A repeated request is harmless, so the deletion of every replica that our record names
+    is requested again, wherever that record ends.
 
     Args:
-        view: What is known.
-        partition: Whose record ends.
-        reassignment: What the record became.
-        known: Brokers of which nothing has to be told: replicas, or told of already.
+        view: Everything known.
+        partition: The partition whose record ends.
+        reassignment: Its reassignment.
+        known: Brokers that need no record: present replicas, or recorded already.
 
     """
     if not reassignment.inherited:
@@ -76,12 +76,12 @@ def left_where_it_stands(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> tuple[OrphanRecord, ...]:
     """
-    Return what is left behind where a record ends without a step of ours.
+    Return the records of left replicas where a record ends without a step of ours.
 
-    These come before the record's end, which forgets that the leader confirmed what it was told:
-    nothing is deleted without that.
+    They precede the end of the record, which forgets that the leader confirmed its epoch: without
+    that nothing is deleted.
 
-    Where the cluster's controller does all the work, it does not tell what it left.
+    With the delegated engine the cluster's controller does not report what it left.
     """
     assignment = view.assignment(partition)
     if assignment is None or view.engine is EngineName.DELEGATED:
@@ -93,12 +93,12 @@ def without_strangers(
     view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
 ) -> Replicas:
     """
-    Return the ISR without brokers that are no replicas any more; whoever leads stays in it.
+    Return the ISR without strangers; the leader stays in it.
 
     A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
-    topic znode only. Who was removed fetches no more but counts for ``min.insync.replicas``, would
-    be in sync at once where it is added again, and keeps leaders of Kafka 2.4 to 2.8 from shrinking
-    any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
+    topic znode only. A removed replica no longer fetches but counts for ``min.insync.replicas``,
+    would be in sync at once when it is added again, and keeps leaders of Kafka 2.4 to 2.8 from
+    shrinking any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
     """
     assignment = view.settled_assignment(partition)
     if assignment is None or leader == NO_LEADER:
@@ -108,10 +108,10 @@ def without_strangers(
 
 def is_kept(view: ClusterView, partition: TopicPartition) -> bool:
     """
-    Whether what is left of a partition on other brokers is kept: a replica has yet to catch up.
+    Return whether orphans of a partition are kept because a replica has yet to catch up.
 
-    It may have the only other copy. Replicas that are dead, or on their way out, are not waited
-    for: the one may never return, the other may never catch up.
+    An orphan may be the only other copy. Dead or leaving replicas are not awaited: the former may
+    never return, the latter may never catch up.
     """
     assignment, state = view.assignment(partition), view.states.get(partition)
     if assignment is None or state is None:

@@ -1,10 +1,10 @@
 """
-What becomes of a step in flight whose target changed: the drop set of KIP-236, and the way back.
+Retarget a step in flight whose target changed: the drop set of KIP-236, and the rollback.
 
-Nothing is added here. What was being added and is not wanted any more goes, at once where it is not
-in sync, else through the gate of every drop; what was to go and is wanted again stays, and so does
-a good copy that waits for replicas which only a later step adds. From there the ordinary steps lead
-on. Pure arithmetic over one partition's facts; the writes are ``native``.
+Nothing is added here. An added replica that is not wanted any more leaves, at once where it is not
+in sync, otherwise through the gate of every drop; a removed replica that is wanted again stays, and
+so does a good copy that waits for replicas which only a later step adds. From there the ordinary
+steps continue. Pure arithmetic over one partition's facts; the writes are in ``step_start``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from controller.core.steps import drop_set
 
 def retargeted_step(turn: PartitionContext) -> PartitionAssignment | None:
     """
-    Return what the topic znode is to say, or None where the step leads where it should.
+    Return the retargeted entry of the topic znode, or None where the step is right.
 
-    A replica that goes though it was being added is listed as both adding and removing until its
+    A replica that leaves while it is being added is listed as both adding and removing until its
     deletion is acknowledged: a Kafka controller that takes over removes it then.
     """
     if not is_off_course(turn) and not _is_stuck(turn):
@@ -35,23 +35,23 @@ def retargeted_step(turn: PartitionContext) -> PartitionAssignment | None:
 
 
 def is_off_course(turn: PartitionContext) -> bool:
-    """Whether the step adds what nobody wants, or removes what somebody wants again."""
+    """Return whether the step adds unwanted replicas or removes wanted ones."""
     assignment, target = turn.assignment, turn.spec.target
     adding, removing = assignment.adding_replicas, assignment.removing_replicas
     unwanted = any(r not in target and r not in removing for r in adding)
-    # A replica in both sets is one that was reduced to the step size, or is going already.
+    # A replica in both sets was reduced to the step size, or is leaving already.
     missed = any(r in target and r not in adding for r in removing)
     return unwanted or missed
 
 
 def _is_stuck(turn: PartitionContext) -> bool:
     """
-    Return whether what a step removes waits for replicas that only a later step can add.
+    Return whether the removed replicas wait for replicas that only a later step can add.
 
-    A step that others began for their plan removes copies that the way back still needs. So does a
-    step of ours of which another copy was lost meanwhile, one whose target got larger, and one that
-    removes a replica that was dead when it began and is a good copy now. The same holds where
-    ``min.insync.replicas`` was raised since.
+    A foreign step removes copies that the rollback still needs. So does a step of ours that lost
+    another copy meanwhile, one whose target got larger, and one that removes a replica that was
+    dead at its begin and is a good copy now. The same holds where ``min.insync.replicas`` was
+    raised since.
     """
     assignment, isr = turn.assignment, turn.state.isr
     removing = assignment.removing_replicas
@@ -68,7 +68,7 @@ def _is_stuck(turn: PartitionContext) -> bool:
 
 
 def _dropping(turn: PartitionContext) -> Replicas:
-    """Return what can go now."""
+    """Return the replicas that can leave now."""
     assignment, state, spec = turn.assignment, turn.state, turn.spec
     excess = tuple(r for r in assignment.replicas if r not in spec.target)
     is_whole = all(r in assignment.replicas for r in spec.target)

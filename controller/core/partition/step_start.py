@@ -1,8 +1,8 @@
 """
-How a step opens: its writes U and A1, the sends of A2, and what forbids them.
+The start of a step: its writes U and A1, the sends of A2, and what forbids them.
 
-Every step opens here, the ordinary one, the one found in a topic znode, and the one that turns
-round because the target changed. When each is due is ``native``.
+Every step starts here: an ordinary one, one found in a topic znode, and a retargeted one.
+``native`` and ``delegated`` decide when each is due.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from controller.core.steps import Step
 
 
 class StepStart(PartitionContext):
-    """A turn that can open a step."""
+    """A context that can start a step."""
 
     def bound(self, current: Replicas, step: Step) -> Blocked | None:
         """
-        Refuse to add where the drop has to wait and the replica set would outgrow its bound.
+        Refuse to add where the drop has to wait and the replica set would exceed its bound.
 
-        A way back begins steps while originals lag: no good copy makes room before those that live
-        have caught up.
+        A rollback begins steps while original replicas lag: no good copy leaves before the live
+        ones have caught up.
         """
         blocked = self.drop_blocked(step.dropping)
         if not step.adding:
@@ -40,7 +40,7 @@ class StepStart(PartitionContext):
         return blocked or self.uncopied_yet(step.dropping, current)
 
     def outgrows(self, replicas: int) -> bool:
-        """Return whether so many replicas serving or copying exceed the bound of KAFKA-6794."""
+        """Return whether this number of serving or copying replicas exceeds the bound."""
         original = self.spec.original or self.spec.target
         return replicas > max(len(original), len(self.spec.target)) + (self.step_size or 0)
 
@@ -52,11 +52,11 @@ class StepStart(PartitionContext):
         budget: Budget,
     ) -> Change | Blocked:
         """
-        Write the step into the topic znode with A1, dropping first where that loses nothing.
+        Write the step into the topic znode with A1, dropping first where no copy is lost.
 
-        A good copy goes before what replaces it only where the step adds a replica and both have no
-        room within the bound. A step that adds nothing needs no room: one that others began, or the
-        last one of a way back, keeps its good copies.
+        A good copy leaves before its replacement only where the step adds a replica and the bound
+        has no room for both. A step that adds nothing needs no room: a foreign one, or the last one
+        of a rollback, keeps its good copies.
         """
         dropping = assignment.removing_replicas
         leader = self.leader_within(assignment.target_replicas)
@@ -79,11 +79,11 @@ class StepStart(PartitionContext):
         Return U and A1 in one change, with the sends of A2.
 
         Args:
-            assignment: What the topic znode is to say during the step.
-            leader: Who leads once the dropped replicas are out of the ISR by this very write; None
+            assignment: The entry of the topic znode during the step.
+            leader: The leader once this write takes the dropped replicas out of the ISR; None
                 leaves them in.
             before: Records that belong to the same change.
-            cause: Why, for the log.
+            cause: The reason for the log.
             budget: Leader moves are counted against it.
 
         """
@@ -114,7 +114,7 @@ class StepStart(PartitionContext):
     def moved_leader(
         self, leader: BrokerId, budget: Budget
     ) -> tuple[LeaderMovedRecord, ...] | Blocked:
-        """Return the note of a leadership that moves, or the limit that forbids it just now."""
+        """Return the record of a leader move, or the limit that forbids it now."""
         old = self.state.leader
         if leader == old:
             return ()
@@ -125,7 +125,7 @@ class StepStart(PartitionContext):
         return (LeaderMovedRecord((old, leader), self.now),)
 
     def turned(self, budget: Budget) -> Change | Blocked | None:
-        """Turn a step round that leads where the target, changed meanwhile, does not."""
+        """Retarget a step that does not lead to the present target."""
         turned = retargeted_step(self)
         if turned is None or turned == self.assignment:
             return None
@@ -134,7 +134,7 @@ class StepStart(PartitionContext):
             leader = self.leader_within(turned.target_replicas)
             if leader is None:
                 return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
-        cause = "turned back" if self.spec.rolls_back else "the target changed"
+        cause = "rolled back" if self.spec.rolls_back else "the target changed"
         if not is_off_course(self):
             cause = "good copies wait for a later step"
         return self.start(turned, leader, (), cause, budget)

@@ -1,1 +1,1 @@
-"""What people ask for: plans, requests, the queue, cancellations, and how each of them ends."""
+"""Requests of operators: plans, requests, the queue, cancellations, and their outcomes."""

@@ -1,9 +1,9 @@
 """
-Which entries of a plan are carried out: the checks of ``PartitionReassignedListener`` and ours.
+Acceptance of a plan's entries: the checks of ``PartitionReassignedListener`` and our own.
 
-An entry is accepted (it becomes a durable goal), refused with a reason an operator can act on,
-found done already, or waits until the topic's settings are known. Good entries go on beside bad
-ones. The listener's checks are in KAFKA-42.
+An entry is accepted (it becomes a durable spec), refused with a reason an operator can act on,
+found done already, or waits until the topic's settings are known. Valid entries are accepted
+although others are refused. The listener's checks are in KAFKA-42.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ from controller.core.view import ClusterView
 
 
 def legacy_request_id(czxid: Zxid) -> RequestId:
-    """Name the request a legacy znode stands for: its czxid identifies it uniquely."""
+    """Return the id of the request that a legacy znode stands for: its czxid is unique."""
     return RequestId(f"legacy-{czxid:016x}")
 
 
 GOALS: Final = "/admin/reassignments"
-"""Where unreadable records are named by their path."""
+"""The prefix by which unreadable records are named."""
 KILL_SWITCH: Final = "/admin/reassign_cancel"
 
 
 @dataclass(slots=True)
 class Acceptance:
-    """What a look at a plan decides."""
+    """The result of judging a plan."""
 
     changes: list[Change] = field(default_factory=list)
     unknown_topics: dict[str, None] = field(default_factory=dict)
-    """Topics whose settings have to be learnt before their entries can be judged."""
+    """Topics whose settings must be known before their entries can be judged."""
     is_complete: bool = True
-    """Whether every entry was dealt with."""
+    """Whether every entry was judged."""
 
 
 def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
-    """Write an entry as operators read it."""
+    """Format an entry for operators."""
     return f"{partition} -> [{ids(replicas)}]"
 
 
 def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> Refusal | None:
-    """Return why an entry cannot be carried out, None when it can or when that is not known yet."""
+    """Return why an entry is refused, None when it is valid or cannot be judged yet."""
 
     def refuse(reason: RefusalReason, detail: str) -> Refusal:
         return Refusal(request, entry_text(partition, target), reason, detail, partition)
@@ -87,7 +87,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     record = f"{GOALS}/{partition.topic}/{partition.partition}"
     why = view.unreadable_topics.get(partition.topic) or view.unreadable_specs.get(record)
     if why is not None:
-        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be understood: {why}")
+        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
         what = "partition" if topic else "topic"
         return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
@@ -117,7 +117,7 @@ def malformed(
     view: ClusterView, request: RequestId, refused: Iterable[tuple[str, str]]
 ) -> list[Change]:
     """
-    Refuse what is not even well-formed, as far as that is not durable yet.
+    Refuse malformed entries, as far as their refusals are not durable yet.
 
     Each in a change of its own, as there may be more of them than a multi can hold.
     """
@@ -126,13 +126,13 @@ def malformed(
     ]
     known = view.requests.get(request)
     if refusals and known is not None:
-        # Counted: several may read alike.
+        # Counted: several may have the same text.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
     return [Change((RefusalRecord((refusal,)),)) for refusal in refusals]
 
 
 def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -> Refusal:
-    """Return the refusal of whatever is submitted while reassignments are disabled."""
+    """Return the refusal of an entry that is submitted while reassignments are disabled."""
     return Refusal(
         request,
         entry,
@@ -150,7 +150,7 @@ def is_unread(view: ClusterView, topic: str) -> bool:
 
 
 def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
-    """Judge the entries of ``/admin/reassign_partitions`` that have not become goals yet."""
+    """Judge the entries of ``/admin/reassign_partitions`` that are not accepted yet."""
     request = legacy_request_id(plan.czxid)
     outcome = Acceptance()
     if plan.unreadable is not None:
@@ -176,7 +176,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
 
 
 def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
-    """Whether an entry of the plan is recorded as it is listed; else it is still to be judged."""
+    """Return whether an entry of the plan is recorded as it is listed."""
     known = view.reassignments.get(partition)
     return known is not None and known.spec.route is Route.LEGACY and known.spec.target == target
 
@@ -202,7 +202,7 @@ def _judge(
             request,
             entry_text(partition, target),
             RefusalReason.OTHER_ROUTE,
-            f"it is being moved by request {running.spec.request}",
+            f"it is being reassigned by request {running.spec.request}",
             partition,
         )
     if refusal is not None:
@@ -227,7 +227,7 @@ def take(
     target: Replicas,
     route: Route = Route.REQUEST,
 ) -> Change:
-    """Return the acceptance of an entry; a target equal to what it has is not an error but done."""
+    """Return the acceptance of an entry; one that is at its target already is done."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
     spec = spec_of(view, request, partition, target, route)
     if not is_there(view, partition, assignment, target) or partition in view.reassignments:
@@ -241,7 +241,7 @@ def take(
 def is_there(
     view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment, target: Replicas
 ) -> bool:
-    """Whether a partition is at its target and nothing moves it."""
+    """Return whether a partition is at its target and has no step in flight."""
     running = view.reassignments.get(partition)
     idle = not assignment.is_reassigning and (running is None or not running.in_flight)
     return idle and assignment.replicas == target
@@ -254,7 +254,7 @@ def spec_of(
     target: Replicas,
     route: Route,
 ) -> ReassignmentSpec:
-    """Return the goal of an accepted entry; one in flight keeps where it came from."""
+    """Return the spec of an accepted entry; one in flight keeps its original replicas."""
     assignment = view.topics[partition.topic].partitions[partition.partition]
     running = view.reassignments.get(partition)
     if running is None or _has_ended(running, assignment):
@@ -272,14 +272,14 @@ def spec_of(
 
 
 def _has_ended(running: Reassignment, assignment: PartitionAssignment) -> bool:
-    """Whether what others began is over, though nobody has looked at it since: it stands here."""
+    """Return whether a foreign reassignment has ended and was not examined since."""
     return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def accepted(
     view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
 ) -> tuple[Record, ...]:
-    """Return the records of an accepted entry; who had the partition before is told."""
+    """Return the records of an accepted entry; a replaced request gets an outcome."""
     records: tuple[Record, ...] = (
         SpecRecord(partition, spec),
         AcceptedRecord(spec.request, AcceptedEntry(partition, spec.original, spec.target)),
@@ -296,7 +296,7 @@ def accepted(
 
 
 def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
-    """Return the outcome of a znode of which nothing could be understood."""
+    """Return the outcome of a znode that could not be decoded at all."""
     return Summary(
         request=refusal.request,
         kind=kind_of(refusal.request),
@@ -308,7 +308,7 @@ def summary_of_unreadable(refusal: Refusal, raw: bytes) -> Summary:
 
 
 def found_done(partition: TopicPartition, spec: ReassignmentSpec) -> tuple[Record, ...]:
-    """Return the end of an entry whose partition is where it is to be; a row counts it."""
+    """Return the end of an entry that is at its target already; its row counts it."""
     there = AcceptedEntry(partition, spec.target, spec.target)
     return (
         SpecEndedRecord(partition, None, spec.request, "done"),
@@ -320,10 +320,10 @@ def original_of(
     view: ClusterView, partition: TopicPartition, assignment: PartitionAssignment
 ) -> Replicas | None:
     """
-    Return the replicas to go back to, in order, or None when nobody knows.
+    Return the replicas to roll back to, in order, or None when they are unknown.
 
-    Where somebody else has begun already, what we saw before that is taken if it is the same set as
-    the topic znode proves (RS without AR). Of Kafka 2.3, which records nothing, see
+    Where another client has begun already, the former replicas we saw are taken if they equal the
+    set that the topic znode proves (RS without AR). For Kafka 2.3, which records nothing, see
     ``_original_of_entry``.
     """
     if not assignment.is_reassigning:
@@ -343,10 +343,11 @@ def _original_of_entry(
     plan: Zxid,
 ) -> Replicas | None:
     """
-    Return where a partition was before the plan that lists it, None when nobody knows.
+    Return the replicas of a partition before the plan that lists it, None when unknown.
 
     A controller of Kafka 2.3 that began an entry wrote the former replicas and those of the entry
-    together, unmarked, after the plan came. What we saw before that proves which were the former.
+    together, unmarked, after the plan appeared. What we saw before that proves which were the
+    former.
     """
     topic = view.topics[partition.topic]
     written = topic.unmarked.get(partition.partition)

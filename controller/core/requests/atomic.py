@@ -1,11 +1,12 @@
 """
-A request that wants all or nothing and cannot have all: what of it was accepted is taken back.
+Atomic requests: judged as a whole; if one entry is refused, accepted ones are taken back.
 
-Its parts are accepted one after the other, so one of them may turn out bad when others were taken,
-and their znodes gone. None of it begins a step before the last is accepted (``pace.holds``).
+Its parts are accepted one after the other, so one of them may be refused after others were accepted
+and their znodes deleted. None of it begins a step before the last is accepted
+(``scheduling.holds``).
 
-It is accepted in chunks, and is good as a whole before each. By what it was found good is
-remembered: what that still holds for is not judged again.
+It is accepted in chunks, and is judged as a whole before each. The facts of that judgement are
+remembered: while they hold, nothing is judged again.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def _taken_back(
     """
     Take an accepted entry of a refused request back; None where that is under way.
 
-    What another request had begun when this one took it over is led back: a record that ended with
-    a step in the topic znode would leave that to nobody.
+    A step that another request began before this one replaced it is rolled back: a record that
+    ended with a step in the topic znode would leave the step unattended.
     """
     spec, request = running.spec, running.spec.request
     if spec.rolls_back:
         return None
-    # Where that is in doubt, the end is written on the condition that the topic is as it was read.
+    # Where that is stale, the end is written on the condition that the topic is unchanged.
     original, assignment = spec.original, view.known_assignment(partition)
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
@@ -65,22 +66,22 @@ def _taken_back(
 
 
 def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
-    """Take back whatever of a request was accepted, of whichever of its parts; their znodes go."""
+    """Take back every accepted entry of a request, of any of its parts."""
     of_it = [(p, r) for p, r in view.reassignments.items() if r.spec.request == request]
     changes = (_taken_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
 
 
 def parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
-    """Yield what is left to be accepted of a request's parts."""
+    """Yield the parts of a request that are not completely accepted."""
     return (s for s in view.submissions.values() if s.request == request)
 
 
 def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | None:
     """
-    Return the topics whose entries may not be as good as they were found; None: all that is left.
+    Return the topics whose entries must be judged again; None: all that is left.
 
-    Parts that were accepted meanwhile speak against nothing.
+    Parts that were accepted meanwhile do not matter.
     """
     known = view.found_good.get(request)
     if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
@@ -134,7 +135,7 @@ def atomic_refused(
     """
     Refuse a part of an atomic request: its own bad entries, and the others because of them.
 
-    The part goes only when each of its own is durable: a change may be decided anew.
+    The part's znode is deleted only when each of its own is durable: a change may be decided again.
     """
     request, first = submission.request, refused[0]
     own = {r.partition: r for r in refused if r.partition is not None}

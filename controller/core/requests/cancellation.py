@@ -1,15 +1,15 @@
 """
-The life of ``/admin/cancel_reassignment_in_progress``: chosen, turned round, followed to the end.
+The life of ``/admin/cancel_reassignment_in_progress``: selected, reversed, followed to the end.
 
-First everything it selects is chosen, in chunks: what has not begun ends, what has begun gets its
-original replicas as target, in the same multi as its legacy entry. While that lasts nothing new is
-accepted, so that what was submitted later is not swept along. Nor is anything left out that is
-older: requests and plans are read after the cancellation and told before it (``ports.Store.read``),
-and each of them has to be known. That all is chosen is recorded; then the ordinary steps lead back,
-and when the last one is there the znode goes.
+First everything it selects is reversed, in chunks: what has not begun ends, what has begun gets its
+original replicas as target, in the same multi as its legacy entry. Meanwhile nothing new is
+accepted, so that later requests are not cancelled with it. Nor is anything older left out: requests
+and plans are read after the cancellation and delivered before it (``ports.Store.read``), and each
+of them has to be known. The completion of the selection is recorded; then the ordinary steps lead
+back, and when the last one ends the znode is deleted.
 
-Skipped is what has no known original, and what would go offline (KIP-236): no original in ISR while
-a new replica lives.
+Skipped are partitions without known original replicas, and those that would go offline (KIP-236):
+no original replica in the ISR while a new replica lives.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 
 CHUNK: Final = 2000
-"""Partitions turned round in one turn."""
+"""Partitions reversed in one cycle."""
 
 
 def is_choosing(view: ClusterView) -> bool:
-    """Whether a cancellation exists of which not everything is chosen yet."""
+    """Return whether a cancellation exists whose selection is not complete."""
     cancellation = view.cancellation
     return cancellation is not None and not _is_chosen(view, cancellation)
 
@@ -72,7 +72,7 @@ def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
 
 
 def is_selected(view: ClusterView, submission: Submission) -> bool:
-    """Whether the cancellation means a request that was not accepted yet."""
+    """Return whether the cancellation selects a request that was not accepted yet."""
     cancellation = view.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
@@ -96,8 +96,8 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 
 
 def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
-    """Whether anything is still on its way back."""
-    # What was finished goes back as a request of its own.
+    """Return whether any rollback is still in progress."""
+    # Finished entries are moved back as a request of their own.
     own = view.requests.get(cancellation.request)
     return cancellation.request in view.led_back or (own is not None and own.open > 0)
 
@@ -106,7 +106,7 @@ def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
 
 
 def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
-    """Turn round the next of what is selected; with nothing left, record that all is chosen."""
+    """Reverse the next selected reassignments; with none left, record the complete selection."""
     changes: list[Change] = []
     is_complete = True
     is_adopted = view.options.foreign_moves is ForeignMoves.ADOPT
@@ -133,7 +133,7 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
 
 
 def _is_all_known(view: ClusterView) -> bool:
-    """Whether everything that may be selected was read, accepted or adopted."""
+    """Return whether everything that may be selected was read, accepted or adopted."""
     if (view.submissions_listed or frozenset()) - view.submissions.keys():
         return False
     if view.queue is not None and view.queue.stale:
@@ -145,7 +145,7 @@ def _is_all_known(view: ClusterView) -> bool:
 
 
 def needs_the_role(view: ClusterView) -> bool:
-    """Whether a cancellation has anything to move; to say that there is nothing, anyone may."""
+    """Return whether a cancellation may affect anything; else it needs no role."""
     cancellation = view.cancellation
     if cancellation is None or cancellation.unreadable is not None:
         return False
@@ -175,7 +175,7 @@ def _selects(
     if spec.route is Route.LEGACY and spec.request > f"legacy-{cancellation.written:016x}":
         return False
     if spec.route is Route.FOREIGN:
-        # Others began it: it is not in "everything", only where it is named, or adopted.
+        # A foreign reassignment is not in "everything", only where it is named or adopted.
         return named or (cancellation.is_everything and is_adopted)
     return cancellation.is_everything or named or spec.request in cancellation.requests
 
@@ -186,19 +186,19 @@ def _turn(  # noqa: PLR0911 - one return per case
     partition: TopicPartition,
     reassignment: Reassignment,
 ) -> Change | None:
-    """Turn one reassignment round; None where that cannot be judged yet, empty where it is done."""
+    """Reverse one reassignment; None where that cannot be judged yet, empty where it is done."""
     known = view.requests.get(cancellation.request)
     if known is not None and partition in known.endings:
         return Change(())
     if view.legacy is not None and view.legacy.stale:
-        # An entry would go with it, which would be refused until the znode is read again.
+        # Its entry is written with it, which would be rejected until the znode is read again.
         return None
     assignment = view.assignment(partition)
     if assignment is None:
         return Change(()) if is_gone(view, partition) else None
     spec = reassignment.spec
     if spec.original is None:
-        return skipped(cancellation, partition, "nobody knows where it was before")
+        return skipped(cancellation, partition, "its original replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made
     if not has_begun and assignment == PartitionAssignment(spec.original):
         return _never(view, cancellation, partition, reassignment)
@@ -215,7 +215,7 @@ def _turn(  # noqa: PLR0911 - one return per case
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     records: tuple[Record, ...] = (SpecRecord(partition, back),)
     if view.legacy is not None and partition in view.legacy.entries:
-        # Else a Kafka controller that takes over would start it again.
+        # Otherwise a Kafka controller that takes over would start it again.
         records += (LegacyEntryRecord(partition, spec.original),)
     return Change(records, partition=partition)
 
@@ -226,7 +226,7 @@ def _never(
     partition: TopicPartition,
     reassignment: Reassignment,
 ) -> Change:
-    """End what has not begun."""
+    """End a reassignment that has not begun."""
     spec = reassignment.spec
     told = PartitionOutcome(
         spec.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
@@ -242,7 +242,7 @@ def _never(
 
 
 def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
-    """Take what is selected out of the queue."""
+    """Remove selected entries from the queue."""
     queue = view.queue
     if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
@@ -292,7 +292,7 @@ def _unreadable(cancellation: Cancellation, why: str) -> Change:
 
 
 def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
-    """Record what the cancellation did, and take its znode away."""
+    """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
     by_us = f"by {name}"
     fates: dict[OutcomeKind, int] = {}

@@ -1,7 +1,7 @@
 """
-The end of a request: its outcome, once nothing of it is open, and the forgetting of old ones.
+The end of a request: its outcome once nothing of it is open, and the deletion of old ones.
 
-What happened to each partition is durable already, in shards; the summary only adds up.
+The outcome of each partition is durable already, in shards; the summary only adds up.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from controller.core.requests.submission_parts import is_another
 from controller.core.view import ClusterView
 
 PARTS_PATIENCE_S = 600.0
-"""How long a request waits for parts that its client may never have written."""
+"""How long a request waits for parts that its client may never have written, in seconds."""
 FORGOTTEN_AT_ONCE = 20
 WITHDRAWN_PATIENCE_S: Final = 10.0
-"""How long after a request became known its znode may be missing in what was listed before."""
+"""How long a new request's znode may be missing in an earlier listing, in seconds."""
 WITHDRAWN_TIMER: Final = "withdrawn_requests"
 
 
 def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
-    """Add up how a request ended."""
+    """Add up the outcome of a request."""
     request = view.requests.get(name) or Request(Route.LEGACY, now, kind="legacy")
     unix_s = view.unix_s(now)
     created = [p.created_ms for p in request.parts.values()]
@@ -52,7 +52,7 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
 
 
 def conclude(view: ClusterView, now: Instant) -> Decision:
-    """Write the outcome of every request that has come to its end, and forget the oldest."""
+    """Write the outcome of every request that has ended, and delete the oldest outcomes."""
     changes = [
         _withdrawn(name, request) or Change((RequestOutcomeRecord(summary_of(view, name, now)),))
         for name, request in view.requests.items()
@@ -72,7 +72,7 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
 
 
 def _may_turn_up(request: Request, now: Instant) -> bool:
-    """Whether the znode of entries that were not accepted may be there, and not be listed yet."""
+    """Return whether the znode of unaccepted entries may exist without being listed yet."""
     is_waited_for = request.kind == "request" and not (request.open or request.has_ended)
     return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
 
@@ -99,13 +99,13 @@ def _is_over(  # noqa: PLR0911 - one return per rule
     if request.open or request.has_ended or not (request.total or request.parts):
         return False
     if view.cancellation is not None:
-        # It still counts what it did to which request.
+        # The cancellation still counts its effect on each request.
         return False
     match request.kind:
         case "request":
             listed = view.submissions_listed
             if listed is None or not listed <= view.submissions.keys():
-                # What was not read yet may be a part of it, accepted by halves.
+                # An unread znode may be a part of it that was accepted in part.
                 return False
             of_it = (s for s in view.submissions.values() if s.request == name)
             if not all(is_another(view, s) for s in of_it):
@@ -121,7 +121,7 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             queue = view.queue
             return view.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
         case "cancel":
-            # Usually it ends with its znode; an operator may have taken that away.
+            # Usually it ends with its znode; an operator may have deleted that.
             return view.cancellation_read and name not in view.led_back
         case _:
             return False

@@ -1,13 +1,14 @@
 """
-Choose which topics' settings to ask for, and when to ask again.
+Choose which topics' settings to request, and when to request them again.
 
 ``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
 where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
 other topics no settings are read.
 
-An answer counts for ``config_refresh`` from its question on (``config_reads.forget_old_configs``).
-What stays in use is asked for again at half that age, so that it does not become unknown between
-two answers. One question covers every topic concerned, never a single partition.
+An answer is valid for ``config_refresh`` from its request
+(``topic_config_reads.forget_old_configs``). Settings in use are requested again at half that age,
+so that they do not become unknown between two answers. One request covers every topic concerned,
+never a single partition.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def ask(
     after: Mapping[str, int] = NO_MARKS,
 ) -> list[Effect]:
     """
-    Return the requests for settings that are unknown or half as old as they may be.
+    Return the requests for settings that are unknown or half as old as permitted.
 
     Args:
         view: Everything known.
-        topics: Whose settings are wanted.
-        now: The time of this turn.
+        topics: The topics whose settings are wanted.
+        now: The time of this cycle.
         timer: The timer to set for the next look.
-        after: Topics of which only the answer to a question newer than this one counts.
+        after: Topics for which only the answer to a request newer than this one counts.
 
     """
     times = {topic: _ask_at(view, topic, after.get(topic, -1)) for topic in topics}
@@ -59,7 +60,7 @@ def ask(
 
 
 def _ask_at(view: ClusterView, topic: str, after: int) -> float:
-    """Return when a topic's settings are to be asked for: before what is known grows too old."""
+    """Return when a topic's settings are to be requested: before the known ones grow too old."""
     asked, known = view.asked_configs.get(topic), view.config_answers.get(topic)
     if asked is None or asked.number <= after:
         return -math.inf
@@ -79,7 +80,7 @@ def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]
 
 
 def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
-    """Ask for the settings of a new plan's topics while the role is still being claimed."""
+    """Request the settings of a new plan's topics while the role is still being claimed."""
     refresh_s = view.options.config_refresh_s
     not_asked = [
         topic
@@ -93,15 +94,16 @@ def ask_for_unwell(
     view: ClusterView, due: Worklist, now: Instant, in_question: Collection[str]
 ) -> Decision:
     """
-    Ask whether a replica out of sync may lead, where no other is left, and what is under min ISR.
+    Request the settings of partitions without a leader, and of those possibly under min ISR.
 
-    Again from time to time: an operator who gives records up says so when the partition is offline.
+    Repeated from time to time: an operator permits an unclean election when the partition is
+    offline.
 
     Args:
         view: Everything known.
-        due: What changed since the last turn.
-        now: The time of this turn.
-        in_question: Topics of which the cluster's health has to be judged.
+        due: What changed since the last cycle.
+        now: The time of this cycle.
+        in_question: Topics whose partitions are to be judged for the health of the cluster.
 
     """
     marks: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """
-Folds what operators ask for, and what is kept of it, into the view.
+Fold requests of operators, and their stored outcomes, into the view.
 
-Submissions, cancellation, queue, kill switch, controls, histories, leases: levels like everything
-else that is read. What is wrong with any of them is decided elsewhere.
+Submissions, cancellation, queue, kill switch, controls, outcomes: levels like all reads. They are
+judged elsewhere.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                 cancellation is not None and cancellation.czxid == view.cancellation_ended
             )
             view.cancellation = None if ended_already else cancellation
-            # It may mean entries of theirs that it was not possible to refuse.
+            # It may select entries of theirs that could not be refused.
             view.left_submissions.clear()
             view.due.cancel = view.due.tenure = view.due.submissions = True
         case KillSwitchRead(is_on=is_on):
@@ -102,9 +102,9 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
 
 def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
     """
-    Have topics read again that lack partitions that are asked for.
+    Have topics read again that lack requested partitions.
 
-    They may have grown before the request was submitted: topics and requests are read side by side.
+    They may have grown before the request was submitted: topics and requests are read concurrently.
     """
     lacking = {
         p.topic
@@ -121,9 +121,9 @@ def _doubt_lacking(view: ClusterView, partitions: Iterable[TopicPartition]) -> N
 
 def _understood(view: ClusterView, read: Controls) -> Controls:
     """
-    Return the controls that hold: what cannot be understood holds as it stood before.
+    Return the controls in force: an unreadable one keeps its former value.
 
-    Where nobody knows how it stood before, nothing begins until somebody has looked.
+    Where the former value is unknown, everything is paused until an operator repairs it.
     """
     pauses, limits, throttle = read.pauses, read.limits, read.throttle
     if view.controls_known:
@@ -132,7 +132,7 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
         limits = held.limits if LIMITS in unreadable else limits
         throttle = held.throttle if THROTTLE in unreadable else throttle
     elif read.unreadable and pauses.everything is None:
-        why = ", ".join(f"{path} cannot be understood: {w}" for path, w in read.unreadable.items())
+        why = ", ".join(f"{path} cannot be decoded: {w}" for path, w in read.unreadable.items())
         pauses = replace(pauses, everything=Pause(why))
     return Controls(pauses, limits, throttle, read.unreadable)
 
@@ -169,7 +169,7 @@ def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
         settled = request_of(view, event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
     if event.request in view.asked_accepted:
-        # Asked again where more of it turns up: another daemon accepted entries meanwhile.
+        # Requested again where more of it turns up: another daemon accepted entries meanwhile.
         view.asked_accepted.discard(event.request)
         if view.cancellation is not None:
             view.accepted[event.request] = event
@@ -177,7 +177,7 @@ def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
 
 
 def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
-    """Take a request for ended whose summary is there: another daemon, or we before, wrote it."""
+    """Mark a request as ended whose summary was written by another daemon or tenure."""
     request = view.requests.get(name)
     if request is not None and not request.open:
         request.has_ended = True
@@ -185,7 +185,7 @@ def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
 
 
 def _is_outdated(request: Request, history: OpenHistory) -> bool:
-    """Whether a read is from before our last write: rows are never taken away."""
+    """Return whether a read is from before our last write: rows are never deleted."""
     if history.accepted != request.accepted:
         return history.accepted < request.accepted
     lacks_endings = len(history.endings) < len(request.endings)
@@ -193,7 +193,7 @@ def _is_outdated(request: Request, history: OpenHistory) -> bool:
 
 
 def _open_history(view: ClusterView, name: RequestId, history: OpenHistory, now: Instant) -> None:
-    """Count anew what is kept of a request: it may be known in part from before."""
+    """Count what is kept of a request again: it may be known in part."""
     request = request_of(view, name, now)
     if request.has_ended or _is_outdated(request, history):
         return

@@ -1,8 +1,8 @@
 """
-The life of ``/admin/reassign_partitions``: accepted, in step with what is in flight, deleted last.
+The life of ``/admin/reassign_partitions``: accepted, kept in step with the work, deleted last.
 
-Entries leave it as they finish. What a Kafka controller would find in it, if we died now, it would
-start whole; so under ``absorb`` it lists only what is in flight.
+Entries leave it as they finish. A Kafka controller that takes over starts everything it finds
+there; so under ``absorb`` it lists only what is in flight.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from controller.core.worklist import Worklist
 def follow_plan(
     view: ClusterView, due: Worklist, now: Instant, starting: Collection[TopicPartition]
 ) -> Decision:
-    """Accept new entries, drop what an operator took out, tidy the znode, learn topic settings."""
+    """Accept new entries, end removed ones, tidy the znode, request topic settings."""
     changes = [*drop_taken_out(view, due, starting).changes]
     legacy = view.legacy
     if legacy is not None and not legacy.stale:
@@ -63,30 +63,30 @@ def follow_plan(
 def drop_taken_out(
     view: ClusterView, due: Worklist, starting: Collection[TopicPartition] = ()
 ) -> Decision:
-    """End what an operator took out of the znode, but for what begins in this turn."""
+    """End entries that an operator removed from the znode, except those beginning in this cycle."""
     gone = [p for p in sorted(due.dropped) if p not in starting]
     return Decision(tuple(c for p in gone if (c := _dropped(view, p)) is not None))
 
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
-    """Ask for the settings of every topic with work, again when they are old."""
+    """Request the settings of every topic with work, again when they are old."""
     planned = {p.topic for p in view.legacy.entries} if view.legacy is not None else set()
     return ask(view, (planned | view.topics_at_work.keys()) & view.topics.keys(), now)
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """End what an operator took out of the znode before it began; what is in flight goes on."""
+    """End an entry that was removed before it began; one in flight continues."""
     reassignment = view.reassignments.get(partition)
     if reassignment is None or reassignment.has_moved:
         return None
     if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
-        # What goes back has no entry any more: the one taken out was another plan's.
+        # A rollback has no entry any more: the removed one was another plan's.
         return None
     refusal = Refusal(
         reassignment.spec.request,
         entry_text(partition, reassignment.spec.target),
         RefusalReason.DROPPED_BY_OPERATOR,
-        "it was taken out of /admin/reassign_partitions before it began",
+        "it was removed from /admin/reassign_partitions before it began",
         partition,
         was_accepted=True,
     )
@@ -107,7 +107,7 @@ def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -
 def _tidy(
     view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition], now: Instant
 ) -> list[Change]:
-    """Leave in the znode only what belongs there, and take it away with the last entry."""
+    """Leave in the znode only what belongs there, and delete it with the last entry."""
     if not legacy.entries and not view.legacy_reassignments():
         return [_plan_ended(view, legacy, now)]
     mirror = view.options.legacy_mode is LegacyMode.MIRROR
@@ -117,7 +117,7 @@ def _tidy(
         if p not in starting and not _belongs(view, p, mirror=mirror)
     )
     if not surplus and view.options.annotate_legacy and not legacy.written:
-        # Written as they are: whoever writes them adds where they come from.
+        # Rewritten unchanged: the codec adds their original replicas.
         surplus = tuple(LegacyEntryRecord(p, r) for p, r in legacy.entries.items())
     return [Change(surplus)] if surplus else []
 
@@ -129,10 +129,10 @@ def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> b
 
 def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
     """
-    Return the entries to take out before a broker becomes the controller: it would start them.
+    Return the entries to remove before a broker becomes the controller: it would start them.
 
-    What waits, even between two steps, is durable in our own records. What is in flight stays, and
-    what was not judged: nobody else knows of it.
+    Pending ones, also between two steps, are durable in our own records. What is in flight stays,
+    and so do unjudged entries, which exist nowhere else.
     """
     legacy = view.legacy
     if legacy is None or legacy.stale or view.options.legacy_mode is LegacyMode.MIRROR:
@@ -142,7 +142,7 @@ def unlisted(view: ClusterView) -> tuple[LegacyEntryRecord, ...]:
 
 
 def would_be_started(view: ClusterView) -> bool:
-    """Whether entries stay listed that a broker would start if it became the controller."""
+    """Return whether entries are listed that a broker would start as the controller."""
     legacy = view.legacy
     return (
         legacy is not None
@@ -152,7 +152,7 @@ def would_be_started(view: ClusterView) -> bool:
 
 
 def has_undecided(view: ClusterView) -> bool:
-    """Whether entries will soon be accepted or refused; one whose settings fail may never be."""
+    """Return whether entries will soon be accepted or refused."""
     legacy = view.legacy
     if legacy is None:
         return False
@@ -169,7 +169,7 @@ def _plan_ended(view: ClusterView, legacy: PlanNode, now: Instant) -> Change:
 
 
 def is_judged(view: ClusterView) -> bool:
-    """Whether every entry of the znode became a goal or was refused."""
+    """Return whether every entry of the znode was accepted or refused."""
     if view.legacy is None:
         return True
     accepted = accept_legacy(view, view.legacy)
@@ -177,7 +177,7 @@ def is_judged(view: ClusterView) -> bool:
 
 
 def adopt_foreign(view: ClusterView) -> Decision:
-    """Take up what others recorded in the topic znodes, with their own target."""
+    """Adopt the foreign reassignments in the topic znodes, with their own target."""
     changes: list[Change] = []
     for name, topic in view.topics.items():
         if topic.stale:

@@ -1,8 +1,8 @@
 """
-In which order the partitions of a request wait, where sizes say more than the request's own order.
+The order of a request's pending partitions, where sizes define it.
 
-Sorting tens of thousands takes a moment, so it is done when sizes came in or the order was changed,
-not for every step.
+Sorting tens of thousands takes a moment, so it is done when sizes arrive or the order changes, not
+for every step.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from controller.core.view import ClusterView
 
 
 def put_in_order(view: ClusterView) -> Decision:
-    """Return the wish to have every line sorted, where the order is not that of submission."""
+    """Return the record that sorts every line, where the order is not that of submission."""
     if order_of(view) is QueueOrder.SUBMITTED or not view.waiting or not view.sizes:
         return Decision()
     return Decision((Change((PendingSortedRecord(),)),))
 
 
 def sort_lines(view: ClusterView) -> None:
-    """Put every request's line in the order that holds now."""
+    """Sort every request's line by the order in force."""
     key = _key_of(view, order_of(view))
     for request in view.waiting.requests():
         view.waiting.sort(request, key)
@@ -34,7 +34,7 @@ def sort_lines(view: ClusterView) -> None:
 def _key_of(view: ClusterView, order: QueueOrder) -> Callable[[TopicPartition], Any]:
     sizes = view.sizes
     if order is QueueOrder.SMALL_FIRST:
-        # What is not known may be anything: last.
+        # Unknown sizes come last.
         return lambda p: (p not in sizes, sizes.get(p, 0))
     if order is QueueOrder.LARGE_FIRST:
         return lambda p: -sizes.get(p, -1)
@@ -53,7 +53,7 @@ def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
 
 
 def _fullest_left(view: ClusterView, filled: dict[BrokerId, int], partition: TopicPartition) -> int:
-    """Return how full the fullest broker is that the partition leaves."""
+    """Return the fill of the fullest broker that the partition leaves."""
     target = view.reassignments[partition].spec.target
     assignment = view.assignment(partition)
     left = [r for r in assignment.replicas if r not in target] if assignment is not None else []

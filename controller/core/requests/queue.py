@@ -1,10 +1,9 @@
 """
 The life of ``/admin/reassign_partitions_queue`` (KIP-236): drained as slots become free.
 
-An entry leaves the znode in the multi that makes it a goal. Where its partition is in flight, the
-step in flight is undone as far as the new target does not want it, and the new target taken; by
-which route it was in flight does not matter. While reassignments are disabled or paused the queue
-stands still.
+An entry leaves the znode in the multi that accepts it. Where its partition is in flight, the step
+is retargeted, whatever the route of its reassignment. While reassignments are disabled or paused
+the queue stands still.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ QUEUE_CONFIG_TIMER = "queue_topic_configs"
 
 
 def queue_request_id(czxid: Zxid) -> RequestId:
-    """Name the request a queue's znode stands for: its czxid identifies it uniquely."""
+    """Return the id of the request that a queue's znode stands for: its czxid is unique."""
     return RequestId(f"queue-{czxid:016x}")
 
 
 def is_standing_still(view: ClusterView) -> bool:
-    """Whether nothing may leave the queue."""
+    """Return whether nothing may leave the queue."""
     if view.kill_switch or view.controls.pauses.everything is not None:
         return True
     queue = view.queue
@@ -107,7 +106,7 @@ def _entry(
         return None
     running, legacy = view.reassignments.get(partition), view.legacy
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
-        # Its entry goes with it: that would be refused until the znode is read again.
+        # Its entry is removed with it: that would be rejected until the znode is read again.
         return None
     taken = take(view, request, partition, target)
     records = (*taken.records, left)

@@ -1,7 +1,8 @@
 """
-What a submitted znode is to its request: opened once, ended when each of its entries is durable.
+Parts of a request: each submitted znode, opened once, ended when its entries are durable.
 
-A request is one znode, or several that name it (``part_of``). Entries are judged in ``requests``.
+A request is one znode, or several that name it (``part_of``). Entries are judged in
+``requests.submitted``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
 
 
 def opening(view: ClusterView, submission: Submission) -> list[Change]:
-    """Return what opens a part, once: how much it is, and then what is malformed in it."""
+    """Return the change that opens a part, once: its number of entries, then its malformed ones."""
     known = view.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
@@ -47,21 +48,21 @@ def opening(view: ClusterView, submission: Submission) -> list[Change]:
 
 
 def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
-    """Yield what is malformed in a part, and why; of several parts, in which one it is."""
+    """Yield the malformed entries of a part, each with its reason."""
     where = "" if submission.request == submission.name else f" (in {submission.name})"
     return ((entry, f"{reason}{where}") for entry, reason in submission.refused)
 
 
 def is_left_alone(view: ClusterView, submission: Submission) -> bool:
-    """Whether nothing is decided of a submitted znode for now: it is another's, or cannot go."""
+    """Return whether a submitted znode is skipped for now."""
     return submission.name in view.left_submissions or is_another(view, submission)
 
 
 def is_another(view: ClusterView, submission: Submission) -> bool:
     """
-    Whether it only has the name of a request that is still open: it waits until that has ended.
+    Return whether it only shares the name of a request that is still open, and has to wait.
 
-    Names come again where somebody made their directory anew.
+    Names repeat where the parent znode was deleted and created again.
     """
     known = view.requests.get(submission.request)
     if known is None or known.has_ended:
@@ -79,14 +80,14 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
     """
     Return how the name of a request that has ended becomes free for a later one; None if it is.
 
-    What is kept of the former goes: there is one outcome by a name. A part of it waits meanwhile.
+    The former outcome is deleted: a name has one outcome. A part of the later one waits meanwhile.
     """
     request = submission.request
     if request not in view.ended or request not in (view.submissions_listed or ()):
         return None
     if submission.name != request:
         return []
-    # The znode's version is checked with it: had we taken it away, that would be its own outcome.
+    # The znode's version is checked with it: otherwise we might delete the later one's own outcome.
     there = SubmissionReliedRecord(submission.name, submission.version)
     former = view.ended[request]
     return [
@@ -95,18 +96,18 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
 
 
 def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
-    """Refuse a znode of which nothing is understood; its content is kept in the outcome."""
+    """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
     request = RequestId(submission.name)
     known = view.requests.get(request)
     if known is not None and submission.name in known.parts:
-        # It was understood when it began to be accepted.
+        # It was readable when its acceptance began.
         return Change((SubmissionEndedRecord(submission.name, submission.version),))
     refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
     return _whole_refused(submission, refusal, submission.raw)
 
 
 def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Change:
-    """End a znode with nothing but an outcome of its own."""
+    """End a znode with an outcome of its own only."""
     return Change(
         (
             SubmissionEndedRecord(submission.name, submission.version),
@@ -117,7 +118,7 @@ def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Chan
 
 
 def is_surplus(view: ClusterView, submission: Submission) -> bool:
-    """Whether a part comes after all that its request said it has."""
+    """Return whether a part exceeds the number that its request announced."""
     if submission.request in view.ended:
         return True
     known = view.requests.get(submission.request)
@@ -127,7 +128,7 @@ def is_surplus(view: ClusterView, submission: Submission) -> bool:
 
 
 def surplus(view: ClusterView, submission: Submission) -> Change:
-    """Refuse a part that is one too many."""
+    """Refuse a part in excess."""
     known = view.requests.get(submission.request)
     count = "all its parts" if known is None else f"{known.options.parts} parts"
     entries = len(submission.entries) + len(submission.refused)

@@ -1,9 +1,9 @@
 """
-The life of ``/admin/reassignment_requests/request_*``: judged, entry by entry durable, deleted.
+The life of ``/admin/reassignment_requests/request_*``: judged, accepted by entry, deleted.
 
-A request is accepted in chunks, each of which may be repeated: an entry that has a goal of this
-request, or was refused, is passed over. So a huge request does not hold up a small one, and a
-daemon that dies in between is followed by one that goes on. The znode goes last.
+A request is accepted in chunks, each of which may be repeated: an entry that has a spec of this
+request, or was refused, is skipped. So a huge request does not delay a small one, and after a crash
+the next daemon continues. The znode is deleted last.
 """
 
 from __future__ import annotations
@@ -75,22 +75,22 @@ _SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord, Ato
 """Records that check a znode's version, or need not."""
 REQUEST_CONFIG_TIMER = "request_topic_configs"
 CHUNK_MIN = 50
-"""Entries of each request that are looked at in a turn, however many requests there are."""
+"""Entries of each request that are judged in a cycle, however many requests there are."""
 
 
 @dataclass(slots=True)
 class _Judgement:
-    """What a turn decides about one submission."""
+    """The decisions of a cycle about one submission."""
 
     changes: list[Change] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     unknown_topics: set[str] = field(default_factory=set)
     waits: bool = False
-    """Whether an entry cannot be judged before something is read."""
+    """Whether an entry cannot be judged before a read."""
 
 
 def learn_submissions(view: ClusterView) -> Decision:
-    """Read the requests that are listed and not known yet, and what was accepted of them before."""
+    """Read the requests that are listed and not known yet, and their accepted entries."""
     listed = view.submissions_listed or frozenset()
     wanted = listed - view.submissions.keys() - view.asked_submissions
     effects: list[Effect] = [ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
@@ -100,7 +100,7 @@ def learn_submissions(view: ClusterView) -> Decision:
 
 
 def refuse_disabled(view: ClusterView) -> Decision:
-    """Refuse every request while reassignments are disabled: that needs no controller's role."""
+    """Refuse every request while reassignments are disabled: that needs no controller role."""
     if not view.kill_switch or is_choosing(view):
         return Decision()
     changes = chain.from_iterable(_whole_refused(view, s) for s in view.submissions.values())
@@ -134,13 +134,13 @@ def _of(refusal: Refusal, entries: int) -> Refusal:
 
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
-    """Judge the next entries of every request, the most urgent requests first."""
+    """Judge the next entries of every request, by priority."""
     unread = (view.submissions_listed or frozenset()) - view.submissions.keys()
     first_unread = min(unread, default=None)
     waiting = [
         s
         for s in view.submissions.values()
-        # The later of two requests wins; accepted before, it would be overtaken by the other.
+        # The later of two requests wins; accepted first, it would be replaced by the earlier one.
         if is_due(view, s) and (first_unread is None or s.name < first_unread)
     ]
     if not waiting or not view.history_read:
@@ -162,10 +162,10 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
 
 def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Change]:
     """
-    Yield the changes but for partitions that another request takes in this turn.
+    Yield the changes without partitions that another request accepts in this cycle.
 
-    They are judged by what is before the turn: the second one has to see what the first one wants,
-    or a later request for where the partition is now would be done, and an earlier one move it.
+    They are judged by the view before the cycle: the second one has to see the target of the first,
+    or a later request for the present replicas would be done, and an earlier one would move them.
     """
     for change in changes:
         partition = change.partition
@@ -180,7 +180,7 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
 
 
 def _relying(change: Change, submission: Submission) -> Change:
-    """Have a change refused when the znode it was decided by is not as it was read."""
+    """Make a change conditional on the znode that it was decided by."""
     if any(isinstance(r, _SURE) for r in change.records):
         return change
     relied = SubmissionReliedRecord(submission.name, submission.version)
@@ -192,7 +192,7 @@ def _is_refusal(change: Change) -> bool:
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
-    """Whether a request may be accepted now: a cancellation goes first over what was before it."""
+    """Return whether a request may be accepted now: a cancellation precedes what is older."""
     if is_left_alone(view, submission):
         return False
     if not is_choosing(view):
@@ -201,7 +201,7 @@ def is_due(view: ClusterView, submission: Submission) -> bool:
 
 
 def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
-    """Whether the other parts of an atomic request are not all there to be judged."""
+    """Return whether parts of an atomic request are missing, so that it cannot be judged."""
     options = submission.options
     if not options.atomic:
         return False
@@ -216,7 +216,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
     if submission.request in view.unlearned:
-        # What was done already may have been moved again since: it is not to be repeated.
+        # Finished entries may have been moved again since: they must not be repeated.
         return _Judgement(waits=True)
     freed = name_freed(view, submission)
     if freed is not None:
@@ -239,7 +239,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
     opened = opening(view, submission)
     judged.changes += opened
     if opened:
-        # They are known when its entries are judged, in a turn that may follow at once.
+        # They are known when its entries are judged, in a cycle that may follow at once.
         judged.unknown_topics |= unknown(view, islice(submission.entries, chunk))
         return judged
     _judge_chunk(view, submission, chunk, judged)
@@ -247,7 +247,7 @@ def _accept(  # noqa: PLR0911 - one return per stage
 
 
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
-    """Judge the next entries; with none left the znode goes."""
+    """Judge the next entries; with none left the znode is deleted."""
     first = view.judged.get(submission.name, 0)
     settled = settled_of(view, submission.request)
     entries = list(submission.entries.items())
@@ -295,9 +295,9 @@ def _is_good(
     judged: _Judgement,
 ) -> bool:
     """
-    Whether an entry can be accepted; note what it is refused for, or what has to be known first.
+    Return whether an entry can be accepted; note its refusal, or what has to be known first.
 
-    Whatever it is judged by is among the ``AtomicCheck`` of a request that is all or nothing.
+    Every fact that it is judged by is part of the ``AtomicCheck`` of an atomic request.
     """
     if is_unread(view, partition.topic):
         judged.waits = True
@@ -330,7 +330,7 @@ def _other_route(
         request,
         entry_text(partition, target),
         RefusalReason.OTHER_ROUTE,
-        f"it is being moved by /admin/reassign_partitions ({running.spec.request})",
+        f"it is being reassigned by /admin/reassign_partitions ({running.spec.request})",
         partition,
     )
 

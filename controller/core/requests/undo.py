@@ -1,13 +1,14 @@
 """
-What a cancellation of scope ``all`` moves back though it was finished.
+Undo finished entries for a cancellation of scope ``all``.
 
-The outcomes tell where each partition was. Where several of the requests moved one, it goes back
-past all of them at once: an entry is undone where it led to the place the next one began at. What
-stands nowhere an entry led to was moved by somebody else since, and stays.
+Outcomes record the original replicas of each partition. Where several of the requests moved a
+partition, it is moved back past all of them at once: an entry is undone if it led to the replicas
+at which the next one began. A partition with replicas that no entry led to was moved by another
+client since, and stays.
 
-The way back is a request of its own, as gentle as the strictest of those it undoes: their throttle,
-step size and number in flight hold for it. Their windows do not: who calls a move off does not want
-to wait for the night.
+The rollback is a request of its own, with the strictest options of those it undoes: their throttle,
+step size and number in flight. Their windows do not apply: an operator who cancels does not want to
+wait for the night.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from controller.core.submissions import Cancellation, CancelScope, RequestOption
 from controller.core.view import ClusterView
 
 UNDO_PART: Final = str(2**31 - 1)
-"""The part that tells how the way back is gone: a version that no cancel znode will have."""
+"""The part with the options of the rollback: a version that no cancel znode will have."""
 
 
 def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
-    """Record that a partition is not led back, and why."""
+    """Record that a partition is not rolled back, and why."""
     told = PartitionOutcome(cancellation.request, partition, OutcomeKind.SKIPPED, why)
     return Change((PartitionOutcomeRecord(told),), partition=partition)
 
 
 def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
-    """Whether it was not read yet where the partitions of a request were."""
+    """Return whether the original replicas of a request are not read yet."""
     return any(name not in view.accepted for name in _whole_requests(view, cancellation))
 
 
 def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
-    """Return how a cancellation wants what it moves back to be moved."""
+    """Return the options with which a cancellation moves partitions back."""
     known = view.requests.get(cancellation.request)
     options = RequestOptions() if known is None else known.options
     return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
@@ -64,7 +65,7 @@ def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
 def undo_finished(
     view: ClusterView, cancellation: Cancellation, chunk: int
 ) -> tuple[list[Change], tuple[Effect, ...]]:
-    """Give what was finished its original replicas as a new target, a chunk at a time."""
+    """Give finished partitions their original replicas as a new target, in chunks."""
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.accepted]
     if unread:
@@ -85,7 +86,7 @@ def undo_finished(
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
-    """Return the requests of which the finished part is to be undone as well."""
+    """Return the requests whose finished entries are to be undone as well."""
     if cancellation.scope is not CancelScope.ALL:
         return ()
     if cancellation.requests:
@@ -108,7 +109,7 @@ def _with_history(view: ClusterView) -> set[RequestId]:
 
 
 def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]) -> Change:
-    """Record how the way back is gone, before its first step is."""
+    """Record the options of the rollback before its first step."""
     asked = {n: view.accepted[n].options for n in names if view.accepted[n].entries}
     wishes = asked.values()
     throttles = [t for n, w in asked.items() if (t := own_throttle(view, n, w)) is not None]
@@ -124,7 +125,7 @@ def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[Reque
 
 
 def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
-    """Return the most careful of step sizes, None where all leave it to the daemon's."""
+    """Return the smallest step size, None where all leave it to the daemon's."""
     turned, own = view.controls.limits.step_size, view.options.step_size
     default: StepSize = turned or own or "all"
     if all(size is None for size in sizes):
@@ -142,7 +143,7 @@ def _by_partition(
     names: Iterable[RequestId],
     done: Collection[TopicPartition],
 ) -> dict[TopicPartition, list[Past]]:
-    """Return what moved each partition that is meant and not done, as far as it came to its end."""
+    """Return the finished entries of each selected partition that is not done."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
         request, read = view.requests.get(name), view.accepted[name]
@@ -165,7 +166,7 @@ def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
 def _undo(  # noqa: PLR0911 - one return per case
     view: ClusterView, cancellation: Cancellation, partition: TopicPartition, entries: list[Past]
 ) -> Change | None:
-    """Return the way back of a finished partition, a reason not to go it, None: nothing to do."""
+    """Return the rollback of a finished partition, a reason to skip it, or None: nothing to do."""
     topic = view.topics.get(partition.topic)
     if partition in view.reassignments or topic is None or topic.stale:
         return None
@@ -178,10 +179,10 @@ def _undo(  # noqa: PLR0911 - one return per case
         return None
     if assignment.is_reassigning or not undone:
         since = ", ".join(name for name, _ in entries)
-        return skipped(cancellation, partition, f"it was moved again since {since}")
+        return skipped(cancellation, partition, f"it was reassigned again since {since}")
     original = undone[-1].original
     if original is None:
-        return skipped(cancellation, partition, "nobody knows where it was before")
+        return skipped(cancellation, partition, "its original replicas are unknown")
     if original == now:
         return None
     dead = [r for r in original if r not in now and r not in view.brokers]
@@ -197,7 +198,7 @@ def _undo(  # noqa: PLR0911 - one return per case
 
 
 def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:
-    """Yield the entries that led to where a partition is, each to where the one before it began."""
+    """Yield the entries that led to the present replicas, each to those the one before began at."""
     left = [entry for _, entry in entries]
     place: Replicas | None = now
     while place is not None:

@@ -1,1 +1,1 @@
-"""How much may be under way at once: limits, pauses, hours, the health of the cluster, sizes."""
+"""Concurrency limits: limits, pauses, windows, the health of the cluster, sizes."""

@@ -1,9 +1,9 @@
 """
-The adaptive pace: as many partitions in flight as the cluster bears.
+The adaptive limit: as many partitions in flight as the cluster sustains.
 
-Each interval in which nothing speaks against it allows a few more (additive increase); a partition
-outside our moves that lost a replica out of its ISR, or a broker that was slow to answer, halves
-what is allowed (multiplicative decrease). It lies between 1 and the limit. Every change says why.
+Each interval without evidence of strain allows a few more (additive increase); an ISR loss of a
+partition without a reassignment, or a slow broker, halves the limit (multiplicative decrease). It
+lies between 1 and the configured limit. Every change has its evidence.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from controller.core.worklist import Worklist
 PACE_TIMER: Final = "pace"
 PACE_EVERY_S: Final = 30.0
 FIRST_SHARE: Final = 0.25
-"""Of the limit, at the begin of a tenure: what the cluster bears is not known."""
+"""The share of the limit at the begin of a tenure, when nothing is known of the load."""
 GROWTH_SHARE: Final = 0.1
-"""Of the limit, more after each good interval."""
+"""The share of the limit that each good interval adds."""
 
 
 def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Begin with a part of the limit, then judge interval by interval."""
+    """Begin with a share of the limit, then adjust it interval by interval."""
     if not view.options.adaptive or view.tenure is None:
         return Decision()
     timer = SetTimer(PACE_TIMER, Instant(now + PACE_EVERY_S))
     limit = in_flight_limit(view)
     if view.pace is None:
         first = max(1, ceil(limit * FIRST_SHARE))
-        record = PaceRecord(None, first, f"begins with a quarter of the limit of {limit}", now)
+        record = PaceRecord(None, first, f"start at a quarter of the limit of {limit}", now)
         return Decision((Change((record,)),), (timer,))
     if not (due.timer or due.pace):
         return Decision()
@@ -53,7 +53,7 @@ def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 
 def evidence_against(view: ClusterView) -> str:
-    """Return what speaks against the present pace since the interval began; empty: nothing."""
+    """Return the evidence against the present limit since the interval began; empty if none."""
     since = view.pace_since
     lost = [loss for loss in view.isr_losses if loss.at > since]
     slow = [answer for answer in view.slow_answers if answer.at > since]
@@ -71,13 +71,13 @@ def evidence_against(view: ClusterView) -> str:
 
 
 def limit_adapted(view: ClusterView, record: PaceRecord) -> None:
-    """Fold a pace; the next interval begins."""
+    """Fold in a new limit; the next interval begins."""
     view.pace = record.in_flight_max
     view.pace_since = record.at
     view.due.capacity = True
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
-    """Keep it as evidence where a broker took long to answer."""
+    """Keep a slow answer of a broker as evidence."""
     if took_s > view.options.slow_answer_s:
         view.slow_answers.append(SlowAnswer(broker, took_s, now))

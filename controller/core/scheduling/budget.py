@@ -1,8 +1,8 @@
 """
-The limits of one turn, counted down as steps are planned.
+The limits of one cycle, counted down as steps are planned.
 
-Starts from what is in flight. What a step costs is a slot, a copy into each broker it adds, a copy
-out of the leader, and the bytes of those copies where the size is known.
+Starts from what is in flight. A step costs a slot, a copy into each broker it adds, a copy out of
+the leader, and the bytes of those copies where the size is known.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from controller.core.scheduling.limits import (
 from controller.core.view import ClusterView
 
 LEADER_MOVES_TIMER: Final = "leader_moves"
-"""When leaderships may move again that were refused: a second later."""
+"""When leader moves that were refused may be tried again: a second later."""
 
 
 class Budget:
-    """What may still begin in this turn."""
+    """What may still begin in this cycle."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Budget:
             view: Everything known.
             now: The present instant.
             hold: Forbids every new step.
-            health: Forbids new steps that copy, but for those that lead back.
+            health: Forbids new steps that copy, except rollbacks.
 
         """
         self._view = view
@@ -66,7 +66,7 @@ class Budget:
         self._hold = hold
         self._health = health
         self.refused_leader_moves = False
-        """Whether a leadership has to wait for the next second."""
+        """Whether a leader move has to wait for the next second."""
 
     @property
     def has_slot(self) -> bool:
@@ -80,7 +80,7 @@ class Budget:
         adding: Replicas,
         leader: BrokerId,
     ) -> Blocked | None:
-        """Return what a step has to wait for that is nobody's fault: a hold or a limit."""
+        """Return the hold or limit that a step has to wait for."""
         if self._hold is not None:
             return self._hold
         brokers = (*adding, leader) if adding else ()
@@ -107,13 +107,13 @@ class Budget:
         if adding and self._outgoing.get(leader, 0) >= outgoing_max(view, leader):
             return _limit(f"broker {leader} serves its limit of copies")
         most, size = bytes_in_flight_max(view), self._size(partition, adding)
-        # What is larger than the limit by itself goes alone rather than never.
+        # A partition larger than the limit starts alone rather than never.
         if most is not None and self._bytes and self._bytes + size > most:
             return _limit(f"{self._bytes} of {most} bytes are in flight")
         return None
 
     def leader_gate(self, old: BrokerId, new: BrokerId) -> Blocked | None:
-        """Return what keeps a leadership from moving now: each makes clients look for it."""
+        """Return the limit that forbids a leader move now: each disturbs clients."""
         most = leader_moves_max(self._view)
         for broker in (old, new):
             if self._moves_of(broker) >= most:
@@ -125,7 +125,7 @@ class Budget:
         return None
 
     def move_leader(self, old: BrokerId, new: BrokerId) -> None:
-        """Count a leadership that moves this turn."""
+        """Count a leader move of this cycle."""
         for broker in (old, new):
             self._moves[broker] = self._moves_of(broker) + 1
 
@@ -145,7 +145,7 @@ class Budget:
         return self._view.sizes.get(partition, 0) * len(adding)
 
     def give_back(self, reassignment: Reassignment) -> None:
-        """Count a step that ends this turn: its partition may use its own slot again."""
+        """Count a step that ends in this cycle: its partition may use its own slot again."""
         load, request = reassignment.load, reassignment.spec.request
         self._in_flight -= 1
         self._of_requests[request] = self._count_of(request) - 1
@@ -160,7 +160,7 @@ class Budget:
     def take(
         self, partition: TopicPartition, request: RequestId, adding: Replicas, leader: BrokerId
     ) -> None:
-        """Count a step that begins this turn."""
+        """Count a step that begins in this cycle."""
         self._in_flight += 1
         self._of_requests[request] = self._count_of(request) + 1
         self._bytes += self._size(partition, adding)

@@ -1,7 +1,7 @@
 """
-What follows for throttles, sizes and health when a reassignment comes, changes or goes.
+The effects on throttles, sizes and health when a reassignment begins, changes or ends.
 
-Called by ``observe`` and ``apply`` where they fold a goal, however it became known.
+Called by ``observe`` and ``apply`` when they fold in a spec from any source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.core.view import ClusterView
 
 
 def spec_held(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
-    """A reassignment is ours, or has another goal: throttles, sizes and health go by it."""
+    """Update throttles, sizes and health for a reassignment that is new or has another spec."""
     reassignment = view.reassignments[partition]
     view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
     size_wanted(view, partition, now)
@@ -22,7 +22,7 @@ def spec_held(view: ClusterView, partition: TopicPartition, now: Instant) -> Non
 
 
 def spec_let_go(view: ClusterView, partition: TopicPartition) -> None:
-    """A reassignment is no more."""
+    """Update throttles, sizes and health for a reassignment that is gone."""
     view.participants.drop(partition)
     forget_size(view, partition)
     judge(view, partition)

@@ -1,9 +1,9 @@
 """
-Why a request, or a partition, may not begin a step just now though nothing is wrong with it.
+Holds: why a request or a partition may not begin a step although nothing is wrong with it.
 
-A pause, a closed window, the kill switch, an atomic request that is not complete. A step that began
-goes on. What leads back after a cancellation obeys pauses only: who stops a move at once does not
-want to wait for the night.
+A pause, a closed window, the kill switch, an incomplete atomic request. A step that began
+continues. A rollback obeys pauses only: an operator who cancels does not want to wait for the
+night.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
     if own is not None:
         return _paused(f"request {request} is paused", own)
     if is_incomplete(view, request):
-        return Blocked(BlockedBy.INCOMPLETE, "not all of the atomic request was accepted yet")
+        return Blocked(BlockedBy.INCOMPLETE, "parts of the atomic request are not accepted yet")
     unix_s = view.unix_s(now)
     for window in windows_of(view, request):
         if unix_s is None or not is_open(window, unix_s):
@@ -34,7 +34,7 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
 
 
 def is_incomplete(view: ClusterView, request: RequestId) -> bool:
-    """Whether a request that wants all or nothing has parts that were not accepted yet."""
+    """Return whether an atomic request has parts that were not accepted yet."""
     known = view.requests.get(request)
     if known is None or not known.options.atomic:
         return False
@@ -42,7 +42,7 @@ def is_incomplete(view: ClusterView, request: RequestId) -> bool:
         return True
     listed = view.submissions_listed
     if listed is None or not (listed - view.submissions.keys()).isdisjoint(known.parts):
-        # What was not read yet is the rest of it, and may refuse the whole.
+        # An unread part belongs to it and may lead to a refusal of the whole.
         return True
     return any(s.request == request for s in view.submissions.values())
 
@@ -63,9 +63,9 @@ def step_hold(
     Return what keeps this reassignment's next step from beginning.
 
     Args:
-        view: What is known.
-        reassignment: Whose step.
-        brokers: Who would copy, and from whom; empty for a step that copies nothing.
+        view: Everything known.
+        reassignment: The reassignment whose step is to begin.
+        brokers: The brokers that would copy or serve copies; empty for a step that copies nothing.
         now: The present instant.
 
     """

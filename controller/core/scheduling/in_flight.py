@@ -1,7 +1,7 @@
 """
-Counting what is in hand: reassignments taken up, handed on and dropped, steps that begin and end.
+Count reassignments in progress: begun, changed and dropped ones, and their steps in flight.
 
-The one place where the counts behind the limits change; each is what a recount would give.
+The only place where the counts behind the limits change; each equals a recount.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = TypeVar("Key")
 def begin(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
-    """Take a reassignment up, and count it where it belongs."""
+    """Begin a reassignment and count it."""
     request = request_of(view, reassignment.spec.request, now)
     request.open += 1
     request.settled.add(partition)
@@ -52,7 +52,7 @@ def hand_on(
     spec: ReassignmentSpec,
     now: Instant,
 ) -> None:
-    """Give a reassignment another goal, of the same request or of another."""
+    """Give a reassignment another spec, of the same request or of another."""
     moving = reassignment.in_flight
     if moving:
         count_in_flight(view, reassignment, -1)
@@ -70,7 +70,7 @@ def hand_on(
     if moving:
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
-        # What goes back goes before what has not begun.
+        # A rollback precedes what has not begun.
         view.waiting.discard(partition)
         view.resumed[partition] = None
     elif partition in view.waiting:
@@ -83,14 +83,14 @@ def _count_led_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> N
 
 
 def _count(counts: Counter[Key], key: Key, change: int) -> None:
-    """Count by key; who comes down to none is not in it any more."""
+    """Count by key; a key without a count is removed."""
     counts[key] += change
     if not counts[key]:
         del counts[key]
 
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
-    """Count a step that begins or ends, for all and for its request."""
+    """Count a step that begins or ends, in total and for its request."""
     if reassignment.spec.route is not Route.FOREIGN or policy_of(view) is ForeignMoves.ADOPT:
         view.in_flight += change
     request = view.requests.get(reassignment.spec.request)
@@ -101,7 +101,7 @@ def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) 
 def begin_anew(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
-    """Take a step up where the topic znode says it is, whatever this tenure did of another one."""
+    """Continue a step from the topic znode, whatever this tenure did with a former one."""
     assignment = view.known_assignment(partition)
     view.acked.pop(partition, None)
     view.watched.pop(partition, None)
@@ -118,7 +118,7 @@ def begin_anew(
 
 
 def drop(view: ClusterView, partition: TopicPartition) -> None:
-    """Let go of a reassignment that ended, or whose record turned out not to exist."""
+    """Drop a reassignment that ended, or whose record turned out not to exist."""
     reassignment = view.reassignments.pop(partition, None)
     view.waiting.discard(partition)
     view.resumed.pop(partition, None)
@@ -161,7 +161,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
 
 
 def unload(view: ClusterView, reassignment: Reassignment) -> None:
-    """Give back what the step in flight of a reassignment counted against the limits."""
+    """Release what the step in flight of a reassignment counted against the limits."""
     load, reassignment.load = reassignment.load, None
     if load is None:
         return

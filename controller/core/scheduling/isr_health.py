@@ -1,9 +1,9 @@
 """
-The health of the partitions we do not move: no new step begins while some are under min ISR.
+The health of partitions without a reassignment: no step begins while some are under min ISR.
 
 Candidates are partitions whose ISR is smaller than their replica set; only their topics' settings
-are asked for. A partition of ours that has shrunk holds nobody up: moving it may be its cure. What
-this tenure has not read yet says nothing.
+are requested. A shrunk partition with a reassignment holds no other: reassigning it may be the
+remedy. States that this tenure has not read are not judged.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NAMED_MAX: Final = 5
 
 
 def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
-    """Return shrunk partitions' topics whose settings matter; operators may change them, too."""
+    """Return the topics of shrunk partitions whose settings are needed."""
     if view.options.under_min_isr is UnderMinIsr.IGNORE or not (due.health or due.timer):
         return set()
     return view.unjudged_topics | {p.topic for p in view.under_min_isr}
 
 
 def health_gate(view: ClusterView) -> Blocked | None:
-    """Return why no step that copies may begin anywhere; the same for all, so once per turn."""
+    """Return why no step that copies may begin; the same for all, so computed once per cycle."""
     if view.options.under_min_isr is not UnderMinIsr.WAIT:
         return None
     if view.under_min_isr:
@@ -44,13 +44,13 @@ def health_gate(view: ClusterView) -> Blocked | None:
     if unknown:
         return Blocked(
             BlockedBy.CLUSTER_HEALTH,
-            f"whether {_named(sorted(unknown))} is below min.insync.replicas is being read",
+            f"the min.insync.replicas of {_named(sorted(unknown))} is being read",
         )
     return None
 
 
 def under_min_isr_sentence(view: ClusterView) -> str:
-    """Name the partitions under min ISR that we do not move; empty: there are none."""
+    """Name the partitions under min ISR that have no reassignment; empty if there are none."""
     if not view.under_min_isr:
         return ""
     named = _named([str(p) for p in islice(view.under_min_isr, NAMED_MAX + 1)])
@@ -66,14 +66,14 @@ def _named(names: list[str]) -> str:
 
 
 def judge(view: ClusterView, partition: TopicPartition) -> None:
-    """Look at a partition anew: its state, its replicas, its topic's settings or its owner."""
+    """Judge a partition again after a change of any fact about it."""
     state = view.states.get(partition)
     assignment = view.known_assignment(partition)
     is_shrunk = (
         state is not None
         and assignment is not None
         and partition not in view.reassignments
-        # Whoever deletes it does not wait for its replicas, and nobody waits for it to recover.
+        # Its deletion does not wait for replicas, and its recovery is not awaited.
         and partition.topic not in (view.deletions or ())
         and (state.leader == NO_LEADER or len(state.isr) < len(assignment.replicas))
     )
@@ -88,7 +88,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
             view.unjudged_topics.add(partition.topic)
             view.due.health = True
         return
-    # With fewer replicas than min.insync.replicas it never was better.
+    # With fewer replicas than min.insync.replicas it cannot be better.
     floor = min(config.min_insync_replicas, len(assignment.replicas))
     if state.leader == NO_LEADER or len(state.isr) < floor:
         if partition not in view.under_min_isr:
@@ -100,7 +100,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
 
 
 def judge_topic(view: ClusterView, topic: str) -> None:
-    """Look at a topic's partitions anew: its settings, or why they are not known, were read."""
+    """Judge a topic's partitions again: its settings, or an error instead, were read."""
     known = view.topics.get(topic)
     if known is None:
         view.unjudged_topics.discard(topic)
@@ -114,7 +114,7 @@ def judge_topic(view: ClusterView, topic: str) -> None:
 
 
 def forget_health(view: ClusterView, partition: TopicPartition) -> None:
-    """Take a partition off the lists: it is well, gone, or ours."""
+    """Remove a partition from the lists: it is healthy, gone, or being reassigned."""
     if partition not in view.shrunk:
         return
     del view.shrunk[partition]
@@ -130,7 +130,7 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
 
 
 def forget_all_health(view: ClusterView) -> None:
-    """Without a tenure no states are known."""
+    """Forget the health of all partitions: without a tenure no states are known."""
     view.shrunk.clear()
     view.under_min_isr.clear()
     view.unjudged_topics.clear()
@@ -145,7 +145,7 @@ def note_isr(
     after: PartitionState,
     now: Instant,
 ) -> None:
-    """Keep it as evidence where a partition that we do not move lost a replica out of its ISR."""
+    """Keep as evidence that a partition without a reassignment lost a replica from its ISR."""
     if before is None or partition in view.reassignments:
         return
     if not set(before.isr) <= set(after.isr):

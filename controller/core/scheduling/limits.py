@@ -1,8 +1,8 @@
 """
-What holds for a request, a broker or everything just now: settings, and what was turned since.
+The limits in force for a request, a broker or the cluster: settings and live controls.
 
-What the operator turned for one request comes before what the request said, that before what was
-turned for all, and the daemon's settings last.
+A live control for the request precedes the request's own option, that precedes a live control for
+all, and the daemon's settings come last.
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ def throttle_of(view: ClusterView, request: RequestId) -> int | None:
 
 
 def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
-    """Return a request's own throttle, set live or submitted; None: the throttle of all holds."""
+    """Return a request's own throttle, set live or submitted; None: the common throttle holds."""
     turned = _turned(view, request).throttle
     return options.throttle if turned is None else turned
 
 
 def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:
-    """Return the windows that all have to be open for a step of the request to begin."""
+    """Return the windows that must all be open for a step of the request to begin."""
     known = view.requests.get(request)
     own = _turned(view, request).window or (None if known is None else known.options.window)
     return tuple(w for w in (own, view.controls.limits.window) if w is not None)
 
 
 def in_flight_limit(view: ClusterView) -> int:
-    """Return how many partitions may have a step under way at most."""
+    """Return the configured limit of partitions in flight."""
     turned = view.controls.limits.max_partitions_in_flight
     return view.options.max_partitions_in_flight if turned is None else turned
 
 
 def in_flight_max(view: ClusterView) -> int:
-    """Return how many partitions may be in flight now: the adaptive pace may allow fewer."""
+    """Return how many partitions may be in flight now: the adaptive limit may allow fewer."""
     limit = in_flight_limit(view)
     return limit if view.pace is None else max(1, min(limit, view.pace))
 
 
 def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
-    """Return how many partitions of the request may; None where it has no limit of its own."""
+    """Return the in-flight limit of the request; None where it has no limit of its own."""
     turned = _turned(view, request).max_partitions_in_flight
     if turned is not None:
         return turned
@@ -91,31 +91,31 @@ def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
 
 
 def incoming_max(view: ClusterView, broker: BrokerId) -> int:
-    """Return how many replicas a broker copies at once."""
+    """Return how many replicas a broker may receive at once."""
     own = view.controls.limits.brokers.get(broker, _AS_ALL).max_incoming
     return incoming_limit(view) if own is None else own
 
 
 def incoming_limit(view: ClusterView) -> int:
-    """Return how many replicas a broker copies at once that has no limit of its own."""
+    """Return how many replicas a broker without a limit of its own may receive at once."""
     turned = view.controls.limits.max_incoming_per_broker
     return view.options.max_incoming_per_broker if turned is None else turned
 
 
 def outgoing_max(view: ClusterView, broker: BrokerId) -> int:
-    """Return how many partitions a broker serves copies of at once."""
+    """Return how many partitions a broker may serve copies of at once."""
     own = view.controls.limits.brokers.get(broker, _AS_ALL).max_outgoing
     return outgoing_limit(view) if own is None else own
 
 
 def outgoing_limit(view: ClusterView) -> int:
-    """Return how many partitions a broker serves at once that has no limit of its own."""
+    """Return how many partitions a broker without a limit of its own may serve at once."""
     turned = view.controls.limits.max_outgoing_per_broker
     return view.options.max_outgoing_per_broker if turned is None else turned
 
 
 def bytes_in_flight_max(view: ClusterView) -> int | None:
-    """Return how many bytes may be on their way, as far as sizes are known; None: no limit."""
+    """Return how many bytes may be in flight, as far as sizes are known; None: no limit."""
     turned = view.controls.limits.max_bytes_in_flight
     return view.options.max_bytes_in_flight if turned is None else turned
 
@@ -127,6 +127,6 @@ def leader_moves_max(view: ClusterView) -> int:
 
 
 def order_of(view: ClusterView) -> QueueOrder:
-    """Return which of the waiting partitions of equal priority goes first."""
+    """Return the order among pending partitions of equal priority."""
     turned = view.controls.limits.order
     return view.options.order if turned is None else turned

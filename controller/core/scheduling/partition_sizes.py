@@ -1,8 +1,8 @@
 """
-When the sizes of the partitions in work are asked for, and what two sizes in a row tell.
+Partition sizes: when to request them, and the growth and progress they show.
 
-New reassignments soon, all of them from time to time, and those being copied more often: what their
-new replicas hold is how far they are. A size that is not known is never waited for.
+New reassignments soon, all of them from time to time, and those being copied more often: the bytes
+of their new replicas show their progress. No decision waits for an unknown size.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from controller.core.worklist import Worklist
 
 SIZES_TIMER: Final = "sizes"
 SOON_S: Final = 1.0
-"""Requests are accepted in chunks: their partitions are asked for together."""
+"""The delay in which new partitions are collected: requests are accepted in chunks."""
 GROWTH_AFTER_S: Final = 5.0
-"""Two sizes that follow closer say nothing of a rate."""
+"""Two sizes that are closer in time give no rate."""
 
 
 def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Ask for the sizes of what is in work."""
+    """Request the sizes of the partitions in work."""
     if not (due.sizes or due.timer) or not view.leading or not view.reassignments:
         return Decision()
     soon = Instant(view.unmeasured_since + SOON_S)
@@ -72,7 +72,7 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 
 
 def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
-    """Note that sizes were asked for."""
+    """Note that sizes were requested."""
     if effect.copies:
         view.copies_at = Instant(now + view.options.copy_refresh_s)
         return
@@ -84,7 +84,7 @@ def sizes_asked(view: ClusterView, effect: MeasureSizes, now: Instant) -> None:
 
 
 def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
-    """Take sizes as told, and what grew since; forget those of what is done."""
+    """Take sizes as reported and the growth since; forget those of ended reassignments."""
     for partition in [p for p in view.sizes if p not in view.reassignments]:
         forget_size(view, partition)
     for partition, size in event.sizes.items():
@@ -97,7 +97,7 @@ def sizes_read(view: ClusterView, event: SizesRead, now: Instant) -> None:
         view.sizes[partition] = size
         at, before = view.measured.setdefault(partition, (now, size))
         if now - at >= GROWTH_AFTER_S:
-            # Less than before: retention or compaction took more than producers sent.
+            # Less than before: retention or compaction removed more than producers sent.
             view.growth[partition] = max(0, size - before) / (now - at)
             view.measured[partition] = (now, size)
 
@@ -130,11 +130,11 @@ def forget_size(view: ClusterView, partition: TopicPartition) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SlowThrottle:
-    """A broker's throttle is below what producers send to the partitions it copies or serves."""
+    """A broker whose throttle is below the produce rate of what it copies or serves."""
 
     broker: BrokerId
     receives: bool
-    """Whether it is the one that copies; else it serves the copies."""
+    """Whether it receives the copies; else it serves them."""
     rate: int
     """Bytes per second that the throttle allows."""
     growth: float
@@ -152,11 +152,11 @@ def slow_throttles(
     view: ClusterView, in_flight: Iterable[TopicPartition]
 ) -> tuple[SlowThrottle, ...]:
     """
-    Return the throttles below the produce rate of what is copied under them just now.
+    Return the throttles below the produce rate of the partitions copied under them.
 
     Args:
         view: Everything known.
-        in_flight: The partitions with a step under way.
+        in_flight: The partitions with a step in flight.
 
     """
     if not view.applied_throttles and not view.kept_throttles:

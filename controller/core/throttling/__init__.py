@@ -1,1 +1,1 @@
-"""Throttles as a lease: what is set for whom, what stood there before, and its way back."""
+"""Throttles: what is set for which request, the former values, and their restoration."""

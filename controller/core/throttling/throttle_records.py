@@ -1,7 +1,7 @@
 """
-Folds what becomes of leases into the view: read, written, ended, refused.
+Fold the applied throttles into the view: read, written, ended, rejected.
 
-Called by ``observe`` and ``apply`` only; what follows is decided in ``throttles``.
+Called by ``observe`` and ``apply`` only; ``throttles`` decides what follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.core.view import ClusterView
 
 
 def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> None:
-    """Take the leases as read; once they are known only of those in doubt, as only we write."""
+    """Take the applied throttles as read; once known, only doubtful ones."""
     read = dict(event.applied_throttles)
     if view.applied_throttles_read:
         for entity in view.doubtful_throttles:
@@ -38,7 +38,7 @@ def applied_throttles_read(view: ClusterView, event: AppliedThrottlesRead) -> No
 
 
 def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instant) -> None:
-    """Take settings as read, unless we wrote newer ones; have what changed looked at."""
+    """Take settings as read, unless our own are newer; have changed ones examined."""
     for entity, read in event.configs.items():
         known = view.entity_configs.get(entity)
         view.asked_entities[entity] = now
@@ -52,7 +52,7 @@ def entity_configs_read(view: ClusterView, event: EntityConfigsRead, now: Instan
 
 def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
     if isinstance(read, str):
-        # It was readable before: the next compare-and-set will tell.
+        # It was readable before: the next compare-and-set decides.
         return True
     if read.version is None or known.version is None:
         return False
@@ -60,13 +60,13 @@ def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
 
 
 def throttles_doubted(view: ClusterView) -> None:
-    """Have every throttle looked at: what is wanted, or what stands, may be another."""
+    """Have every throttle examined: what is wanted, or what is set, may have changed."""
     view.participants.note_all(view.applied_throttles)
     view.due.throttles = True
 
 
 def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
-    """Fold a lease and the settings written with it."""
+    """Fold in an applied throttle and the settings written with it."""
     lease = record.lease
     view.applied_throttles[lease.entity] = replace(lease, version=_next(lease.version))
     view.doubtful_throttles.discard(lease.entity)
@@ -78,7 +78,7 @@ def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> No
 
 
 def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord) -> None:
-    """Fold the end of a lease; what is wanted of the entity now is read and decided anew."""
+    """Fold in the end of an applied throttle; the entity is read and decided again."""
     view.applied_throttles.pop(record.entity, None)
     view.doubtful_throttles.discard(record.entity)
     _forget(view, record.entity)
@@ -88,7 +88,7 @@ def applied_throttle_ended(view: ClusterView, record: AppliedThrottleEndedRecord
 
 
 def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None:
-    """Fold what was found right: steps may begin on it."""
+    """Fold in settled entities: steps may begin on them."""
     for settled in record.settled:
         entity = settled.entity
         if not view.participants.settle(entity, settled.note):
@@ -98,7 +98,7 @@ def throttles_settled(view: ClusterView, record: ThrottlesSettledRecord) -> None
         else:
             view.kept_throttles.pop(entity, None)
         if entity not in view.applied_throttles:
-            # Nobody reads it again from time to time: next time it has to be read first.
+            # It is not refreshed any more: next time it has to be read first.
             _forget(view, entity)
     view.due.throttles = view.due.capacity = True
 
@@ -111,7 +111,7 @@ def _forget(view: ClusterView, entity: Entity) -> None:
 def applied_throttle_doubted(
     view: ClusterView, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
 ) -> Effect:
-    """Somebody was faster than our write: return the read of the settings."""
+    """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
     view.doubtful_throttles.add(entity)
     _forget(view, entity)
@@ -121,7 +121,7 @@ def applied_throttle_doubted(
 
 
 def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
-    """Note that a change cannot be written at all, if it is a lease's; it is tried again later."""
+    """Note that an applied throttle cannot be written; it is retried later."""
     for record in change.records:
         if isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
             entity = _entity_of(record)
@@ -135,7 +135,7 @@ def _entity_of(record: AppliedThrottleRecord | AppliedThrottleEndedRecord) -> En
 
 
 def applied_throttles_unknown(view: ClusterView) -> None:
-    """Forget what was read: a write of unknown fate, or another daemon, may have changed it."""
+    """Forget what was read: a write of unknown outcome, or another daemon, may have changed it."""
     view.applied_throttles_read = False
     view.doubtful_throttles.clear()
     view.entity_configs.clear()

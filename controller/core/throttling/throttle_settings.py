@@ -1,8 +1,8 @@
 """
-What is to stand in a throttle's settings, next to what others set there, and what is left of it.
+The values of throttle settings: merged with those of others, and restored afterwards.
 
-Pure text work on one setting at a time. Somebody else's value is never replaced: a rate that is not
-ours stays, ``*`` stays, a list gets our entries added and at the end only those taken out.
+Pure text processing of one setting at a time. The value of others is never replaced: their rate
+stays, ``*`` stays, a list gets our entries added and in the end only those removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 EVERY_REPLICA: Final = "*"
 LIST_BYTES_MAX: Final = 150_000
-"""A longer list becomes ``*``: two of them, and the lease of both, share one multi of 1 MB."""
+"""A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""
 
 Settings = tuple[tuple[str, str], ...]
 
@@ -32,7 +32,7 @@ Settings = tuple[tuple[str, str], ...]
 @dataclass(frozen=True, slots=True)
 class Setting:
     """
-    One setting as it is to stand: the whole value, our part of it, and what is others'.
+    One setting as wanted: the whole value, our part of it, and the part of others.
 
     Without a part of ours it is as others set it, and absent where ``before`` is None.
     """
@@ -58,14 +58,14 @@ def merged(
     Return a list with the wanted entries in it, and without lifted ones of ours.
 
     Args:
-        wanted: What has to be listed, in order.
-        have: What stands there.
-        ours: What of it we added; None: nothing.
-        before: What stood there before we did.
+        wanted: The entries that must be listed, in order.
+        have: The present value.
+        ours: The part of it that we added; None: nothing.
+        before: The value before that.
         lifted: Partitions, by number, whose copies have no throttle any more.
 
     Returns:
-        None: nothing is to be changed, as every wanted entry stands there or ``*`` does.
+        None if nothing has to be changed, as every wanted entry is present or ``*`` is.
 
     """
     present = entries(have)
@@ -83,7 +83,7 @@ def merged(
 
 
 def _narrowed(wanted: Iterable[str], before: str | None) -> Setting | None:
-    """Return the list that replaces a ``*`` of ours; None: what stood there is ``*``, too."""
+    """Return the list that replaces a ``*`` of ours; None if the former value is ``*``, too."""
     theirs = entries(before)
     return None if EVERY_REPLICA in theirs else _joined(theirs, wanted, before)
 
@@ -98,9 +98,9 @@ def _joined(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) 
 
 def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
     """
-    Return a rate; None: it stands there already, or somebody else's does.
+    Return a rate; None if it is set already, or a rate of others is.
 
-    A rate of ours that somebody took away is set again: the copies still run.
+    A rate of ours that was removed by others is set again: the copies are still running.
     """
     text = str(wanted)
     if have not in (None, ours) or have == text:
@@ -110,9 +110,9 @@ def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
 
 def restored(lease: AppliedThrottle, config: EntityConfig) -> Settings | None:
     """
-    Return an entity's settings without what we set; None: nothing of ours stands there any more.
+    Return an entity's settings without our part; None if none of ours is left.
 
-    What somebody changed since is left as it is.
+    Values that others changed since are left alone.
     """
     values = dict(config.values)
     for key, ours in lease.ours.items():

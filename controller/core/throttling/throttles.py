@@ -1,13 +1,14 @@
 """
-Replication throttles: what has to stand in Kafka's settings for the work in hand, and what not.
+Replication throttles: which Kafka settings the open reassignments need, and which to lift.
 
-Level-triggered like everything else: the open reassignments say what is wanted, the leases what we
-set, the settings what stands there, and the difference is written, settings and lease in one multi.
-A request's partitions are listed as long as one of them is open in the topic, so that nothing is
-rewritten as they end one by one. No step that copies begins before its throttle stands.
+Level-triggered: the open reassignments define what is wanted, the applied throttles what we set,
+the settings what is in force; the difference is written, settings and record in one multi. A
+request's partitions are listed as long as one of them is open in the topic, so that nothing is
+rewritten as they end one by one. No step that copies begins before its throttle is in force.
 
-Invariants: a setting is changed only on the version it was read at; what others set is left alone
-(``throttled_lists``); a lease that nobody needs is lifted by whoever leads, in a tenure or not.
+Invariants: a setting is changed only at the version it was read at; settings of others are left
+alone (``throttle_settings``); a throttle that is not needed any more is lifted by the leading
+daemon, in a tenure or not.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ from controller.errors import InvariantError
 
 THROTTLE_TIMER: Final = "throttles"
 RETRY_S: Final = 5.0
-"""How long after a refused write, or an unreadable setting, it is tried again."""
+"""The time after which a rejected write, or an unreadable setting, is tried again, in seconds."""
 CHANGES_MAX: Final = 200
-"""Entities written per turn: announcing thousands of topics takes seconds."""
+"""Entities written per cycle: notifications for thousands of topics take seconds."""
 READS_MAX: Final = 1000
 KEPT_SHOWN_MAX: Final = 60
-"""Of somebody else's value: a list may be very long."""
+"""Characters of a value of others that are shown: a list may be very long."""
 
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
@@ -96,7 +97,7 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision
 
 
 def _knows_enough(view: ClusterView) -> bool:
-    """Whether what is open, by what requests, and what is leased has been read."""
+    """Return whether the open reassignments, their requests and the applied throttles are known."""
     return (
         view.leading
         and view.applied_throttles_read
@@ -108,7 +109,7 @@ def _knows_enough(view: ClusterView) -> bool:
 
 
 def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
-    """Return leased entities whose settings were read long ago: somebody may have cleared them."""
+    """Return entities whose settings were read long ago: others may have cleared the throttle."""
     refresh_s = view.options.config_refresh_s
     return [
         e for e in view.applied_throttles if now - view.asked_entities.get(e, START) >= refresh_s
@@ -116,7 +117,7 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
 
 
 def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
-    """Whether an entity's settings are unknown and not being read."""
+    """Return whether an entity's settings are unknown and not being read."""
     if isinstance(view.entity_configs.get(entity), EntityConfig):
         return False
     asked = view.asked_entities.get(entity)
@@ -128,12 +129,12 @@ def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What has to stand in an entity's settings; empty: nothing."""
+    """The wanted settings of an entity; empty: none."""
 
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rate: int | None = None
     lifted: frozenset[str] = frozenset()
-    """Partitions of a topic, by number, that are open and have no throttle: ours are not listed."""
+    """Open partitions of a topic, by number, that have no throttle: our entries are removed."""
 
     def __bool__(self) -> bool:
         return bool(self.lists) or self.rate is not None
@@ -172,7 +173,7 @@ def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
 
 
 def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Change | Settled | None:
-    """Return the write an entity needs, that it is right, or None while something is awaited."""
+    """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
@@ -193,7 +194,7 @@ def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Chan
 def _difference(
     entity: Entity, wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
 ) -> Change | None:
-    """Return the write that makes of what stands what is wanted; None: it is the same."""
+    """Return the write that turns the present settings into the wanted ones; None if equal."""
     if not wanted and lease is not None:
         return _lifted(lease, config)
     settings = dict(_changed(wanted, lease, config))
@@ -208,7 +209,7 @@ def _is_live(view: ClusterView, entity: Entity) -> bool:
 def _changed(
     wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
 ) -> Iterator[tuple[str, Setting]]:
-    """Yield what has to be written, setting by setting."""
+    """Yield each setting that has to be written."""
     ours = {} if lease is None else lease.ours
     before = {} if lease is None else lease.before
     for key, listed in wanted.lists.items():
@@ -229,7 +230,7 @@ def _set(
     config: EntityConfig,
     settings: Mapping[str, Setting],
 ) -> Change:
-    """Write settings together with the lease that remembers what stood there."""
+    """Write settings together with the record of their former values."""
     ours = {} if lease is None else dict(lease.ours)
     before = {} if lease is None else dict(lease.before)
     values = dict(config.values)
@@ -259,7 +260,7 @@ def _lifted(lease: AppliedThrottle, config: EntityConfig) -> Change:
 
 
 def _kept(wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig) -> tuple[str, ...]:
-    """Return what others set that stands instead of what is wanted, as ``key=value``."""
+    """Return the settings of others that replace a wanted one, as ``key=value``."""
     ours = {} if lease is None else lease.ours
     kept = []
     for key in (*(k for k in LISTS if wanted.lists.get(k)), *(RATES if wanted.rate else ())):
@@ -276,11 +277,11 @@ def _kept(wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig) -
 def throttle_gate(
     view: ClusterView, partition: TopicPartition, spec: ReassignmentSpec
 ) -> Blocked | None:
-    """Return what keeps a step that copies from beginning: its throttle does not stand yet."""
+    """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
     if spec.route is Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
     if not view.applied_throttles_read or not view.participants.holds(partition, spec):
-        return Blocked(BlockedBy.THROTTLE, "the throttles that stand are being read")
+        return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
     for entity in view.participants.entities(partition):
         stands = entity in view.applied_throttles or entity in view.kept_throttles
         if entity in view.participants.unsettled or (_is_live(view, entity) and not stands):
