@@ -236,7 +236,7 @@ def test_a_dead_leader_is_named(cluster: Cluster, make_topic: MakeTopic, daemons
     eventually(lambda: cluster.leader(topic, 0) is None, within_s=20)
     submit(cluster, plan_of(targets))
     blocked = await_wait(daemon, topic, "no_leader")
-    assert blocked["detail"] == "it has no leader: of its ISR (2) nobody is live"
+    assert blocked["detail"] == "it has no leader: no member of its ISR (2) is live"
     await_metric(daemon, "blocked_partitions", "no_leader", 1)
     await_metric(daemon, "stalled_partitions", "no_leader", 1)
     assert lines(daemon, "stalled", "no_leader")[0]["topic"] == topic

@@ -141,7 +141,7 @@ def test_the_adaptive_pace_follows_the_cluster_and_tells_its_evidence(
     assert changes is not None
     begun, halved = changes[:2]
     assert (begun["before"], begun["in_flight_max"]) == (None, limit // 4)
-    assert begun["evidence"] == f"begins with a quarter of the limit of {limit}"
+    assert begun["evidence"] == f"start at a quarter of the limit of {limit}"
     assert (halved["before"], halved["in_flight_max"]) == (limit // 4, limit // 8)
     assert (
         f"times the ISR of a partition outside the plan shrank, the last was {outside}-0"

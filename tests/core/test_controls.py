@@ -54,7 +54,7 @@ def test_what_was_never_understood_is_taken_for_a_pause_of_everything(path: str)
     assert list(driver.view.reassignments) == [tp()]
     pause = driver.view.controls.pauses.everything
     assert pause is not None
-    assert pause.reason == f"{path} cannot be understood: {GARBAGE[path]}"
+    assert pause.reason == f"{path} cannot be decoded: {GARBAGE[path]}"
     read(driver, Controls())
     driver.run(tp())
     assert driver.view.reassignments == {}

@@ -564,7 +564,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     driver.order(tp(), None)
     driver.settle()
     assert len(driver.orders) == 1
-    assert "others took" in driver.view.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
+    assert "another client cancelled" in driver.view.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
     driver.pass_time(61)
     driver.run(tp())
     assert at(driver) == (1, 2)

@@ -261,7 +261,7 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
         assert driver.view.cancellation is None
     assert driver.view.reassignments == {}
     refused = outcomes(driver)[spec.request].refused
-    assert [r.detail for r in refused] == ["the partition was deleted meanwhile"]
+    assert [r.detail for r in refused] == ["the partition was deleted"]
 
 
 def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> None:

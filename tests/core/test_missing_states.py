@@ -150,7 +150,7 @@ def test_a_state_that_cannot_be_understood_says_so_and_is_read_again(kind: type[
     ask(driver, {NEW: (1, 3)})
     blocked = driver.view.reassignments[NEW].blocked
     assert blocked is not None
-    assert blocked.detail == "its state znode cannot be understood: not JSON"
+    assert blocked.detail == "its state znode cannot be decoded: not JSON"
     assert missing(driver) == [(NEW,)]
     driver.sent.clear()
     driver.observe(StatesRead({NEW: state(1, 1, 2)}, armed=frozenset({NEW})))

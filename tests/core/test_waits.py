@@ -121,7 +121,7 @@ def test_without_the_role_the_role_is_waited_for() -> None:
     """And why it is not had."""
     view = a_view(1, epoch=None).with_reassignment(tp(), (4,)).view
     found = waits_for(view)
-    assert found == Blocked(BlockedBy.CONTROLLER_ROLE, "the cluster is being read")
+    assert found == Blocked(BlockedBy.CONTROLLER_ROLE, "the state of the cluster is being read")
     view.options = Options(controller_id=1)
     found = waits_for(view)
     assert found is not None
@@ -181,7 +181,7 @@ def test_a_wait_begins_anew_when_its_reason_does() -> None:
 
 @pytest.mark.parametrize(
     ("leader", "words"),
-    [(1, "leader 1 is not live"), (-1, "it has no leader: of its ISR (1,2) nobody is live")],
+    [(1, "leader 1 is not live"), (-1, "it has no leader: no member of its ISR (1,2) is live")],
 )
 def test_a_missing_leader_is_named_with_who_could_lead(leader: int, words: str) -> None:
     """An operator has to know which broker to bring back."""
@@ -191,11 +191,11 @@ def test_a_missing_leader_is_named_with_who_could_lead(leader: int, words: str) 
 def test_a_znode_that_cannot_be_understood_is_told() -> None:
     """Waiting for it to be read would be for ever."""
     view = a_view(1).view
-    assert state_unknown(view, tp()).detail == "its state is being read"
+    assert state_unknown(view, tp()).detail == "its state znode is being read"
     view.stateless.add(tp())
-    assert state_unknown(view, tp()).detail == "it has no state znode yet: no controller wrote one"
+    assert state_unknown(view, tp()).detail == "it has no state znode: no controller wrote one yet"
     view.stateless.clear()
     view.unreadable_states[tp()] = "not JSON"
-    assert state_unknown(view, tp()).detail == "its state znode cannot be understood: not JSON"
+    assert state_unknown(view, tp()).detail == "its state znode cannot be decoded: not JSON"
     view.unreadable_topics["t"] = "not JSON"
-    assert state_unknown(view, tp()).detail == "its topic znode cannot be understood: not JSON"
+    assert state_unknown(view, tp()).detail == "its topic znode cannot be decoded: not JSON"

@@ -162,7 +162,7 @@ def test_what_a_refused_write_keeps_from_going_on_says_so_until_it_goes_on() -> 
     store.refused = {paths.topic_path("t"): WriteError.NO_AUTH}
     commits.commit(decide(driver.view, driver.view.take_due(), driver.now).changes, driver.now)
     moved = driver.view.reassignments[tp()]
-    words = "ZooKeeper refuses the write of /brokers/topics/t: no_auth"
+    words = "ZooKeeper rejects the write of /brokers/topics/t: no_auth"
     assert moved.blocked == Blocked(BlockedBy.WRITE_REFUSED, words)
     store.refused = {}
     commits.try_again()

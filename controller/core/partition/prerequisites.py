@@ -28,7 +28,7 @@ def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
     if partition in view.stateless:
         return Blocked(
-            BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller has written one yet"
+            BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller wrote one yet"
         )
     why = view.unreadable_states.get(partition)
     if why is not None:
