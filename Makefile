@@ -21,7 +21,7 @@ MINUTES ?= 30
 COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
-CODE := controller tests integration benchmarks
+CODE := controller tests integration benchmarks docs/generate
 
 .PHONY: diagram recovery reference picture help setup check unit test test-all integration smoke sim mutants histories oracle chaos bench bench-pipeline demo cluster clean
 
@@ -80,17 +80,17 @@ bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SM, SEEDS=1,
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))
 
 diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table
-	$(BIN)/python -m controller.core.diagrams > docs/reference/phases.md
+	$(BIN)/python -m docs.generate.phases > docs/reference/phases.md
 
 recovery: $(READY) ## docs/reference/recovery.md, written from what the proof of recovery tries
 	$(BIN)/python -m tests.sim.recovery_table > docs/reference/recovery.md
 
-reference: $(READY) ## what is written from the code: docs of settings, verbs, metrics, journal, samples
-	$(BIN)/python -m controller.cli.reference > docs/reference/configuration.md
-	$(BIN)/python -m controller.cli.verb_reference > docs/reference/cli.md
-	$(BIN)/python -m controller.telemetry.metrics_reference > docs/reference/metrics.md
-	$(BIN)/python -m controller.telemetry.journal_reference > docs/reference/journal.md
-	$(BIN)/python -m controller.cli.sample > deploy/reassigner.toml
+reference: $(READY) ## the documents generated from the code: settings, verbs, metrics, journal, sample configuration
+	$(BIN)/python -m docs.generate.settings > docs/reference/configuration.md
+	$(BIN)/python -m docs.generate.verbs > docs/reference/cli.md
+	$(BIN)/python -m docs.generate.metrics > docs/reference/metrics.md
+	$(BIN)/python -m docs.generate.journal > docs/reference/journal.md
+	$(BIN)/python -m docs.generate.sample > deploy/reassigner.toml
 	$(BIN)/python -m tests.deploy.prometheusrule
 
 picture: $(READY) ## docs/images/status-page.png, of a real move in headless Chromium
@@ -104,4 +104,4 @@ cluster: $(READY) ## a real cluster without a daemon, to try the commands on, un
 
 clean: ## remove what was made here
 	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build *.egg-info
-	find controller tests integration benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -13,8 +13,8 @@ import typer.main
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
-from controller.core.diagrams import mermaid
 from controller.settings import Settings, variable_of
+from docs.generate.phases import mermaid
 from tests.deploy.exported import exported
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -1,4 +1,4 @@
-"""What an operator can do about each thing a reassignment may wait for."""
+"""The meaning of each phase, and the remedy for each reason that blocks a reassignment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Final
 
 from controller.core.model import BlockedBy
 
+PHASE_MEANINGS: Final[Mapping[str, str]] = {
+    "pending": "accepted, with no step in flight; or between two steps",
+    "ordered": "delegated engine: the step was sent to the cluster's controller",
+    "A1": "a step found in the topic znode: this tenure has to raise the leader epoch",
+    "A2": "topic znode and partition state written, LeaderAndIsr and UpdateMetadata sent",
+    "A2-syncing": "the added replicas copy, until the ISR contains the step's target",
+    "B3": "one write excluded the dropped replicas from the ISR and moved the leader",
+    "B5": "StopReplica (stop, then delete) sent to the dropped replicas",
+    "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",
+}
+"""By the label of the phase."""
 ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.CONFIG_UNKNOWN: "let the daemon read the topic's settings: any live broker must be "
     "reachable and allow it DescribeConfigs on the topic; it asks again every few seconds",

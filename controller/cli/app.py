@@ -14,9 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from controller.cli.command_tree import command_tree
 from controller.cli.commands import Commands, DryRunOption, HttpOption, request_ids
-from controller.cli.completions import SHELLS
 from controller.cli.context import CommandContext
 from controller.cli.control_verbs import ControlVerbs
 from controller.cli.doctor import diagnose, take_snapshot
@@ -65,7 +63,6 @@ def build_app(around: CommandContext) -> typer.Typer:
         cls=OneLineGroup,
         help="Carry out partition reassignments on ZooKeeper-based Kafka clusters, safely and in "
         "small steps.",
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -105,30 +102,9 @@ def build_app(around: CommandContext) -> typer.Typer:
     command("stock", short_help="Do what Kafka's own reassignment tool does.")(
         StockVerbs(around).stock
     )
-    command("completion", short_help="Print a script that completes in a shell.")(completion)
     app.add_typer(queue_app(around), name="queue", short_help="Add to, list and clear the queue.")
     app.add_typer(pipeline_app(around), name="pipeline", short_help="Plan whole clusters on Spark.")
     return app
-
-
-def completion(
-    context: typer.Context,
-    shell: Annotated[
-        str, typer.Argument(metavar="|".join(SHELLS), help="The shell.", show_default=False)
-    ],
-) -> None:
-    """
-    Print a script that completes verbs and options in a shell.
-
-    Example: reassigner completion bash > /etc/bash_completion.d/reassigner
-
-    For zsh: source <(reassigner completion zsh) in ~/.zshrc. For fish: reassigner completion fish
-    > ~/.config/fish/completions/reassigner.fish.
-    """
-    script = SHELLS.get(shell)
-    if script is None:
-        raise InvalidInputError(f"one of {', '.join(SHELLS)}, not {shell!r}")
-    typer.echo(script(command_tree(context.find_root().command)), nl=False)
 
 
 class DaemonVerbs(Commands):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controller.cli.advice import advice_for
+from controller.cli.advice import PHASE_MEANINGS, advice_for
 from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.partition_facts import PartitionFacts, Standing, gather
@@ -18,7 +18,6 @@ from controller.cli.ports import InspectorPort
 from controller.cli.report_text import ids, say, say_json, state_words, tell, wait_words
 from controller.cli.request_standing import ending_line
 from controller.core.blocked_reasons import COPYING
-from controller.core.diagrams import MEANING
 from controller.core.events import Orphan
 from controller.core.model import (
     NO_LEADER,
@@ -136,7 +135,7 @@ def _orphan_words(orphan: Orphan | str, live: frozenset[BrokerId]) -> str:
 
 
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    meaning = MEANING.get(moved["phase"], "")
+    meaning = PHASE_MEANINGS.get(moved["phase"], "")
     yield "phase", f"{moved['phase']}: {meaning} (since {moved['phase_since']})"
     yield "step", f"{moved['step']} of {moved['steps']}"
     if moved["blocked_on"] is not None:

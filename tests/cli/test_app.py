@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from controller.cli.app import build_app
+from controller.cli.context import CommandContext
 from controller.core.options import TenurePolicy
 from tests.cli.builders import FakeCluster, Terminal
 
@@ -112,3 +115,23 @@ def test_run_takes_every_source(tmp_path: Path) -> None:
     assert settings.tenure_linger_s == 9
     assert settings.max_incoming_per_broker == 3
     assert settings.preferred_election is False
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("reassigner pa", ["pause"]),
+        ("reassigner queue re", ["remove"]),
+        ("reassigner cancel --scope ", ["in_flight", "all"]),
+    ],
+)
+def test_verbs_and_values_complete_in_a_shell(words: str, offered: list[str]) -> None:
+    """Typer's completion, as the script that --show-completion prints asks for it."""
+    asked = {
+        "_REASSIGNER_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    app = build_app(CommandContext(environ={}))
+    result = CliRunner().invoke(app, [], env=asked, prog_name="reassigner")
+    assert result.stdout.split() == offered

@@ -1,4 +1,4 @@
-"""Tests of ``controller.cli.reference`` and of the options made from the settings."""
+"""The reference of the settings, and the options of ``run`` made from them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from controller.cli.options import metavar_of, section_of, settings_signature
-from controller.cli.reference import reference
 from controller.settings import Settings, flag_of, is_secret, variable_of
+from docs.generate.settings import reference
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 
 def test_the_document_is_up_to_date() -> None:
-    """Write it anew with `python -m controller.cli.reference > docs/reference/configuration.md`."""
+    """`make reference` writes it."""
     assert DOCUMENT.read_text(encoding="utf-8") == reference()
 
 

@@ -1,4 +1,4 @@
-"""Tests of ``controller.cli.sample``: the file that an operator copies."""
+"""The sample configuration, which an operator copies."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.sample import sample
 from controller.setting_sources import load_settings
 from controller.settings import Settings, name_of
+from docs.generate.sample import sample
 
 FILE = Path(__file__).parents[2] / "deploy" / "reassigner.toml"
 
 
 def test_the_file_is_up_to_date() -> None:
-    """Write it anew with `python -m controller.cli.sample > deploy/reassigner.toml`."""
+    """`make reference` writes it."""
     assert FILE.read_text(encoding="utf-8") == sample()
 
 

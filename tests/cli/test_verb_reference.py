@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.command_tree import Verb
-from controller.cli.verb_reference import tree_without_surroundings, verb_reference
+from docs.generate.command_tree import Verb
+from docs.generate.verbs import command_line, verb_reference
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-VERBS = [verb for verb in tree_without_surroundings().walk() if verb.path]
+VERBS = [verb for verb in command_line().walk() if verb.path]
 EXAMPLES = re.compile(r"^Example: (reassigner \S.*)$", re.MULTILINE)
 CHANGING = {
     "execute": ("{plan}",),
@@ -42,7 +42,6 @@ READING = {
     "explain",
     "doctor",
     "watch",
-    "completion",
     "queue list",
     "pipeline",
     "pipeline rebase",
@@ -59,7 +58,7 @@ def name_of(verb: Verb) -> str:
 
 def test_the_reference_is_up_to_date() -> None:
     """Written by ``make reference``."""
-    assert DOCS.read_text() == verb_reference(tree_without_surroundings())
+    assert DOCS.read_text() == verb_reference(command_line())
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=name_of)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from controller.core.apply import apply
-from controller.core.diagrams import document
 from controller.core.model import BrokerId, Instant, LeaderEpoch
 from controller.core.phases import (
     LABELS,
@@ -24,6 +23,7 @@ from controller.core.phases import (
 )
 from controller.core.records import PhaseRecord
 from controller.errors import InvariantError
+from docs.generate.phases import document
 from tests.core.builders import Driver, replicas, tp
 
 PHASES: tuple[Phase, ...] = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from controller.telemetry.metrics import Metrics
-from controller.telemetry.metrics_reference import described
+from docs.generate.metrics import described
 
 SCRAPED: Final = frozenset({"job", "instance"})
 """Labels that Prometheus adds."""

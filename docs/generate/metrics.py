@@ -1,8 +1,4 @@
-"""
-Generate the reference of the metrics, ``docs/reference/metrics.md``.
-
-``make reference`` writes the page; a test compares it with what is generated.
-"""
+"""The reference of the metrics: prints ``docs/reference/metrics.md``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""
-Generate the reference of all verbs, ``docs/reference/cli.md``.
-
-``make reference`` writes the page; a test compares it with what is generated.
-"""
+"""The reference of all verbs: prints ``docs/reference/cli.md``."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,9 +10,9 @@ import typer
 
 from controller.brokers import broker_survey, cluster_id
 from controller.cli.app import build_app
-from controller.cli.command_tree import Option, Verb, command_tree
 from controller.cli.context import HTTP_TIMEOUT_S, CommandContext
 from controller.zk.connections import CONNECT_S
+from docs.generate.command_tree import Option, Verb, command_tree
 
 _HEAD: Final = """# Command line
 
@@ -41,8 +38,8 @@ Every wait has a limit: @ZOOKEEPER@ s for a connection to ZooKeeper, @DAEMON@ s 
 @BROKERS@ s for a broker, and `--timeout` for the acceptance of a submission.
 `--wait` and `watch` end with Ctrl-C, which does not stop the reassignments.
 
-Shell completion: `reassigner completion bash > /etc/bash_completion.d/reassigner`. For zsh and
-fish, see `reassigner completion --help`.
+Completion in bash, zsh, fish and PowerShell: `reassigner --install-completion` installs it for the
+current shell, `reassigner --show-completion` prints the script.
 """
 _TIMES: Final = {
     "@ZOOKEEPER@": CONNECT_S,
@@ -53,8 +50,8 @@ ELSEWHERE: Final = "run"
 """Its options are the settings, which have a reference of their own."""
 
 
-def tree_without_surroundings() -> Verb:
-    """Return the command as it is everywhere: nothing is asked of the outside."""
+def command_line() -> Verb:
+    """Return every verb; no cluster is connected to."""
     app = build_app(CommandContext(environ={}))
     return command_tree(typer.main.get_command(app))
 
@@ -105,4 +102,4 @@ def _escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(verb_reference(tree_without_surroundings()), nl=False)
+    sys.stdout.write(verb_reference(command_line()))

@@ -1,31 +1,26 @@
-"""
-The sample configuration, ``deploy/reassigner.toml``: every setting with its meaning and default.
-
-Written anew by ``python -m controller.cli.sample > deploy/reassigner.toml``; a test compares, and
-loads it.
-"""
+"""The sample configuration with every setting: prints ``deploy/reassigner.toml``."""
 
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
-import typer
 from pydantic.fields import FieldInfo
 
 from controller.cli.options import metavar_of, section_of
 from controller.settings import Settings, is_secret, name_of, variable_of
 
 _HEAD: Final = """\
-# Settings of the reassigner. Made from controller/settings.py by
-# `python -m controller.cli.sample`; copy it, and change the copy.
+# Settings of the reassigner. Made from controller/settings.py by `make reference`; copy it, and
+# change the copy.
 #
 #   reassigner run --config /etc/reassigner/reassigner.toml
 #
-# What is commented out shows the default, or <what to write> where there is none. An option of the
-# command line or an environment variable wins over this file. A key that is no setting is refused.
+# Each comment shows the default, or <what to write> if there is none. A command-line option or an
+# environment variable overrides this file. An unknown key is an error.
 """
 _WIDTH: Final = 100
 _EXAMPLE: Final = "zk1:2181,zk2:2181,zk3:2181/kafka"
@@ -54,7 +49,7 @@ def _lines() -> Iterator[str]:
 
 
 def _default(field: str, about: FieldInfo) -> str:
-    """Write a default as TOML has it; a placeholder where there is none."""
+    """Return a default in TOML, or a placeholder if there is none."""
     value: Any = about.default
     if value is None:
         return f"<{metavar_of(field, about)}>"
@@ -66,4 +61,4 @@ def _default(field: str, about: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(sample(), nl=False)
+    sys.stdout.write(sample())

@@ -1,23 +1,11 @@
-"""
-Generate the page of the phases from the transition table.
-
-``make diagram`` writes ``docs/reference/phases.md``; a test compares it with what is generated.
-"""
+"""The diagram of the phases from the transition table: prints ``docs/reference/phases.md``."""
 
 from __future__ import annotations
 
-from controller.core.phases import LABELS, LEGAL, Ended, Pending
+import sys
 
-MEANING = {
-    "pending": "accepted, with no step in flight; or between two steps",
-    "ordered": "delegated engine: the step was sent to the cluster's controller",
-    "A1": "a step found in the topic znode: this tenure has to raise the leader epoch",
-    "A2": "topic znode and partition state written, LeaderAndIsr and UpdateMetadata sent",
-    "A2-syncing": "the added replicas copy, until the ISR contains the step's target",
-    "B3": "one write excluded the dropped replicas from the ISR and moved the leader",
-    "B5": "StopReplica (stop, then delete) sent to the dropped replicas",
-    "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",
-}
+from controller.cli.advice import PHASE_MEANINGS
+from controller.core.phases import LABELS, LEGAL, Ended, Pending
 
 
 def mermaid() -> str:
@@ -36,7 +24,7 @@ def mermaid() -> str:
 
 def document() -> str:
     """Return the whole page: the diagram and what each phase means."""
-    rows = "\n".join(f"| {LABELS[p]} | {MEANING[LABELS[p]]} |" for p in LEGAL)
+    rows = "\n".join(f"| {LABELS[p]} | {PHASE_MEANINGS[LABELS[p]]} |" for p in LEGAL)
     return (
         "# Phases of a reassignment\n\n"
         "The phases of one partition and the transitions between them, generated from\n"
@@ -47,4 +35,4 @@ def document() -> str:
 
 
 if __name__ == "__main__":
-    print(document(), end="")  # noqa: T201 - this is its purpose
+    sys.stdout.write(document())

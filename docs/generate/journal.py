@@ -1,8 +1,4 @@
-"""
-Generate the reference of the journal, ``docs/reference/journal.md``.
-
-``make reference`` writes the page; a test compares it with what is generated.
-"""
+"""The reference of the journal: prints ``docs/reference/journal.md``."""
 
 from __future__ import annotations
 

@@ -1,15 +1,10 @@
-"""
-Generate the reference of all settings, ``docs/reference/configuration.md``.
-
-``make reference`` writes the page; a test compares it with what is generated.
-"""
+"""The reference of all settings: prints ``docs/reference/configuration.md``."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final
-
-import typer
 
 from controller.cli.options import default_of, metavar_of, section_of
 from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
@@ -60,4 +55,4 @@ def _sections() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    typer.echo(reference(), nl=False)
+    sys.stdout.write(reference())
