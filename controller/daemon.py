@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import socket
 import sys
 import time
@@ -30,12 +29,10 @@ from controller.clocks import MonotonicClock
 from controller.core.events import BrokersRead, ClaimGuardsRead, Event
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
-from controller.debug_failpoints import FailpointAction, FailpointHook, action_of
 from controller.errors import Verdict
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.host import Host, WakingInbox
 from controller.reactor.loop import Reactor
-from controller.reactor.ports import Clock, Inbox
+from controller.reactor.ports import Clock, Failpoints, Inbox
 from controller.releases import installed_version
 from controller.setting_values import advertised
 from controller.settings import Settings
@@ -131,9 +128,13 @@ def listeners_of(settings: Settings) -> ListenerChoice:
     )
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
     """
     Run the daemon until it is asked to stop.
+
+    Args:
+        settings: What the operator configured.
+        failpoints: Called between any two writes or sends, by tests of recovery.
 
     Returns:
         0 after a clean stop: the role was handed back.
@@ -143,14 +144,13 @@ def run(settings: Settings) -> int:
         ControllerError: the process cannot go on.
 
     """
-    ambush = action_of(os.environ)
     lines = configure_logging(settings.log_format, settings.log_level, sys.stderr)
     quiet_kafka()
     gc.set_threshold(GARBAGE_THRESHOLD)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
         stack.callback(lines.flush)
-        host = _build(settings, stack, ambush)
+        host = _build(settings, stack, failpoints)
         host.run()
     return 0
 
@@ -160,7 +160,7 @@ def quiet_kafka() -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-def _build(settings: Settings, stack: ExitStack, ambush: FailpointAction | None) -> Host:
+def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) -> Host:
     """Build everything, start what has to run, and undo it in the reverse order."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
@@ -242,7 +242,7 @@ def _build(settings: Settings, stack: ExitStack, ambush: FailpointAction | None)
         reassignments=orders,
         clock=clock,
         observer=observer,
-        failpoints=None if ambush is None else _trapped(ambush, log),
+        failpoints=failpoints,
         lease=session.lease,
     )
 
@@ -361,26 +361,6 @@ def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine:
         "zookeeper": settings.zookeeper,
     }
     journal.append(_utc_now(), "daemon_started", started)
-
-
-def _trapped(ambush: FailpointAction, log: structlog.stdlib.BoundLogger) -> Failpoints:
-    """Set the trap of the debug hook, and say so loudly."""
-
-    def announce(sprung: FailpointAction) -> None:
-        log.warning(
-            "debug_boundary_reached", action=sprung.action, failpoint=sprung.failpoint.value
-        )
-        for handler in logging.getLogger().handlers:
-            handler.flush()
-
-    log.warning(
-        "debug_boundary_set",
-        action=ambush.action,
-        failpoint=ambush.failpoint.value,
-        nth=ambush.nth,
-        detail="this daemon will kill or stop itself on purpose: never in production",
-    )
-    return Failpoints(FailpointHook(ambush, announce).reached)
 
 
 def _state_of(session: Session) -> SessionState:

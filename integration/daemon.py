@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from controller.reactor.failpoints import Failpoint
+from integration.failpoint_daemon import REACHED
+from integration.failpoints import Failpoint
 from integration.ports import LOCALHOST, ReservedPort
 from integration.processes import ChildProcess, on_a_leash
 from integration.tools import ToolResult
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PREFIX: Final = "REASSIGNER_"
-AMBUSH: Final = "REASSIGNER_DEBUG_BOUNDARY"
 _ANSWER_WITHIN_S: Final = 5.0
 
 
@@ -35,8 +35,8 @@ class Daemon(ChildProcess):
         directory: Its log and journal go here; several daemons may share it if named differently.
         options: Further command-line options.
         name: How messages and files call it.
-        ambush: ``die`` or ``freeze``, and the boundary at which it does that to itself.
-        module: What runs it: the command itself, or something that looks at it from inside.
+        failpoint: ``die`` or ``freeze``, and the failpoint at which it does that to itself.
+        module: The command itself, or a module that runs it and observes it from inside.
     """
 
     def __init__(
@@ -45,16 +45,19 @@ class Daemon(ChildProcess):
         directory: Path,
         *options: str,
         name: str = "reassigner",
-        ambush: tuple[str, Failpoint] | None = None,
+        failpoint: tuple[str, Failpoint] | None = None,
         module: str = "controller.cli",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = ReservedPort()
         self.journal_directory = directory / f"{name}-journal"
+        program = [module]
+        if failpoint is not None:
+            program = ["integration.failpoint_daemon", ":".join(failpoint)]
         command = [
             sys.executable,
             "-m",
-            module,
+            *program,
             "run",
             "--zookeeper",
             zookeeper_connect,
@@ -64,15 +67,12 @@ class Daemon(ChildProcess):
             str(self.journal_directory),
             *options,
         ]
-        environment = _environment()
-        if ambush is not None:
-            environment[AMBUSH] = ":".join(ambush)
-        self._boundary = None if ambush is None else ambush[1]
+        self._failpoint = None if failpoint is None else failpoint[1]
         super().__init__(
             name,
             command,
             log=directory / f"{name}.log",
-            environment=environment,
+            environment=_environment(),
             working_directory=_ROOT,
         )
 
@@ -89,12 +89,11 @@ class Daemon(ChildProcess):
             return False
         return codes == {http.HTTPStatus.OK}
 
-    def is_sprung(self) -> bool:
-        """Return whether it reached the boundary at which it was to die or to freeze."""
+    def has_reached_failpoint(self) -> bool:
+        """Return whether it reached the failpoint at which it dies or freezes."""
         log = self.log.read_text() if self.log.exists() else ""
-        return self._boundary is not None and any(
-            '"debug_boundary_reached"' in line and f'"{self._boundary}"' in line
-            for line in log.splitlines()
+        return self._failpoint is not None and any(
+            f'"{REACHED}"' in line and f'"{self._failpoint}"' in line for line in log.splitlines()
         )
 
     def get(self, path: str) -> tuple[int, str]:

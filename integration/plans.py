@@ -20,9 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 from kazoo.exceptions import KazooException, NoNodeError
 
-from controller.reactor.failpoints import Failpoint
 from integration.cluster import QUIET, Cluster
 from integration.daemon import Daemon
+from integration.failpoints import Failpoint
 from integration.waiting import eventually
 
 Targets = Mapping[tuple[str, int], Sequence[int]]
@@ -297,13 +297,13 @@ class Daemons:
         self._directory = directory
         self._started: list[Daemon] = []
 
-    def start(self, *options: str, ambush: tuple[str, Failpoint] | None = None) -> Daemon:
+    def start(self, *options: str, failpoint: tuple[str, Failpoint] | None = None) -> Daemon:
         """Start a daemon with these options and wait until it is ready."""
-        daemon = self.make(*options, ambush=ambush)
+        daemon = self.make(*options, failpoint=failpoint)
         daemon.start()
         return daemon
 
-    def make(self, *options: str, ambush: tuple[str, Failpoint] | None = None) -> Daemon:
+    def make(self, *options: str, failpoint: tuple[str, Failpoint] | None = None) -> Daemon:
         """Return a daemon that is not started yet; later options win over earlier ones."""
         daemon = Daemon(
             self._cluster.zookeeper_connect,
@@ -312,7 +312,7 @@ class Daemons:
             str(SESSION_S),
             *options,
             name=f"reassigner-{len(self._started) + 1}",
-            ambush=ambush,
+            failpoint=failpoint,
         )
         self._started.append(daemon)
         return daemon

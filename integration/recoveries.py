@@ -20,9 +20,9 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.daemon import Daemon
+from integration.failpoints import Failpoint
 from integration.plans import (
     LEGACY_PLAN,
     Targets,
@@ -122,7 +122,7 @@ def await_death(daemon: Daemon, *, within_s: float = DIES_WITHIN_S) -> None:
         what=lambda: f"{daemon.name} dies at its boundary; its log ends with\n{daemon.log_tail()}",
     )
     assert daemon.wait(1.0) == -signal.SIGKILL, daemon.log_tail()
-    assert daemon.is_sprung(), daemon.log_tail()
+    assert daemon.has_reached_failpoint(), daemon.log_tail()
 
 
 @contextmanager

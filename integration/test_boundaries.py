@@ -1,7 +1,7 @@
 """
 Daemons that die at a boundary between two writes or sends, on real brokers and under a producer.
 
-Every boundary of ``controller.reactor.failpoints`` is tried with every hand. Smoke tests are one
+Every boundary of ``integration.failpoints`` is tried with every hand. Smoke tests are one
 row of that table, two chains, in which daemons die at one boundary after the other, and one hand
 for each boundary that is in neither.
 """
@@ -16,10 +16,10 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
+from integration.failpoints import Failpoint
 from integration.plans import (
     Daemons,
     await_end,
@@ -95,8 +95,8 @@ class Scene:
 
     def start(self, failpoint: Failpoint | None = None, *options: str) -> Daemon:
         """Start a daemon, to die at a boundary or to live."""
-        ambush = None if failpoint is None else ("die", failpoint)
-        return self._daemons.start(*options_of(self._shape), *options, ambush=ambush)
+        dies_at = None if failpoint is None else ("die", failpoint)
+        return self._daemons.start(*options_of(self._shape), *options, failpoint=dies_at)
 
     def die_at(self, failpoint: Failpoint, hand: Hand) -> Daemon:
         """
@@ -243,7 +243,7 @@ def test_daemons_die_at_one_boundary_after_the_other(
             await_death(daemon)
             running.remove(daemon)
         while left and len(running) < ALIVE:
-            daemon = daemons.make(*options_of(shape), ambush=("die", left.popleft()))
+            daemon = daemons.make(*options_of(shape), failpoint=("die", left.popleft()))
             daemon.spawn()
             running.append(daemon)
         if running and not is_planned(cluster):

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
+from integration.failpoints import Failpoint
 from integration.plans import (
     Daemons,
     Targets,
@@ -110,7 +110,7 @@ def test_whoever_takes_over_what_was_asked_for_last_is_so(  # noqa: PLR0913, PLR
     """Kill -9 of itself, then the hand: no order, no throttle and no stray directory is left."""
     topic = make_topic(dict.fromkeys(FIRST, ORIGINAL), SAFE)
     before = throttles(cluster, topic)  # other tests leave rates of their own
-    doomed = daemons.start(*OPTIONS, "--tenure", "permanent", ambush=("die", failpoint))
+    doomed = daemons.start(*OPTIONS, "--tenure", "permanent", failpoint=("die", failpoint))
     await_tenure(doomed)
     with nothing_lost(cluster, {topic: len(FIRST)}):
         if asked.second is not None:

@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.failpoints import Failpoint
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon
+from integration.failpoints import Failpoint
 from integration.laws import CONTROLLER_ID
 from integration.plans import (
     SESSION_S,
@@ -83,7 +83,7 @@ def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
 
     def plan_again() -> bool:
         """Hand in the next plan where a broker was faster with the last; whether it froze."""
-        if frozen.is_sprung():
+        if frozen.has_reached_failpoint():
             return True
         if not is_planned(cluster):
             submit(cluster, plan_of(plans[0]))
@@ -91,7 +91,7 @@ def test_a_daemon_that_wakes_when_kafkas_controller_has_taken_over_does_no_harm(
         return False
 
     with nothing_lost(cluster, {topic: 4}):
-        frozen = daemons.start(*options, ambush=("freeze", failpoint))
+        frozen = daemons.start(*options, failpoint=("freeze", failpoint))
         eventually(plan_again, within_s=60, what=lambda: f"it freezes\n{frozen.log_tail()}")
         targets = plans[-1]
         logs = sizes(cluster, but=handed_over(cluster, topic, failpoint))
@@ -142,7 +142,7 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
     targets = {(topic, n): (5, 4, 3) for n in range(4)}
     options = (*PERMANENT, "--max-partitions-in-flight", "2", "--step-size", step_size)
     with nothing_lost(cluster, {topic: 4}):
-        frozen = daemons.start(*options, ambush=("freeze", failpoint))
+        frozen = daemons.start(*options, failpoint=("freeze", failpoint))
         await_tenure(frozen)
         standby = daemons.start(*options)
         submit(cluster, plan_of(targets))
@@ -169,7 +169,7 @@ def frozen_and_taken_over(  # noqa: PLR0913 - the fixtures of its callers
 def await_frozen(daemon: Daemon) -> None:
     """Wait until a daemon has stopped itself."""
     eventually(
-        daemon.is_sprung,
+        daemon.has_reached_failpoint,
         within_s=60,
         what=lambda: f"{daemon.name} freezes; its log ends with\n{daemon.log_tail()}",
     )

@@ -103,7 +103,7 @@ def test_every_metric_and_every_variable_exists(page: Path) -> None:
     named = set(re.findall(r"\breassigner_[a-z_]*[a-z]\b", text))
     assert named - series - families == set()
     known = {variable_of(field) for field in Settings.model_fields}
-    known |= {"REASSIGNER_CONFIG", "REASSIGNER_DEBUG_BOUNDARY"}
+    known.add("REASSIGNER_CONFIG")
     assert set(re.findall(r"\bREASSIGNER_[A-Z_]*[A-Z]\b", text)) - known == set()
 
 

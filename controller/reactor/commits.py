@@ -17,9 +17,16 @@ from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
 from controller.core.view import ClusterView
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.group_commit import Batch, Batcher, changes_of, in_groups
-from controller.reactor.ports import Check, Committed, Observer, Rejected, Store, WriteError
+from controller.reactor.ports import (
+    Check,
+    Committed,
+    Failpoints,
+    Observer,
+    Rejected,
+    Store,
+    WriteError,
+)
 from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
 from controller.reactor.stale_checks import PROBED_TOGETHER, stale_checks
 from controller.znodes import paths

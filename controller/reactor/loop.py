@@ -63,11 +63,11 @@ from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.commits import RETRY_TIMER, Commits
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.outbox import Outbox
 from controller.reactor.ports import (
     Channels,
     Clock,
+    Failpoints,
     Observer,
     Reassignments,
     SessionLease,
@@ -114,8 +114,7 @@ class Reactor:
             observer: Sees everything.
             sizes: How large replicas are; None where nobody can tell: they stay unknown.
             reassignments: The cluster's own controller, for the engine that tells it what to move.
-            failpoints: Told of every instant between two writes or sends, so that the proof of
-                recovery can die exactly there.
+            failpoints: Called between any two writes or sends; None in production.
             lease: How long we may stand still, or hear nothing from ZooKeeper, and still believe in
                 our claim; None: for ever.
 
@@ -169,7 +168,7 @@ class Reactor:
         """
         started = self._clock.now()
         self.changes = 0
-        self._check_applied_throttle(started)
+        self._check_session(started)
         self._drain(started)
         for _ in range(ROUNDS_MAX):
             self._withdraw()
@@ -189,7 +188,7 @@ class Reactor:
                 break
         self._flush()
 
-    def _check_applied_throttle(self, now: Instant) -> None:
+    def _check_session(self, now: Instant) -> None:
         """
         Give the claim up where it may have ended without us.
 
@@ -354,17 +353,17 @@ class Reactor:
 
     def _flush(self) -> None:
         now = self._clock.now()
-        self._check_applied_throttle(now)
+        self._check_session(now)
         self._withdraw()
         if self._failpoints is not None and self._orders:
-            self._failpoints.ordering()
+            self._failpoints.altering()
             self._orders.send()
-            self._failpoints.ordering()
+            self._failpoints.altering()
         self._orders.send()
         for broker, request in self._outbox.take(self.view, now):
             if self._failpoints is not None:
                 self._failpoints.sending(request)
-            self._check_applied_throttle(self._clock.now())
+            self._check_session(self._clock.now())
             if self.view.tenure is None:
                 break
             self._channels.send(broker, request)

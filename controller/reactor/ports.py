@@ -8,7 +8,7 @@ turn must know what became durable before it sends anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -415,6 +415,34 @@ class Inbox(Protocol):
 
     def put(self, event: Event) -> None:
         """Add an event; never blocks for long and never raises."""
+        ...
+
+
+class Failpoints(Protocol):
+    """
+    Points between two writes or sends of the loop, called on its thread; absent in production.
+
+    A test stops or kills the daemon there; no call need return.
+    """
+
+    def committing(self, view: ClusterView, changes: Iterable[Change]) -> None:
+        """Changes are about to be written."""
+        ...
+
+    def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
+        """Changes are durable; the view does not contain them yet."""
+        ...
+
+    def sending(self, request: BrokerRequest) -> None:
+        """A request is about to be handed to its channel."""
+        ...
+
+    def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """A request was handed to its channel."""
+        ...
+
+    def altering(self) -> None:
+        """Requests to the cluster's own controller are about to be handed over, or were."""
         ...
 
 

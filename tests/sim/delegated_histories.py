@@ -22,9 +22,9 @@ from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.phases import Ended
 from controller.core.records import Decision
 from controller.core.view import ClusterView
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.znodes import paths
+from integration.failpoint_names import NamedFailpoints
 from tests.sim.bound_rules import BoundRules
 from tests.sim.controller_orders import SimControllerOrders
 from tests.sim.daemons import Build, Ports
@@ -157,7 +157,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             clock=ports.clock,
             observer=observer,
             reassignments=SimControllerOrders(world, inbox, rules, loss=plot.loss),
-            failpoints=Failpoints(ports.reached),
+            failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
         )
 

@@ -17,10 +17,10 @@ from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision
 from controller.core.tenure_reset import UNHEEDED_RETRY_S
 from controller.core.view import ClusterView
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
+from integration.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators
@@ -68,7 +68,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             configs=ports.configs,
             clock=ports.clock,
             observer=seen_by,
-            failpoints=Failpoints(ports.reached),
+            failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
         )
 

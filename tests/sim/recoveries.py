@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
-from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
+from integration.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.histories import is_finished, reactors

@@ -18,8 +18,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.options import Options
-from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
+from integration.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon
 from tests.sim.world import World

@@ -19,10 +19,10 @@ from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.phases import AwaitingController
 from controller.core.records import Change, PhaseRecord
 from controller.core.view import ClusterView
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import AlterEntry
 from controller.znodes import paths
+from integration.failpoint_names import NamedFailpoints
 from tests.sim.controller_orders import (
     ANSWER_WITHIN_S,
     INVALID_REPLICA_ASSIGNMENT,
@@ -206,7 +206,7 @@ def test_an_order_that_deletes_the_last_copy_in_sync_is_judged(
         rules.judge(order, Way(world.now - way_s, world.now))
 
 
-class DeposedInBetween(Failpoints):
+class DeposedInBetween(NamedFailpoints):
     """Has the loop hear that it is deposed between a decision about an order and its sending."""
 
     loop: Reactor

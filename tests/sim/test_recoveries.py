@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from controller.reactor.failpoints import MEANING, Failpoint
 from controller.znodes import paths
+from integration.failpoints import MEANING, Failpoint
 from tests.sim import recovery_table
 from tests.sim.asked_shapes import EVERY, REQUESTING
 from tests.sim.recoveries import Cell

@@ -25,8 +25,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
+from integration.failpoints import Failpoint
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.sim.recoveries import Cell
 from tests.sim.shapes import AT_ONCE, STEPWISE, Hand, Shape

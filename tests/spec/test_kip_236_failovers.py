@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import TopicPartition
-from controller.reactor.failpoints import Failpoint
 from controller.znodes import paths
+from integration.failpoints import Failpoint
 from tests.sim.asked_shapes import REQUESTING
 from tests.sim.builders import ids
 from tests.sim.recoveries import Cell

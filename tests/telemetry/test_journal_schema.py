@@ -23,7 +23,6 @@ from controller.core.model import TopicPartition
 from controller.core.records import Record
 from controller.core.submissions import RequestOptions
 from controller.core.view import ClusterView
-from controller.reactor.failpoint_names import Failpoints
 from controller.reactor.loop import Reactor
 from controller.telemetry.journal import KINDS_OF_RECORDS, Journal, kind_named, kind_of, line_of
 from controller.telemetry.journal_events import EVENTS, RECORDS
@@ -31,6 +30,7 @@ from controller.telemetry.journal_kinds import LIFE, VERSION, is_of
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import UNJOURNALED, TelemetryObserver
 from controller.telemetry.status_publisher import StatusPublisher
+from integration.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Ports
 from tests.sim.faults import Faults
 from tests.sim.histories import is_finished
@@ -138,7 +138,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             sizes=sizes,
             clock=ports.clock,
             observer=observer,
-            failpoints=Failpoints(ports.reached),
+            failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
         )
         return sizes.reactor

@@ -1,9 +1,10 @@
 """
-Names for the instants between two writes or sends of a reassignment.
+Failpoints: names for the instants between two writes or sends of a reassignment.
 
-Whoever dies does so between two of them: there the proof of recovery dies on purpose, in the
-simulation and on real brokers. Which instant is which is ``boundary_names``. Nothing is named, and
-nothing costs anything, unless somebody asks to be told. No decision depends on a name.
+A daemon that dies, dies at one of them. The proof of recovery kills daemons there, in the
+simulation (``tests.sim.recoveries``) and on real brokers (``failpoint_daemon``).
+``failpoint_names`` decides which instant has which name. The product knows no name: it calls the
+optional port ``reactor.ports.Failpoints``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 
 class Failpoint(StrEnum):
-    """An instant at which a daemon may be when it dies; in the order of a reassignment's way."""
+    """An instant at which a daemon may die, in the order of a reassignment."""
 
     CLAIMED = "claimed"
     LIVE_BROKERS_TOLD = "live-brokers-told"
@@ -122,11 +123,11 @@ MEANING: Final[Mapping[Failpoint, str]] = {
     Failpoint.ORPHAN_DELETE_SENT: "an orphan's broker is back and got StopReplica with deletion",
     Failpoint.ORPHAN_ENDED: "the orphan's record is gone",
 }
-"""Each boundary in words, as the documentation prints them."""
+"""Each failpoint in words, as ``docs/recovery.md`` prints it."""
 
 Reached = Callable[[Collection[Failpoint]], None]
 """
-Told at every instant between two writes or sends which boundaries it is, often none.
+Called at every instant between two writes or sends, with the failpoints it is, often none.
 
-It may never return: that is what it is for.
+It need not return: it may raise, or stop the process.
 """

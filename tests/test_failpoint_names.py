@@ -47,9 +47,9 @@ from controller.core.records import (
     StateRecord,
     SubmissionEndedRecord,
 )
-from controller.reactor.failpoint_names import Failpoints
-from controller.reactor.failpoints import Failpoint
 from controller.reactor.ports import BrokerRequest
+from integration.failpoint_names import NamedFailpoints
+from integration.failpoints import Failpoint
 from tests.core.builders import Driver, replicas, tp
 from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
 
@@ -70,7 +70,7 @@ class Told:
         self._view = driver.view
         self._view.reassignments[tp()].phase = phase
         self._names: list[Names] = []
-        self._failpoints = Failpoints(self._reached)
+        self._failpoints = NamedFailpoints(self._reached)
 
     def commit(self, *records: Record) -> tuple[Names, Names]:
         """Return what is told before and after these records became durable."""
