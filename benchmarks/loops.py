@@ -110,7 +110,7 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
             log=structlog.stdlib.get_logger("controller"),
             metrics=Metrics(),
             journal=journal,
-            board=StatusPublisher(
+            publisher=StatusPublisher(
                 clock=ports.clock, wall=_wall, engine="native", stalled_after_s=NEVER_S
             ),
             clock=ports.clock,

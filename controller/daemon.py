@@ -39,25 +39,18 @@ from controller.settings import Settings
 from controller.signals import Signals
 from controller.steering import PageSteering
 from controller.telemetry.event_arrivals import TimedInbox
-from controller.telemetry.health import Health
-from controller.telemetry.http import HttpServer
 from controller.telemetry.journal import Journal
 from controller.telemetry.journal_replay import replay
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.notifications import (
-    Courier,
-    Notifications,
-    Program,
-    Slack,
-    Target,
-    Webhook,
-)
 from controller.telemetry.observer import TelemetryObserver
-from controller.telemetry.page_actions import Actions
-from controller.telemetry.report_index import ReportIndex
-from controller.telemetry.routes import Routes
 from controller.telemetry.status_publisher import StatusPublisher
+from controller.web.control_form import ControlForm
+from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
+from controller.web.probes import Health
+from controller.web.report_index import ReportIndex
+from controller.web.routes import Routes
+from controller.web.server import HttpServer
 from controller.zk.leadership import Leadership
 from controller.zk.pings import Pings
 from controller.zk.sessions import Session, build_client
@@ -225,11 +218,11 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         log=log,
         metrics=metrics,
         journal=parts.journal,
-        board=parts.board,
+        publisher=parts.publisher,
         clock=clock,
         wall=_utc_now,
         arrivals=arrivals,
-        announce=parts.notifications,
+        notifier=parts.notifications,
         unreachable=channels.unreachable,
     )
     stack.callback(observer.close)
@@ -280,9 +273,9 @@ class _Telemetry(NamedTuple):
     metrics: Metrics
     health: Health
     journal: Journal
-    board: StatusPublisher
+    publisher: StatusPublisher
     http: HttpServer
-    notifications: Notifications
+    notifications: Delivery
 
 
 def _telemetry(
@@ -293,27 +286,30 @@ def _telemetry(
     journal = Journal(settings.journal_dir)
     journal.start()
     stack.callback(journal.close)
-    board = StatusPublisher(
+    publisher = StatusPublisher(
         clock=clock,
         wall=_utc_now,
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
-    replay(settings.journal_dir, board.timelines)
-    desk = _desk(settings, clock, log, journal)
-    shelf = None if settings.reports_dir is None else ReportIndex(settings.reports_dir)
-    pages = Routes(
-        metrics=metrics, board=board, health=health, wall=_utc_now, desk=desk, shelf=shelf
+    replay(settings.journal_dir, publisher.timelines)
+    routes = Routes(
+        metrics=metrics,
+        publisher=publisher,
+        health=health,
+        wall=_utc_now,
+        form=_control_form(settings, clock, log, journal),
+        reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
     )
-    http = HttpServer(settings.http, pages, names=_names(settings))
+    http = HttpServer(settings.http, routes, names=_names(settings))
     stack.callback(http.close)
     http.start()
-    notifications = Notifications(
-        tuple(Courier(target, metrics.notified) for target in _targets(settings)),
+    notifications = Delivery(
+        tuple(DeliveryQueue(target, metrics.notified) for target in _targets(settings)),
         frozenset(word.strip() for word in settings.notify_on.split(",")),
     )
     stack.callback(notifications.close)
-    return _Telemetry(metrics, health, journal, board, http, notifications)
+    return _Telemetry(metrics, health, journal, publisher, http, notifications)
 
 
 def _names(settings: Settings) -> frozenset[str]:
@@ -332,22 +328,22 @@ def _targets(settings: Settings) -> Iterator[Target]:
     if settings.notify_slack is not None:
         yield Slack(settings.notify_slack.get_secret_value(), cluster)
     if settings.notify_exec is not None:
-        yield Program(settings.notify_exec, cluster)
+        yield ExecHook(settings.notify_exec, cluster)
 
 
-def _desk(
+def _control_form(
     settings: Settings, clock: Clock, log: structlog.stdlib.BoundLogger, journal: Journal
-) -> Actions | None:
-    """Return what takes the status page's forms, if a token is configured."""
+) -> ControlForm | None:
+    """Return the status page's control form; None without a configured token."""
     if settings.http_token is None:
         return None
 
-    def told(action: str, request: str, client: str, result: str) -> None:
+    def audit(action: str, request: str, client: str, result: str) -> None:
         fields = {"action": action, "request": request or None, "client": client, "result": result}
         log.info("steered", **fields)
         journal.append(_utc_now(), "steered", fields)
 
-    return Actions(settings.http_token.get_secret_value(), PageSteering(settings), clock, told)
+    return ControlForm(settings.http_token.get_secret_value(), PageSteering(settings), clock, audit)
 
 
 def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
 OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
-"""What is notified (``telemetry.announcements.Occasion``)."""
+"""What is notified (``web.notifications.NotificationKind``)."""
 
 _IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")

@@ -48,7 +48,7 @@ def _connected(settings: Settings) -> AbstractContextManager[Operates]:
 
 
 class PageSteering:
-    """Implements ``telemetry.page_actions.Steering``, over a connection of its own each time."""
+    """Implements ``web.control_form.Steering``, over a connection of its own each time."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from controller.settings import (
     name_of,
     variable_of,
 )
-from controller.telemetry.announcements import Occasion
+from controller.web.notifications import NotificationKind
 
 SECRET_ENDS = ("password", "credential", "token", "webhook", "slack")
 
@@ -206,7 +206,7 @@ def test_address_of_a_webhook_must_be_one(value: str) -> None:
 
 def test_occasions_of_notifications_are_known_ones() -> None:
     """All by default; the names of the settings are those of the announcements."""
-    assert set(OCCASIONS) == {o.value for o in Occasion}
+    assert set(OCCASIONS) == {o.value for o in NotificationKind}
     assert load_settings({"zookeeper": "zk"}, environ={}).notify_on == ",".join(OCCASIONS)
     load_settings({"zookeeper": "zk", "notify_on": "ended, stalled"}, environ={})
     with pytest.raises(InvalidInputError, match="--notify-on: must be a list of started, ended"):

@@ -15,8 +15,8 @@ from typing import Final
 
 from controller.core.model import Instant, TopicPartition
 from controller.telemetry.cluster_counts import Example, WorkCounts
-from controller.telemetry.json_values import iso
-from controller.telemetry.log_events import MANY, LogEvent, info, warning
+from controller.telemetry.json_values import iso_time
+from controller.telemetry.log_events import LINES_MAX, LogEvent, info, warning
 
 EVERY_S: Final = 10.0
 """Shortest time between two lines about the same reason."""
@@ -69,10 +69,10 @@ def _by_name(
     kind: str, partitions: Mapping[TopicPartition, str], note: Callable[..., LogEvent]
 ) -> Iterator[LogEvent]:
     names = sorted(partitions)
-    for partition in names[:MANY]:
+    for partition in names[:LINES_MAX]:
         yield note(kind, **partition._asdict(), by=partitions[partition])
-    if len(names) > MANY:
-        more = Counter(partitions[p] for p in names[MANY:])
+    if len(names) > LINES_MAX:
+        more = Counter(partitions[p] for p in names[LINES_MAX:])
         yield note(f"{kind}_more", partitions=more.total(), by=more)
 
 
@@ -82,7 +82,7 @@ def _blocked(
     count, examples = found
     sample = [
         f"{e.partition}: {e.detail}"
-        + ("" if e.since is None else f" since {iso(wall - timedelta(seconds=now - e.since))}")
+        + ("" if e.since is None else f" since {iso_time(wall - timedelta(seconds=now - e.since))}")
         for e in examples
     ]
     return info("blocked", by=by, partitions=count, sample=sample)

@@ -19,7 +19,7 @@ from controller.core.phases import LABELS, AwaitingController, Ended, Pending, P
 from controller.core.reassignments import Reassignment
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
-from controller.telemetry.incremental import Walk, in_slices, visited
+from controller.telemetry.incremental import Incremental, in_slices, visit_all
 
 EXAMPLES_MAX: Final = 5
 """Partitions named for each reason: the first that were accepted."""
@@ -122,7 +122,7 @@ def role_of(view: ClusterView, now: Instant) -> Role:
     )
 
 
-def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk[WorkCounts]:
+def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incremental[WorkCounts]:
     """
     Count the reassignments: there may be tens of thousands.
 
@@ -130,7 +130,7 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Walk
     begins or ends during the walk may be counted or not.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s))
-    yield from visited(view.reassignments, counting.add)
+    yield from visit_all(view.reassignments, counting.add)
     undecided = counting.add_undecided(view)
     return WorkCounts(
         phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
@@ -239,7 +239,7 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     return found
 
 
-def cluster_counts(view: ClusterView) -> Walk[ClusterCounts]:
+def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
     """Count the partitions; one whose state is not read yet is neither offline nor imbalanced."""
     partitions = offline = imbalanced = 0
     deletions = view.deletions or frozenset()

@@ -14,7 +14,7 @@ from functools import lru_cache
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import Reassignment
 from controller.core.view import ClusterView
-from controller.telemetry.incremental import Walk, visited
+from controller.telemetry.incremental import Incremental, visit_all
 
 Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
 """What unfinished replicas of a partition hold so far, as their brokers told."""
@@ -61,10 +61,10 @@ class Volumes:
     """Replicas being copied just now, by the broker that serves and the one that receives."""
 
 
-def volumes_of(view: ClusterView, held: Held) -> Walk[Volumes]:
+def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
     """Count all there is to copy."""
     counting = _Counting(view, held)
-    yield from visited(view.reassignments, counting.add)
+    yield from visit_all(view.reassignments, counting.add)
     for name, request in view.requests.items():
         if request.moved_bytes is not None:
             counting.requests.setdefault(name, Volume()).moved += request.moved_bytes

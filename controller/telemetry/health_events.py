@@ -9,7 +9,7 @@ from controller.core.options import UnderMinIsr
 from controller.core.scheduling.isr_health import under_min_isr_sentence
 from controller.core.scheduling.partition_sizes import slow_throttles
 from controller.core.view import ClusterView
-from controller.telemetry.log_events import MANY, LogEvent, info, warning
+from controller.telemetry.log_events import LINES_MAX, LogEvent, info, warning
 
 
 class HealthEvents:
@@ -58,6 +58,6 @@ class HealthEvents:
         kept = {
             f"{entity}: {text}" for entity, texts in view.kept_throttles.items() for text in texts
         }
-        for text in sorted(kept - self._kept)[:MANY]:
+        for text in sorted(kept - self._kept)[:LINES_MAX]:
             yield info("throttle_of_others_kept", setting=text)
         self._kept = frozenset(kept)

@@ -14,13 +14,13 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 
-Walk = Generator[None, None, T]
+Incremental = Generator[None, None, T]
 """A walk that finds a ``T``."""
 SLICE: Final = 100
 """Items between two places where a walk may be interrupted: well below a millisecond."""
 
 
-def whole(walk: Walk[T]) -> T:
+def run_to_end(walk: Incremental[T]) -> T:
     """Go the whole way at once; return what was found."""
     while True:
         try:
@@ -36,7 +36,7 @@ def in_slices(items: Iterable[Item]) -> Iterator[list[Item]]:
     return (everything[n : n + SLICE] for n in range(0, len(everything), SLICE))
 
 
-def visited(items: Mapping[Key, Item], visit: Callable[[Key, Item], None]) -> Walk[None]:
+def visit_all(items: Mapping[Key, Item], visit: Callable[[Key, Item], None]) -> Incremental[None]:
     """Visit what is there now, as it is when its turn comes; what is gone by then is left out."""
     for keys in in_slices(items):
         for key in keys:

@@ -26,7 +26,7 @@ import structlog
 
 from controller.errors import InvalidInputError
 from controller.telemetry.journal_kinds import VERSION
-from controller.telemetry.json_values import flat, iso, plain
+from controller.telemetry.json_values import iso_time, json_fields, json_value
 
 FILE_NAME: Final = "journal.jsonl"
 LOCK_NAME: Final = "journal.lock"
@@ -76,10 +76,10 @@ def kind_named(name: str) -> str:
 def line_of(at: datetime, kind: str, content: object) -> str:
     """Return one line, without its end; ``content`` is a mapping of fields or a record."""
     is_record = is_dataclass(content) and not isinstance(content, type)
-    fields = flat(content) if is_record else plain(content)
+    fields = json_fields(content) if is_record else json_value(content)
     for name in FIELDS_OF_RECORDS.keys() & fields.keys():
         fields[FIELDS_OF_RECORDS[name]] = fields.pop(name)
-    return _encode({"v": VERSION, "at": iso(at), "kind": kind, **fields})
+    return _encode({"v": VERSION, "at": iso_time(at), "kind": kind, **fields})
 
 
 def _locked(path: Path) -> TextIO:

@@ -21,14 +21,14 @@ _AS_IT_IS: Final = frozenset({type(None), bool, int, float, str})
 """Types of most values; asked first, as every change of every partition comes through here."""
 
 
-def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of its own; one return per shape
+def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of its own; one return per shape
     """Return the value as JSON can hold it; a partition becomes ``topic`` and ``partition``."""
     if type(value) in _AS_IT_IS:
         return value
     if isinstance(value, TopicPartition):
         return {"topic": value.topic, "partition": value.partition}
     if isinstance(value, tuple | list):
-        return [v if type(v) in _AS_IT_IS else plain(v) for v in value]
+        return [v if type(v) in _AS_IT_IS else json_value(v) for v in value]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
@@ -36,15 +36,15 @@ def plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of 
     if isinstance(value, _PHASES):
         return label_of(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return flat(value)
+        return json_fields(value)
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): json_value(v) for k, v in value.items()}
     if isinstance(value, frozenset | set):
-        return [plain(v) for v in sorted(value)]
+        return [json_value(v) for v in sorted(value)]
     return value if isinstance(value, int | float | str) else str(value)
 
 
-def flat(record: object) -> dict[str, Any]:
+def json_fields(record: object) -> dict[str, Any]:
     """Return a dataclass's fields; a partition gives two, ``topic`` and ``partition``."""
     found: dict[str, Any] = {}
     for name in record.__dataclass_fields__:  # type: ignore[attr-defined] # it is a dataclass's
@@ -54,10 +54,10 @@ def flat(record: object) -> dict[str, Any]:
         elif isinstance(value, TopicPartition):
             found["topic"], found["partition"] = value
         else:
-            found[name] = plain(value)
+            found[name] = json_value(value)
     return found
 
 
-def iso(moment: datetime) -> str:
+def iso_time(moment: datetime) -> str:
     """Return an ISO 8601 time with milliseconds."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -68,12 +68,12 @@ from controller.core.records import (
     YieldedRecord,
 )
 from controller.core.view import ClusterView
-from controller.telemetry.json_values import flat, plain
-from controller.telemetry.kafka_errors import error_name
+from controller.telemetry.json_values import json_fields, json_value
 from controller.telemetry.measurements import Answer, is_error, kind_of
 from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.rpc_names import error_name
 
-MANY: Final = 20
+LINES_MAX: Final = 20
 """Notes of one kind from one event or change; what is beyond is counted in one more."""
 SAMPLE: Final = 5
 SHOWN_MAX: Final = 200
@@ -100,7 +100,7 @@ class LogEvent:
     @property
     def fields(self) -> Mapping[str, Any]:
         """What is told, as JSON can hold it."""
-        return self.content if isinstance(self.content, Mapping) else flat(self.content)
+        return self.content if isinstance(self.content, Mapping) else json_fields(self.content)
 
     @property
     def phase(self) -> str | None:
@@ -112,23 +112,23 @@ class LogEvent:
 
 def info(kind: str, **fields: object) -> LogEvent:
     """Make a note of the ordinary course of things."""
-    return LogEvent(kind, Level.INFO, {k: plain(v) for k, v in fields.items()})
+    return LogEvent(kind, Level.INFO, {k: json_value(v) for k, v in fields.items()})
 
 
 def warning(kind: str, **fields: object) -> LogEvent:
     """Make a note that an operator should look at."""
-    return LogEvent(kind, Level.WARNING, {k: plain(v) for k, v in fields.items()})
+    return LogEvent(kind, Level.WARNING, {k: json_value(v) for k, v in fields.items()})
 
 
 # --- changes -----------------------------------------------------------------------------------
 
 
-def phase_note(change: PhaseChange) -> LogEvent:
+def phase_event(change: PhaseChange) -> LogEvent:
     """Tell a phase change: the one line everything can be followed by."""
     return LogEvent("phase", Level.INFO, change)
 
 
-def notes_of_change(change: Change) -> Iterator[LogEvent]:
+def change_events(change: Change) -> Iterator[LogEvent]:
     """Tell what became durable, but for phase changes."""
     moves = any(isinstance(r, PhaseRecord) for r in change.records)
     for record in change.records:
@@ -138,17 +138,17 @@ def notes_of_change(change: Change) -> Iterator[LogEvent]:
 def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
     match record:
         case SpecRecord():
-            fields = {**flat(record.spec), **flat(record)}
+            fields = {**json_fields(record.spec), **json_fields(record)}
             fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
         case SpecEndedRecord():
             yield LogEvent("reassignment_ended", Level.INFO, record)
         case RefusalRecord(refusals=refusals):
-            for refusal in refusals[:MANY]:
+            for refusal in refusals[:LINES_MAX]:
                 yield LogEvent("refused", Level.WARNING, refusal)
-            if len(refusals) > MANY:
+            if len(refusals) > LINES_MAX:
                 request = refusals[0].request
-                yield warning("refused_more", request=request, entries=len(refusals) - MANY)
+                yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
         case PartitionOutcomeRecord(ending=ending):
             yield LogEvent("ended_otherwise", Level.INFO, ending)
         case PartRecord(request=request, part=part):
@@ -231,7 +231,7 @@ class LogEvents:
                 brokers=sorted(pauses.brokers),
             )
         if controls.limits != before.limits:
-            yield info("limits_changed", limits=plain(controls.limits))
+            yield info("limits_changed", limits=json_value(controls.limits))
         if controls.throttle != before.throttle:
             yield info("throttle_changed", bytes_per_s=controls.throttle)
 
@@ -327,16 +327,16 @@ class LogEvents:
             elif self._unreadable.get(key) != value:
                 self._unreadable[key] = value
                 fresh.append((str(name), value))
-        for name, reason in fresh[:MANY]:
+        for name, reason in fresh[:LINES_MAX]:
             yield warning(f"{what}_unreadable", name=name, reason=reason)
-        if len(fresh) > MANY:
-            yield warning(f"{what}_unreadable_more", count=len(fresh) - MANY)
+        if len(fresh) > LINES_MAX:
+            yield warning(f"{what}_unreadable_more", count=len(fresh) - LINES_MAX)
 
     def _not_told(self, errors: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
         """Tell which brokers do not tell sizes, when that changed."""
         fresh = {b: why for b, why in errors.items() if b not in self._silent}
         self._silent = frozenset(errors)
-        for broker, why in sorted(fresh.items())[:MANY]:
+        for broker, why in sorted(fresh.items())[:LINES_MAX]:
             yield warning("sizes_unknown", broker=broker, reason=why)
 
     def eligibility(self, view: ClusterView) -> Iterator[LogEvent]:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from controller.core.model import Instant
 from controller.reactor.ports import Clock
-from controller.telemetry.log_events import MANY, Level, LogEvent
+from controller.telemetry.log_events import LINES_MAX, Level, LogEvent
 
 WINDOW_S: Final = 1.0
 """How long a kind is counted from its first line on."""
@@ -53,7 +53,7 @@ class _Window:
 
 
 class LogLines:
-    """Writes notes to a log, at most ``MANY`` of a kind in a window."""
+    """Writes notes to a log, at most ``LINES_MAX`` of a kind in a window."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         """Write to this log."""
@@ -68,7 +68,7 @@ class LogLines:
         if window is None:
             window = _Window(Instant(self._clock.now() + WINDOW_S), note.level)
             self._windows[kind] = window
-        if window.lines < MANY:
+        if window.lines < LINES_MAX:
             window.lines += 1
             self._put(note.level, note.kind, note.fields)
         else:

@@ -28,9 +28,9 @@ from controller.core.records import Change, RefusalRecord, SpecEndedRecord, Spec
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk, Received
-from controller.telemetry.kafka_errors import error_name, order_result
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.rpc_names import error_name, order_result
 
 Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 

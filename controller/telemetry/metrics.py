@@ -31,7 +31,7 @@ from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BrokerGauges, ControllerGauges, RequestGauges
-from controller.telemetry.kafka_errors import ORDER_ERRORS, OTHER
+from controller.telemetry.rpc_names import ORDER_ERRORS, OTHER
 from controller.telemetry.status_publisher import Snapshot
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)

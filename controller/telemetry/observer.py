@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
@@ -36,24 +37,17 @@ from controller.core.records import (
 )
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, WriteError
-from controller.telemetry.announcements import Announcement, Announcements
 from controller.telemetry.blocked_events import BlockedEvents
 from controller.telemetry.copies import CopyEvent
 from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.health_events import HealthEvents
 from controller.telemetry.journal import Journal, kind_of
-from controller.telemetry.log_events import (
-    LogEvent,
-    LogEvents,
-    notes_of_change,
-    phase_note,
-    warning,
-)
+from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.log_lines import Log, LogLines
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseMemory
-from controller.telemetry.request_events import RequestEvents, copy_notes
+from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import Snapshot, StatusPublisher
 
 UNJOURNALED = (
@@ -79,6 +73,18 @@ PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment came on."""
 
 
+class Notifier(Protocol):
+    """Receives the log events of the leader; sends notifications of some."""
+
+    def take(self, event: LogEvent, at: datetime) -> None:
+        """Add an event."""
+        ...
+
+    def send_due(self, now: Instant, at: datetime) -> None:
+        """Send what is due, without waiting."""
+        ...
+
+
 class TelemetryObserver:
     """Implements ``reactor.ports.Observer``."""
 
@@ -88,11 +94,11 @@ class TelemetryObserver:
         log: Log,
         metrics: Metrics,
         journal: Journal,
-        board: StatusPublisher,
+        publisher: StatusPublisher,
         clock: Clock,
         wall: Callable[[], datetime],
         arrivals: TimedInbox | None = None,
-        announce: Callable[[Announcement], None] | None = None,
+        notifier: Notifier | None = None,
         unreachable: Callable[[], Mapping[BrokerId, str]] = dict,
     ) -> None:
         """
@@ -102,11 +108,11 @@ class TelemetryObserver:
             log: Where lines go.
             metrics: What is counted and measured.
             journal: What is kept.
-            board: What the status page shows.
+            publisher: Publishes the snapshots of the status.
             clock: The loop's clock.
             wall: The time of day, in UTC.
             arrivals: The inbox that knows when events arrived; without it queueing is not measured.
-            announce: Hands announcements to the outside, without waiting.
+            notifier: Sends notifications; without it none are sent.
             unreachable: Returns the brokers that have no connection, and why.
 
         """
@@ -114,8 +120,8 @@ class TelemetryObserver:
         self._metrics = metrics
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
         self._journal = journal
-        self._board = board
-        board.unreachable = unreachable
+        self._publisher = publisher
+        publisher.unreachable = unreachable
         self._clock = clock
         self._wall = wall
         self._arrivals = arrivals
@@ -126,8 +132,7 @@ class TelemetryObserver:
         self._blockages = BlockedEvents()
         self._progress_at = clock.now()
         self._requests = RequestEvents()
-        self._announcements = Announcements()
-        self._announce = announce
+        self._notifier = notifier
         self._leading = False
         self._last_callback = Instant(float("-inf"))
         if arrivals is not None:
@@ -142,7 +147,7 @@ class TelemetryObserver:
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
-            self._copied(self._board.copies.forget(self._clock.now()))
+            self._copied(self._publisher.copies.forget(self._clock.now()))
         turned = self._had_tenure != (view.tenure is not None)
         self._had_tenure = view.tenure is not None
         self.tend(view, at_once=turned)
@@ -151,9 +156,9 @@ class TelemetryObserver:
     def _follow_copies(self, event: Event, view: ClusterView) -> None:
         match event:
             case StatesRead():
-                self._copied(self._board.copies.states_read(event, view, self._clock.now()))
+                self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
             case SizesRead():
-                self._copied(self._board.copies.sizes_read(event))
+                self._copied(self._publisher.copies.sizes_read(event))
                 self._tell(self._requests.sizes(event, view), keep=True)
             case _:
                 pass
@@ -163,9 +168,9 @@ class TelemetryObserver:
         if not found:
             return
         now = self._clock.now()
-        self._board.book.count(found, now)
+        self._publisher.book.count(found, now)
         self._measurements.copied(found)
-        self._tell(copy_notes(found, now, self._wall()), keep=True)
+        self._tell(copy_events(found, now, self._wall()), keep=True)
 
     def _timed(self, event: Event) -> None:
         """Measure how long the event waited, and how long folding it took at most."""
@@ -183,13 +188,13 @@ class TelemetryObserver:
         moved = self._phases.changes(change, view)
         for phase in moved:
             self._measurements.phase(phase)
-            self._tell([phase_note(phase)], keep=True)
-            self._board.timelines.changed(phase, self._wall())
-        self._copied(self._board.copies.committed(change, moved, view, self._clock.now()))
+            self._tell([phase_event(phase)], keep=True)
+            self._publisher.timelines.changed(phase, self._wall())
+        self._copied(self._publisher.copies.committed(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
         self._measurements.committed(change)
-        self._tell(notes_of_change(change), keep=False)
+        self._tell(change_events(change), keep=False)
         at = self._wall()
         for record in change.records:
             if isinstance(record, RequestOutcomeRecord):
@@ -230,10 +235,10 @@ class TelemetryObserver:
 
         """
         self._lines.tend()
-        snapshot = self._board.tend(view, at_once=at_once)
+        snapshot = self._publisher.tend(view, at_once=at_once)
         if snapshot is not None:
             self._published(view, snapshot)
-        return self._board.due_in_s
+        return self._publisher.due_in_s
 
     def _published(self, view: ClusterView, snapshot: Snapshot) -> None:
         self._metrics.show(snapshot)
@@ -245,11 +250,10 @@ class TelemetryObserver:
         for note in self._requests.of(snapshot.status, now):
             self._tell([note], keep=True)
             if note.kind == "request_ended":
-                self._board.timelines.ended(note.fields, self._wall())
+                self._publisher.timelines.ended(note.fields, self._wall())
         self._metrics.lost_lines(self._journal.dropped)
-        for announcement in self._announcements.due(now, self._wall()):
-            if self._announce is not None:
-                self._announce(announcement)
+        if self._notifier is not None:
+            self._notifier.send_due(now, self._wall())
         is_busy = bool(view.reassignments) and view.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
@@ -258,13 +262,14 @@ class TelemetryObserver:
         self._lines.flush()
 
     def _shows_work(self) -> bool:
-        latest = self._board.latest
+        latest = self._publisher.latest
         return latest is not None and bool(latest.work.phases)
 
     def _tell(self, notes: Iterable[LogEvent], *, keep: bool) -> None:
         at = self._wall()
         for note in notes:
-            self._announcements.take(note, at, leading=self._leading)
+            if self._leading and self._notifier is not None:
+                self._notifier.take(note, at)
             self._lines.write(note)
             if keep:
                 self._journal.append(at, note.kind, note.content)

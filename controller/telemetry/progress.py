@@ -73,7 +73,7 @@ class Progress:
         }
 
 
-class ProgressBook:
+class ProgressTracker:
     """Keeps the counts of the last minutes."""
 
     def __init__(self) -> None:

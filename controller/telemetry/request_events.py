@@ -15,7 +15,7 @@ from controller.core.events import SizesRead
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.telemetry.copies import Copy, CopyEvent, IsrShrunk
-from controller.telemetry.json_values import iso
+from controller.telemetry.json_values import iso_time
 from controller.telemetry.log_events import Level, LogEvent
 
 BUSY_EVERY_S: Final = 10.0
@@ -134,7 +134,7 @@ class RequestEvents:
             )
 
 
-def copy_notes(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Iterator[LogEvent]:
+def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Iterator[LogEvent]:
     """
     Return what is worth a line of copies.
 
@@ -156,7 +156,7 @@ def copy_notes(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Ite
                         "request": event.request,
                         "leader": event.leader,
                         "replica": event.replica,
-                        "begun": iso(wall - timedelta(seconds=now - event.begun)),
+                        "begun": iso_time(wall - timedelta(seconds=now - event.begun)),
                         "seconds": event.seconds,
                         "bytes": event.bytes,
                     },

@@ -10,43 +10,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
+from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.engines import holds_role
-from controller.core.model import Blocked, Instant, OutcomeKind, Replicas, RequestId, TopicPartition
-from controller.core.options import Options
-from controller.core.phases import label_of
-from controller.core.reassignments import Reassignment, Request
+from controller.core.controls import Pause
+from controller.core.model import Blocked, OutcomeKind, RequestId
+from controller.core.reassignments import Request
+from controller.core.scheduling import limits
 from controller.core.scheduling.holds import request_hold
-from controller.core.scheduling.limits import priority_of, throttle_of
-from controller.core.steps import steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
-from controller.telemetry.control_status import controls_of, limits_of
-from controller.telemetry.incremental import Walk, in_slices
-from controller.telemetry.json_values import iso
-from controller.telemetry.progress import ProgressBook
+from controller.telemetry.incremental import Incremental, in_slices
+from controller.telemetry.json_values import iso_time
+from controller.telemetry.partition_documents import Clocks, partition_document
+from controller.telemetry.progress import ProgressTracker
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """One moment on the loop's clock and on the wall's."""
-
-    now: Instant
-    wall: datetime
-
-    def at(self, instant: Instant) -> str:
-        """Return a loop time as ISO 8601."""
-        return iso(self.wall - timedelta(seconds=self.now - instant))
 
 
 def status_of(
@@ -55,8 +38,8 @@ def status_of(
     work: WorkCounts,
     *,
     engine: str,
-    book: ProgressBook | None = None,
-) -> Walk[dict[str, Any]]:
+    book: ProgressTracker | None = None,
+) -> Incremental[dict[str, Any]]:
     """
     Make the status document.
 
@@ -68,7 +51,7 @@ def status_of(
         book: Bytes, rates and estimates; nothing is known of them without.
 
     """
-    book = book or ProgressBook()
+    book = book or ProgressTracker()
     named = yield from _in_flight(view, clocks, work)
     return {
         "role": "leader" if view.leading else "standby",
@@ -76,7 +59,7 @@ def status_of(
         "engine_because": view.engine_why,
         "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
-        "at": iso(clocks.wall),
+        "at": iso_time(clocks.wall),
         "brokers": sorted(view.brokers),
         "broker_loads": book.brokers(view.brokers),
         "routes": book.routes(),
@@ -101,7 +84,9 @@ def status_of(
     }
 
 
-def _in_flight(view: ClusterView, clocks: Clocks, work: WorkCounts) -> Walk[list[dict[str, Any]]]:
+def _in_flight(
+    view: ClusterView, clocks: Clocks, work: WorkCounts
+) -> Incremental[list[dict[str, Any]]]:
     """Tell of the first partitions in flight; one that has ended since it was counted is gone."""
     waits = BlockedReasons(view, clocks.now)
     found = []
@@ -132,90 +117,11 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
     return {"held": True, "epoch": view.tenure.epoch, "since": clocks.at(view.tenure.since)}
 
 
-# --- partitions --------------------------------------------------------------------------------
-
-
-def partition_document(
-    view: ClusterView,
-    partition: TopicPartition,
-    clocks: Clocks,
-    waits: BlockedReasons,
-    *,
-    is_stalled: bool,
-) -> dict[str, Any]:
-    """Return where one reassignment stands."""
-    reassignment = view.reassignments[partition]
-    assignment = view.known_assignment(partition)
-    state = view.states.get(partition)
-    spec = reassignment.spec
-    current = assignment.target_replicas if assignment else ()
-    step, steps = progress(current, reassignment, view.options)
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "request": spec.request,
-        "phase": label_of(reassignment.phase),
-        "state": _state_of(reassignment, waits),
-        "step": step,
-        "steps": steps,
-        "replicas": list(assignment.replicas) if assignment else [],
-        "adding_replicas": list(assignment.adding_replicas) if assignment else [],
-        "removing_replicas": list(assignment.removing_replicas) if assignment else [],
-        "target_replicas": list(spec.target),
-        "original_replicas": None if spec.original is None else list(spec.original),
-        "isr": list(state.isr) if state else [],
-        "leader": state.leader if state else None,
-        "blocked_on": _blocked_on(reassignment, waits, clocks),
-        "since": clocks.at(reassignment.since),
-        "phase_since": clocks.at(reassignment.phase_since),
-        "stalled": is_stalled,
-    }
-
-
-def _state_of(reassignment: Reassignment, waits: BlockedReasons) -> str:
-    if reassignment.is_copying:
-        return COPYING
-    if waits.of(reassignment) is not None:
-        return "blocked"
-    return "moving" if reassignment.in_flight else "waiting"
-
-
-def _blocked_on(
-    reassignment: Reassignment, waits: BlockedReasons, clocks: Clocks
-) -> dict[str, Any] | None:
-    blocked = waits.of(reassignment)
-    if blocked is None:
-        return None
-    since = clocks.at(since_of(reassignment))
-    return {"by": blocked.by.value, "detail": blocked.detail, "since": since}
-
-
-def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
-    """
-    Return the step a partition is in and how many there will be.
-
-    Told from the assignment, not from a counter, so that it is right after a restart too.
-    """
-    spec = reassignment.spec
-    remaining = steps_between(current, spec.target, options.step_size)
-    if spec.original is None:
-        return reassignment.step, reassignment.step + remaining
-    total = steps_between(spec.original, spec.target, options.step_size)
-    step = max(total - remaining, 1 if reassignment.in_flight else 0)
-    return step, max(total, step + remaining)
-
-
-@lru_cache(maxsize=20_000)
-def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
-    """Return how many steps of KAFKA-6794 lead from one assignment to another."""
-    return len(steps_to(current, target, current[0], step_size)) if current else 0
-
-
 # --- requests ----------------------------------------------------------------------------------
 
 
 def _requests(
-    view: ClusterView, clocks: Clocks, work: WorkCounts, book: ProgressBook
+    view: ClusterView, clocks: Clocks, work: WorkCounts, book: ProgressTracker
 ) -> list[dict[str, Any]]:
     unjudged = unjudged_entries(view)
     return [
@@ -244,7 +150,7 @@ def _request(
     waiting = request.open - in_flight + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
-    throttle = throttle_of(view, name)
+    throttle = limits.throttle_of(view, name)
     return {
         "id": name,
         "kind": request.kind,
@@ -253,7 +159,7 @@ def _request(
         "reason": _reason(request, held),
         "asked_for": options.reason or None,
         "requested_by": options.requested_by or None,
-        "priority": priority_of(view, name),
+        "priority": limits.priority_of(view, name),
         "throttle": throttle,
         "since": clocks.at(request.since),
         "partitions": {
@@ -291,3 +197,40 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
     if request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]:
         return "cancelled"
     return "refused" if request.refused else "done"
+
+
+# --- controls --------------------------------------------------------------------------------
+
+
+def controls_of(view: ClusterView) -> dict[str, Any]:
+    """Return the pauses, the kill switch and the throttle of all."""
+    pauses = view.controls.pauses
+    everything = pauses.everything
+    return {
+        "paused": {
+            "everything": None if everything is None else _pause(everything),
+            "requests": {name: _pause(pause) for name, pause in pauses.requests.items()},
+            "brokers": {str(broker): _pause(p) for broker, p in pauses.brokers.items()},
+        },
+        "disabled": bool(view.kill_switch),
+        "throttle": view.controls.throttle,
+    }
+
+
+def limits_of(view: ClusterView) -> dict[str, Any]:
+    """Return the limits of all that hold, turned live or as in the settings; None: no limit."""
+    live, options = view.controls.limits, view.options
+    return {
+        "max_partitions_in_flight": limits.in_flight_limit(view),
+        "max_incoming_per_broker": limits.incoming_limit(view),
+        "max_outgoing_per_broker": limits.outgoing_limit(view),
+        "max_bytes_in_flight": limits.bytes_in_flight_max(view),
+        "max_leader_moves_per_broker_per_second": limits.leader_moves_max(view),
+        "step_size": live.step_size or options.step_size or "all",
+        "order": str(limits.order_of(view)),
+        "window": None if live.window is None else str(live.window),
+    }
+
+
+def _pause(pause: Pause) -> dict[str, Any]:
+    return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}

@@ -33,11 +33,10 @@ from controller.telemetry.cluster_counts import (
 from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
 from controller.telemetry.copy_volumes import volumes_of
-from controller.telemetry.explanations import explanation_of
-from controller.telemetry.incremental import Walk
-from controller.telemetry.partition_filter import Filter, listing_of
-from controller.telemetry.progress import ProgressBook
-from controller.telemetry.status import Clocks, status_of
+from controller.telemetry.incremental import Incremental
+from controller.telemetry.partition_documents import Clocks, Filter, explanation_of, listing_of
+from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timelines
 
 INTERVAL_S: Final = 0.2
@@ -105,14 +104,14 @@ class StatusPublisher:
         self._interval_s = interval_s
         self._latest: Snapshot | None = None
         self._next_at = Instant(float("-inf"))
-        self._draft: Walk[Snapshot] | None = None
+        self._draft: Incremental[Snapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
         self._cluster: ClusterCounts | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
         self._next_volumes_at = Instant(float("-inf"))
         self.copies = Copies()
         """What is being copied: told by the observer."""
-        self.book = ProgressBook()
+        self.book = ProgressTracker()
         """Bytes, rates and estimates."""
         self.timelines = Timelines()
         """What partitions went through: told by the observer."""
@@ -167,7 +166,7 @@ class StatusPublisher:
             return float("inf")
         return max(0.0, self._next_at - self._clock.now())
 
-    def _drafted(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[Snapshot]:
+    def _drafted(self, view: ClusterView, now: Instant, *, at_once: bool) -> Incremental[Snapshot]:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
         yield from self._measure(view, now, at_once=at_once)
@@ -219,14 +218,14 @@ class StatusPublisher:
             if future.set_running_or_notify_cancel():
                 future.set_result(answer(view, Clocks(now, self._wall())))
 
-    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Walk[None]:
+    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Incremental[None]:
         if now < self._next_volumes_at and not at_once:
             return
         volumes = yield from volumes_of(view, self.copies.held)
         self.book.note(view, volumes, now)
         self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
-    def _count(self, view: ClusterView, now: Instant) -> Walk[None]:
+    def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:
         if not holds_role(view):
             self._cluster = None
             self._next_count_at = now

@@ -11,10 +11,10 @@ from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
-from controller.telemetry.kafka_errors import ERROR_NAMES, ORDER_ERRORS, OTHER
 from controller.telemetry.measurements import KIND_NAMES
 from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionState
 from controller.telemetry.progress import SLOTS
+from controller.telemetry.rpc_names import ERROR_NAMES, ORDER_ERRORS, OTHER
 
 _HEAD: Final = """# Metrics
 

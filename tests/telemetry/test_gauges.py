@@ -8,19 +8,21 @@ from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, FixedClock, a_view
-from tests.telemetry.test_volumes import two_to_copy
+from tests.telemetry.test_copy_volumes import two_to_copy
 
 
 def test_request_shows_by_its_slot_and_vanishes() -> None:
     """An id would be a label without bounds."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    publisher = StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
+    )
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"reassigner_{name}", labels)
 
     view = two_to_copy().view
-    snapshot = board.tend(view)
+    snapshot = publisher.tend(view)
     assert snapshot is not None
     metrics.show(snapshot)
     assert value("request_bytes", slot="0", state="remaining") == 2000
@@ -38,7 +40,7 @@ def test_request_shows_by_its_slot_and_vanishes() -> None:
     view.requests.clear()
     view.brokers = a_view(1).view.brokers
     clock.go(60)
-    snapshot = board.tend(view)
+    snapshot = publisher.tend(view)
     assert snapshot is not None
     metrics.show(snapshot)
     assert value("request_bytes", slot="0", state="remaining") is None
@@ -49,12 +51,14 @@ def test_request_shows_by_its_slot_and_vanishes() -> None:
 def test_estimate_is_exported_with_both_bounds() -> None:
     """As soon as there is one."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    publisher = StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
+    )
     built = two_to_copy()
     for n in range(1, 13):
         built.view.requests[REQUEST].moved_bytes = n * 100
-        board.book.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
-        snapshot = board.tend(built.view)
+        publisher.book.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
+        snapshot = publisher.tend(built.view)
         clock.go(10)
     assert snapshot is not None
     metrics.show(snapshot)
@@ -72,11 +76,13 @@ def test_estimate_is_exported_with_both_bounds() -> None:
 def test_oldest_wait_for_an_isr_is_exported() -> None:
     """Of what is being copied; nothing that only waits its turn."""
     clock, metrics = FixedClock(), Metrics()
-    board = StatusPublisher(clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0)
+    publisher = StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
+    )
     built = two_to_copy()
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
     built.view.in_flight = 1
-    snapshot = board.tend(built.view)
+    snapshot = publisher.tend(built.view)
     assert snapshot is not None
     metrics.show(snapshot)
     assert metrics.registry.get_sample_value("reassigner_isr_wait_oldest_seconds") == 10

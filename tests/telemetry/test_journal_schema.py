@@ -120,12 +120,14 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
 
         journal = Journal(directory / str(len(journals)))
         journals.append(journal)
-        board = StatusPublisher(clock=ports.clock, wall=wall, engine="native", stalled_after_s=2.0)
+        publisher = StatusPublisher(
+            clock=ports.clock, wall=wall, engine="native", stalled_after_s=2.0
+        )
         observer = TelemetryObserver(
             log=RecordedLog(),
             metrics=Metrics(),
             journal=journal,
-            board=board,
+            publisher=publisher,
             clock=ports.clock,
             wall=wall,
         )

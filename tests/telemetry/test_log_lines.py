@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.telemetry.log_events import MANY, Level, LogEvent, info, warning
+from controller.telemetry.log_events import LINES_MAX, Level, LogEvent, info, warning
 from controller.telemetry.log_lines import WINDOW_S, LogLines
 from tests.telemetry.builders import FixedClock, RecordedLog
 
@@ -24,23 +24,23 @@ class Written:
 def test_a_few_lines_of_a_kind_are_written_in_full() -> None:
     """A plan of a few partitions is told partition by partition, and no line says "more"."""
     written = Written()
-    written.phases(MANY)
+    written.phases(LINES_MAX)
     written.clock.go(WINDOW_S)
     written.lines.tend()
-    assert [fields["partition"] for _, _, fields in written.log.lines] == list(range(MANY))
+    assert [fields["partition"] for _, _, fields in written.log.lines] == list(range(LINES_MAX))
 
 
 def test_what_is_beyond_is_counted_in_one_line() -> None:
     """The line comes when the window is over, and says how many and where they are."""
     written = Written()
-    written.phases(MANY + 500)
+    written.phases(LINES_MAX + 500)
     written.clock.go(WINDOW_S / 2)
     written.lines.tend()
-    assert len(written.log.lines) == MANY
+    assert len(written.log.lines) == LINES_MAX
     written.clock.go(WINDOW_S / 2)
     written.lines.tend()
     written.lines.tend()
-    assert written.log.lines[MANY:] == [
+    assert written.log.lines[LINES_MAX:] == [
         ("info", "phase_more", {"count": 500, "phase": "A2", "each": "in the journal"})
     ]
 
@@ -56,21 +56,21 @@ def test_every_phase_has_lines_of_its_own() -> None:
 def test_a_new_window_has_room_again() -> None:
     """What comes later is told in full, however much there was before."""
     written = Written()
-    written.phases(MANY + 1)
+    written.phases(LINES_MAX + 1)
     written.clock.go(WINDOW_S)
     written.lines.tend()
     written.phases(1, "A2")
-    assert [name for _, name, _ in written.log.lines[MANY:]] == ["phase_more", "phase"]
+    assert [name for _, name, _ in written.log.lines[LINES_MAX:]] == ["phase_more", "phase"]
 
 
 def test_the_count_has_the_level_of_its_kind() -> None:
     """A filter by level leaves out neither or both; what is only for developers is kept nowhere."""
     written = Written()
-    for n in range(MANY + 1):
+    for n in range(LINES_MAX + 1):
         written.lines.write(warning("refused", partition=n))
         written.lines.write(LogEvent("waits", Level.DEBUG, {"partition": n}))
     written.lines.flush()
-    assert written.log.lines[2 * MANY :] == [
+    assert written.log.lines[2 * LINES_MAX :] == [
         ("warning", "refused_more", {"count": 1, "each": "in the journal"}),
         ("debug", "waits_more", {"count": 1}),
     ]
@@ -79,7 +79,7 @@ def test_the_count_has_the_level_of_its_kind() -> None:
 def test_nothing_is_left_untold_at_the_end() -> None:
     """A flush tells the counts of windows that are not over, once."""
     written = Written()
-    written.phases(MANY + 3)
+    written.phases(LINES_MAX + 3)
     written.lines.flush()
     written.lines.flush()
     assert [f["count"] for f in written.log.named("phase_more")] == [3]

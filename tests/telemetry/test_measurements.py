@@ -31,10 +31,10 @@ from controller.core.model import (
 )
 from controller.core.records import Change, RefusalRecord, SpecEndedRecord, SpecRecord
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.telemetry.kafka_errors import error_name
 from controller.telemetry.measurements import Measurements
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.phase_changes import PhaseChange
+from controller.telemetry.rpc_names import error_name
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_goal, a_view
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from controller.core.events import (
     Deposed,
     Event,
     LeadershipGained,
+    LeadershipLost,
     SizesRead,
     StatesRead,
     TimerFired,
@@ -39,9 +41,9 @@ from controller.core.records import (
     StateRecord,
 )
 from controller.reactor.ports import Observer, StopReplica, WriteError
-from controller.telemetry.announcements import Announcement
 from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.journal import Journal
+from controller.telemetry.log_events import LogEvent
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import TelemetryObserver
 from controller.telemetry.status_publisher import StatusPublisher
@@ -63,6 +65,25 @@ class Discarded:
         """Forget an event."""
 
 
+class RecordedNotifier:
+    """Keeps the kinds of the events it is given."""
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self.kinds: list[str] = []
+        self.asked = 0
+
+    def take(self, event: LogEvent, at: datetime) -> None:
+        """Keep an event."""
+        del at
+        self.kinds.append(event.kind)
+
+    def send_due(self, now: Instant, at: datetime) -> None:
+        """Count the calls."""
+        del now, at
+        self.asked += 1
+
+
 class Observed:
     """An observer, and everything it observes into."""
 
@@ -72,21 +93,21 @@ class Observed:
         self.log = RecordedLog()
         self.metrics = Metrics()
         self.journal = Journal(directory)
-        self.board = StatusPublisher(
+        self.publisher = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.inbox = TimedInbox(Discarded(), self.clock)
-        self.announced: list[Announcement] = []
+        self.notifier = RecordedNotifier()
         self._path = directory / "journal.jsonl"
         self.observer = TelemetryObserver(
             log=self.log,
             metrics=self.metrics,
             journal=self.journal,
-            board=self.board,
+            publisher=self.publisher,
             clock=self.clock,
             wall=self.clock.wall,
             arrivals=self.inbox,
-            announce=self.announced.append,
+            notifier=self.notifier,
         )
 
     def journaled(self) -> list[dict[str, Any]]:
@@ -227,12 +248,12 @@ def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
     seen.observer.tend(view)
     claimed = a_view(1).view
     seen.observer.on_event(ControllerClaimed(ControllerEpoch(9)), claimed)
-    assert seen.board.latest is not None
-    assert seen.board.latest.status["tenure"]["held"]
+    assert seen.publisher.latest is not None
+    assert seen.publisher.latest.status["tenure"]["held"]
     assert seen.value("active_controller") == 1
     claimed.tenure = None
     seen.observer.on_event(Deposed("moved"), claimed)
-    assert not seen.board.latest.status["tenure"]["held"]
+    assert not seen.publisher.latest.status["tenure"]["held"]
     assert seen.value("resignations_total") == 1
 
 
@@ -244,8 +265,8 @@ def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
     view.reassignments.clear()
     seen.observer.on_cycle(Decision(), view, {})
     assert seen.value("partitions", phase="A2-syncing") == 0
-    assert seen.board.latest is not None
-    assert seen.board.latest.status["in_flight"] == []
+    assert seen.publisher.latest is not None
+    assert seen.publisher.latest.status["in_flight"] == []
 
 
 def test_turns_are_timed_by_part(seen: Observed) -> None:
@@ -333,7 +354,7 @@ def test_unfinished_copies_are_given_up_with_the_tenure(seen: Observed) -> None:
     assert seen.value("copies_abandoned_total") == 1
 
 
-def test_begin_and_end_of_a_request_are_announced(seen: Observed) -> None:
+def test_start_and_end_of_a_request_are_passed_to_the_notifier(seen: Observed) -> None:
     """By the leader, once each; and the page keeps the end."""
     view = a_partition_in_flight().view
     seen.observer.on_event(LeadershipGained(), view)
@@ -344,5 +365,16 @@ def test_begin_and_end_of_a_request_are_announced(seen: Observed) -> None:
     for _ in range(3):
         seen.clock.go(60)
         seen.observer.tend(view)
-    assert [a.occasion for a in seen.announced] == ["started", "ended"]
-    assert [s["request"] for s in seen.board.timelines.summaries()] == [REQUEST]
+    requests = [kind for kind in seen.notifier.kinds if kind.startswith("request_")]
+    assert requests == ["request_begun", "request_ended"]
+    assert seen.notifier.asked
+    assert [s["request"] for s in seen.publisher.timelines.summaries()] == [REQUEST]
+
+
+def test_standby_passes_nothing_to_the_notifier(seen: Observed) -> None:
+    """The leader sends the same notifications."""
+    view = a_partition_in_flight().view
+    view.leading = False
+    seen.observer.on_event(LeadershipLost("the session expired"), view)
+    assert seen.notifier.kinds == []
+    assert seen.log.named("leadership_lost")

@@ -8,7 +8,7 @@ from controller.core.model import BrokerId, Instant, RequestId, Route
 from controller.core.reassignments import Request
 from controller.telemetry.copies import Received
 from controller.telemetry.copy_volumes import Volume, Volumes
-from controller.telemetry.progress import SLOTS, ProgressBook
+from controller.telemetry.progress import SLOTS, ProgressTracker
 from controller.telemetry.rates import Range
 from tests.telemetry.builders import a_view
 
@@ -21,8 +21,8 @@ def a_request(open_: int = 1, total: int = 4) -> Request:
 
 
 def noted(
-    book: ProgressBook, request: Request, *volumes: tuple[float, Volume | None]
-) -> ProgressBook:
+    book: ProgressTracker, request: Request, *volumes: tuple[float, Volume | None]
+) -> ProgressTracker:
     """Note what was counted at these moments."""
     view = a_view(1).view
     view.requests[NAME] = request
@@ -36,7 +36,7 @@ def test_bytes_make_the_estimate() -> None:
     """A hundred bytes a second, a thousand to go."""
     request = a_request()
     course = [(n * 10.0, Volume(n * 1000, 2000 - n * 100, 1)) for n in range(11)]
-    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.eta == pytest.approx(Range(10, 10))
     assert found.as_status() == {
         "slot": 0,
@@ -51,13 +51,13 @@ def test_unknown_sizes_are_taken_for_average_ones() -> None:
     """As many partitions again of unknown size take as long again."""
     request = a_request()
     course = [(n * 10.0, Volume(n * 1000, 1000, 2, 2)) for n in range(11)]
-    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.eta == pytest.approx(Range(20, 20))
 
 
 def test_partitions_make_the_estimate_where_there_are_no_bytes() -> None:
     """Empty partitions, or brokers that do not tell."""
-    request, book = a_request(open_=100, total=100), ProgressBook()
+    request, book = a_request(open_=100, total=100), ProgressTracker()
     for n in range(11):
         request.open = 100 - n * 5
         noted(book, request, (n * 10.0, None))
@@ -70,7 +70,7 @@ def test_request_that_waits_has_no_end() -> None:
     """Nothing moved: nothing is guessed."""
     request = a_request()
     course = [(n * 10.0, Volume(0, 1000, 1)) for n in range(11)]
-    found = noted(ProgressBook(), request, *course).of(NAME, request)
+    found = noted(ProgressTracker(), request, *course).of(NAME, request)
     assert found.rate is None
     assert found.as_status()["eta_s"] is None
 
@@ -79,7 +79,7 @@ def test_ended_request_keeps_what_it_moved() -> None:
     """And has no rate any more."""
     request = a_request(open_=0)
     request.moved_bytes = 500
-    found = noted(ProgressBook(), request, (0.0, None)).of(NAME, request)
+    found = noted(ProgressTracker(), request, (0.0, None)).of(NAME, request)
     assert found.as_status() == {
         "slot": None,
         "bytes": {"total": 500, "moved": 500, "remaining": 0},
@@ -91,7 +91,7 @@ def test_ended_request_keeps_what_it_moved() -> None:
 
 def test_slots_are_few_and_given_again() -> None:
     """A label must be bounded; an ended request keeps its slot until another needs it."""
-    book, view = ProgressBook(), a_view(1).view
+    book, view = ProgressTracker(), a_view(1).view
     names = [RequestId(f"r{n}") for n in range(SLOTS + 1)]
     view.requests.update({n: a_request() for n in names})
     book.note(view, Volumes(), Instant(0.0))
@@ -106,7 +106,7 @@ def test_slots_are_few_and_given_again() -> None:
 
 def test_traffic_is_counted_at_both_ends() -> None:
     """What one broker receives another serves."""
-    book, view = ProgressBook(), a_view(1, 4).view
+    book, view = ProgressTracker(), a_view(1, 4).view
     for n in range(11):
         book.count([Received(BrokerId(1), BrokerId(4), 500)], Instant(n * 10.0))
         book.note(view, Volumes(), Instant(n * 10.0))

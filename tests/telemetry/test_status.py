@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from controller.core.controls import Controls, Limits, Pause, Pauses, QueueOrder
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    BrokerId,
     Instant,
     LeaderEpoch,
     Refusal,
@@ -26,8 +29,9 @@ from controller.core.reassignments import Request
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
-from controller.telemetry.incremental import whole
-from controller.telemetry.status import Clocks, progress, status_of, steps_between
+from controller.telemetry.incremental import run_to_end
+from controller.telemetry.partition_documents import Clocks, progress, steps_between
+from controller.telemetry.status import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state
 
@@ -36,8 +40,8 @@ NOW = Clocks(Instant(1000.0), START)
 
 def status(view: ClusterView) -> dict[str, Any]:
     """Return the status document of a view, as a client reads it."""
-    document = whole(
-        status_of(view, NOW, whole(work_counts(view, NOW.now, 300.0)), engine="native")
+    document = run_to_end(
+        status_of(view, NOW, run_to_end(work_counts(view, NOW.now, 300.0)), engine="native")
     )
     read = json.loads(json.dumps(document))
     assert isinstance(read, dict)
@@ -283,3 +287,36 @@ def test_entries_that_are_not_judged_yet_are_not_done() -> None:
     del view.submissions[name]
     (found,) = status(view)["requests"]
     assert (found["state"], found["partitions"]["done"]) == ("done", 1000)
+
+
+PAUSE = Pause("disk swap", "ann@desk", 1_750_000_000_000)
+TOLD = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
+
+
+def test_every_pause_is_told_with_who_and_why() -> None:
+    """And whether new work is refused, and how fast all may copy."""
+    view = a_view(1).view
+    view.kill_switch = True
+    view.controls = Controls(
+        Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}), throttle=50_000_000
+    )
+    assert controls_of(view) == {
+        "paused": {"everything": TOLD, "requests": {REQUEST: TOLD}, "brokers": {"5": TOLD}},
+        "disabled": True,
+        "throttle": 50_000_000,
+    }
+
+
+def test_limits_are_those_turned_live_or_else_those_of_the_settings() -> None:
+    """Each limit of all, by the name it is turned by."""
+    view = a_view(1, options=Options(step_size=None, max_incoming_per_broker=7)).view
+    view.controls = Controls(
+        limits=Limits(max_partitions_in_flight=3, order=QueueOrder.SMALL_FIRST)
+    )
+    found = limits_of(view)
+    assert set(found) == {f.name for f in fields(Limits)} - {"brokers", "requests"}
+    assert found["max_partitions_in_flight"] == 3
+    assert found["max_incoming_per_broker"] == 7
+    assert found["step_size"] == "all"
+    assert found["order"] == "small_first"
+    assert found["max_bytes_in_flight"] is None

@@ -1,0 +1,258 @@
+"""
+Reassignments as JSON documents: one partition, an explanation of it, a filtered page of many.
+
+Pure functions of the view; run on the loop's thread, and hold nothing of the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
+from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.options import Options
+from controller.core.phases import LABELS, Pending, label_of
+from controller.core.reassignments import Reassignment
+from controller.core.steps import Step, steps_to
+from controller.core.view import ClusterView
+from controller.telemetry.cluster_counts import is_stalled
+from controller.telemetry.json_values import iso_time
+
+ROWS: Final = 50
+"""Partitions on a page."""
+IN_FLIGHT: Final = "in_flight"
+"""Selects every phase but ``pending``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """One moment on the loop's clock and on the wall's."""
+
+    now: Instant
+    wall: datetime
+
+    def at(self, instant: Instant) -> str:
+        """Return a loop time as ISO 8601."""
+        return iso_time(self.wall - timedelta(seconds=self.now - instant))
+
+
+def partition_document(
+    view: ClusterView,
+    partition: TopicPartition,
+    clocks: Clocks,
+    waits: BlockedReasons,
+    *,
+    is_stalled: bool,
+) -> dict[str, Any]:
+    """Return where one reassignment stands."""
+    reassignment = view.reassignments[partition]
+    assignment = view.known_assignment(partition)
+    state = view.states.get(partition)
+    spec = reassignment.spec
+    current = assignment.target_replicas if assignment else ()
+    step, steps = progress(current, reassignment, view.options)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "request": spec.request,
+        "phase": label_of(reassignment.phase),
+        "state": _state_of(reassignment, waits),
+        "step": step,
+        "steps": steps,
+        "replicas": list(assignment.replicas) if assignment else [],
+        "adding_replicas": list(assignment.adding_replicas) if assignment else [],
+        "removing_replicas": list(assignment.removing_replicas) if assignment else [],
+        "target_replicas": list(spec.target),
+        "original_replicas": None if spec.original is None else list(spec.original),
+        "isr": list(state.isr) if state else [],
+        "leader": state.leader if state else None,
+        "blocked_on": _blocked_on(reassignment, waits, clocks),
+        "since": clocks.at(reassignment.since),
+        "phase_since": clocks.at(reassignment.phase_since),
+        "stalled": is_stalled,
+    }
+
+
+def _state_of(reassignment: Reassignment, waits: BlockedReasons) -> str:
+    if reassignment.is_copying:
+        return COPYING
+    if waits.of(reassignment) is not None:
+        return "blocked"
+    return "moving" if reassignment.in_flight else "waiting"
+
+
+def _blocked_on(
+    reassignment: Reassignment, waits: BlockedReasons, clocks: Clocks
+) -> dict[str, Any] | None:
+    blocked = waits.of(reassignment)
+    if blocked is None:
+        return None
+    since = clocks.at(since_of(reassignment))
+    return {"by": blocked.by.value, "detail": blocked.detail, "since": since}
+
+
+def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
+    """
+    Return the step a partition is in and how many there will be.
+
+    Told from the assignment, not from a counter, so that it is right after a restart too.
+    """
+    spec = reassignment.spec
+    remaining = steps_between(current, spec.target, options.step_size)
+    if spec.original is None:
+        return reassignment.step, reassignment.step + remaining
+    total = steps_between(spec.original, spec.target, options.step_size)
+    step = max(total - remaining, 1 if reassignment.in_flight else 0)
+    return step, max(total, step + remaining)
+
+
+@lru_cache(maxsize=20_000)
+def steps_between(current: Replicas, target: Replicas, step_size: int | None) -> int:
+    """Return how many steps of KAFKA-6794 lead from one assignment to another."""
+    return len(steps_to(current, target, current[0], step_size)) if current else 0
+
+
+def explanation_of(
+    view: ClusterView, partition: TopicPartition, clocks: Clocks, *, stalled_after_s: float
+) -> dict[str, Any]:
+    """
+    Return what is known of a partition.
+
+    Args:
+        view: What is known.
+        partition: Which.
+        clocks: The present moment.
+        stalled_after_s: Without progress for so long it counts as stalled.
+
+    """
+    assignment = view.known_assignment(partition)
+    waits = BlockedReasons(view, clocks.now)
+    reassignment = view.reassignments.get(partition)
+    undecided = waits.of_entry(partition)
+    document: dict[str, Any] = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "at": iso_time(clocks.wall),
+        "role": "leader" if view.leading else "standby",
+        "holds_tenure": view.tenure is not None,
+        "step_size": view.options.step_size,
+        "known": assignment is not None,
+        "not_accepted_because": None
+        if undecided is None
+        else {"by": undecided.by.value, "detail": undecided.detail, "since": None},
+        "reassignment": None,
+        "steps_to_come": [],
+    }
+    if reassignment is None:
+        return document
+    still_since = Instant(clocks.now - stalled_after_s)
+    stalled = view.leading and is_stalled(reassignment, waits.of(reassignment), still_since)
+    document["reassignment"] = {
+        **partition_document(view, partition, clocks, waits, is_stalled=stalled),
+        "route": reassignment.spec.route.value,
+        "size_bytes": view.sizes.get(partition),
+    }
+    current = assignment.target_replicas if assignment is not None else ()
+    document["steps_to_come"] = [
+        step_document(step) for step in _steps(view, partition, current, reassignment.spec.target)
+    ]
+    return document
+
+
+def _steps(
+    view: ClusterView, partition: TopicPartition, current: Replicas, target: Replicas
+) -> tuple[Step, ...]:
+    state = view.states.get(partition)
+    leader = NO_LEADER if state is None else state.leader
+
+    def is_sound(replica: BrokerId) -> bool:
+        # A replica that the step in flight adds will be in sync before the next one begins.
+        assignment = view.known_assignment(partition)
+        is_added = assignment is not None and replica in assignment.adding_replicas
+        is_synced = state is None or replica in state.isr or is_added
+        return is_synced and view.is_live(replica, partition)
+
+    return steps_to(current, target, leader, view.options.step_size, is_sound)
+
+
+def step_document(step: Step) -> dict[str, Any]:
+    """Return a step for a program."""
+    return {
+        "target": list(step.target),
+        "adding": list(step.adding),
+        "dropping": list(step.dropping),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which partitions are wanted; empty is any."""
+
+    topic: str = ""
+    """A part of the topic's name."""
+    request: str = ""
+    phase: str = ""
+    broker: int | None = None
+    """It holds a replica, or will."""
+    page: int = 1
+
+    def selects(
+        self, view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+    ) -> bool:
+        """Whether a reassignment is wanted."""
+        spec = reassignment.spec
+        if self.request and spec.request != self.request:
+            return False
+        if self.topic and self.topic not in partition.topic:
+            return False
+        if self.phase == IN_FLIGHT:
+            if isinstance(reassignment.phase, Pending) and not reassignment.step:
+                return False
+        elif self.phase and LABELS[type(reassignment.phase)] != self.phase:
+            return False
+        if self.broker is None:
+            return True
+        broker = BrokerId(self.broker)
+        assignment = view.known_assignment(partition)
+        return broker in spec.target or (assignment is not None and broker in assignment.replicas)
+
+
+def listing_of(
+    view: ClusterView, wanted: Filter, clocks: Clocks, *, stalled_after_s: float
+) -> dict[str, Any]:
+    """Return one page of the partitions that are wanted, those in flight first."""
+    moving: list[TopicPartition] = []
+    waiting: list[TopicPartition] = []
+    for partition, reassignment in view.reassignments.items():
+        if wanted.selects(view, partition, reassignment):
+            (moving if reassignment.begun else waiting).append(partition)
+    total = len(moving) + len(waiting)
+    pages = max(1, -(-total // ROWS))
+    page = min(max(1, wanted.page), pages)
+    first, last = (page - 1) * ROWS, page * ROWS
+    shown = moving[first:last] + waiting[max(0, first - len(moving)) : max(0, last - len(moving))]
+    waits = BlockedReasons(view, clocks.now)
+    still_since = Instant(clocks.now - stalled_after_s)
+    return {
+        "total": total,
+        "page": page,
+        "pages": pages,
+        "partitions": [
+            partition_document(
+                view,
+                partition,
+                clocks,
+                waits,
+                is_stalled=view.leading
+                and is_stalled(
+                    view.reassignments[partition],
+                    waits.of(view.reassignments[partition]),
+                    still_since,
+                ),
+            )
+            for partition in shown
+        ],
+    }

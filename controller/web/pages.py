@@ -1,0 +1,168 @@
+"""
+The HTML pages, rendered from ``templates/``: no script, no other file, every value escaped.
+
+Three pages: the overview with a table of partitions that its address filters, the history of one
+request, and a form that asks for the token before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from controller.core.phases import LABELS
+from controller.telemetry.partition_documents import IN_FLIGHT, Filter
+from controller.telemetry.request_events import OPEN_STATES
+from controller.telemetry.timelines import Timeline
+from controller.web.pictures import COLORS, copy_matrix, phase_timeline
+from controller.web.report_index import IndexedReport
+
+ACTIONS: Final = ("pause", "resume", "cancel")
+REFRESH_S: Final = 5
+BYTES: Final = ("B", "kB", "MB", "GB", "TB")
+_PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The content of the overview."""
+
+    status: Mapping[str, Any]
+    listing: Mapping[str, Any] | None = None
+    """A page of partitions; None: the loop was too busy to answer."""
+    wanted: Filter = field(default_factory=Filter)
+    ended: Sequence[Mapping[str, Any]] = ()
+    """Summaries of ended requests, the latest first."""
+    is_still: bool = False
+    """Whether the page does not refresh by itself."""
+    is_steerable: bool = False
+    """Whether a token is configured, so that the page offers actions."""
+    reports: Sequence[IndexedReport] = ()
+    """The latest first."""
+
+
+def render_page(shown: Overview | None) -> str:
+    """Return the overview; None: the loop has not published a status yet."""
+    if shown is None:
+        return _render("starting", refresh_s=REFRESH_S)
+    status, wanted = shown.status, shown.wanted
+    return _render(
+        "overview",
+        refresh_s=None if shown.is_still else REFRESH_S,
+        interval_s=REFRESH_S,
+        status=status,
+        listing=shown.listing,
+        filter={k: v for k, v in asdict(wanted).items() if k != "page"},
+        ended=shown.ended,
+        reports=shown.reports,
+        is_still=shown.is_still,
+        is_steerable=shown.is_steerable,
+        matrix=copy_matrix(status["broker_loads"], status["routes"]),
+        busy_brokers=[
+            load
+            for load in status["broker_loads"]
+            if any(v for k, v in load.items() if k != "broker")
+        ],
+        examples=_examples(status),
+        phases=_PHASES,
+        progress_of=progress_of,
+    )
+
+
+def render_history(
+    request: str,
+    timeline: Timeline | None,
+    now: datetime,
+    reports: Sequence[IndexedReport] = (),
+) -> str:
+    """Return the end of one request, the phases of its partitions, and the reports about it."""
+    picture = None if timeline is None else phase_timeline(timeline, now)
+    return _render("history", request=request, timeline=timeline, picture=picture, reports=reports)
+
+
+def render_form(action: str, request: str, *, problem: str = "") -> str:
+    """Return the form that asks for the token; an empty ``request`` means everything."""
+    return _render("form", action=action, request=request, problem=problem)
+
+
+def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return how far a request is, in bytes where sizes are known, otherwise in partitions.
+
+    Args:
+        request: One of the ``requests`` of the status.
+
+    Returns:
+        ``value`` of ``most``, ``is_open``, and ``time_left`` in words.
+
+    """
+    counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
+    is_open = request["state"] in OPEN_STATES
+    most = max(1, counts["total"])
+    value = counts["done"] + counts["refused"] + counts["cancelled"]
+    if volume is not None and volume["total"]:
+        most, value = volume["total"], volume["moved"]
+    if not counts["total"]:  # a cancellation counts with what it cancels
+        value = 0 if is_open else most
+    time_left = ""
+    if is_open and eta is not None:
+        low, high = map(format_duration, eta)
+        time_left = low if low == high else f"{low} to {high}"
+    return {"value": value, "most": most, "is_open": is_open, "time_left": time_left}
+
+
+def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return one partition for each reason, preferably one in flight."""
+    partitions = (*reversed(status["waiting"]), *reversed(status["in_flight"]))
+    return {p["blocked_on"]["by"]: p for p in partitions if p["blocked_on"] is not None}
+
+
+def format_bytes(size: float) -> str:
+    """Return an amount of bytes in decimal units, such as ``2.3 MB``."""
+    for unit in BYTES:
+        if size < 1000 or unit == BYTES[-1]:  # noqa: PLR2004 - decimal units, as in Kafka's tools
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds in at most two units, such as ``1 h 6 min``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _query(**fields: object) -> str:
+    """Return a query string without the empty fields."""
+    return urlencode({k: v for k, v in fields.items() if v not in ("", None)})
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("controller.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(bytes=format_bytes, duration=format_duration)
+    environment.globals.update(query=_query, actions=ACTIONS, colors=COLORS)
+    return environment
+
+
+_TEMPLATES: Final = _environment()
+
+
+def _render(name: str, **values: object) -> str:
+    return _TEMPLATES.get_template(f"{name}.html").render({"refresh_s": None, **values})

@@ -1,0 +1,133 @@
+"""
+Positions of the pictures on the pages: copies between brokers, and phases of partitions.
+
+The templates in ``templates/pictures.html`` draw them. Pure: numbers in, numbers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from controller.telemetry.timelines import Timeline
+
+BROKERS_MAX: Final = 60
+"""Rows and columns of the matrix; brokers with the least work are left out beyond it."""
+CELL: Final = 22
+MARGIN: Final = 64
+BAR: Final = 90
+WIDTH: Final = 720
+ROW: Final = 16
+NAME: Final = 220
+"""Width of the names beside the timeline."""
+
+COLORS: Final[Mapping[str, str]] = {
+    "pending": "#cfd6e1",
+    "A1": "#b39ddb",
+    "A2": "#90caf9",
+    "A2-syncing": "#1e88e5",
+    "B3": "#ffb74d",
+    "B5": "#e57373",
+}
+
+Picture = Mapping[str, Any]
+
+
+def copy_matrix(
+    loads: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]
+) -> Picture | None:
+    """
+    Return which brokers serve copies to which, and the bytes each has to receive.
+
+    Args:
+        loads: ``broker_loads`` of the status.
+        routes: ``routes`` of the status.
+
+    Returns:
+        None if no broker has work.
+
+    """
+    shown = _busiest(loads)
+    if not shown:
+        return None
+    at = {load["broker"]: MARGIN + n * CELL for n, load in enumerate(shown)}
+    side = len(shown) * CELL
+    bytes_most = max(1, *(load["in_bytes_remaining"] for load in shown))
+    replicas_most = max((r["replicas"] for r in routes), default=1)
+    return {
+        "margin": MARGIN,
+        "cell": CELL,
+        "side": side,
+        "width": MARGIN + side + BAR + 90,
+        "height": MARGIN + side + 8,
+        "lines": range(MARGIN, MARGIN + side + 1, CELL),
+        "brokers": [
+            {
+                "id": load["broker"],
+                "at": at[load["broker"]],
+                "bytes": load["in_bytes_remaining"],
+                "bar": BAR * load["in_bytes_remaining"] / bytes_most,
+            }
+            for load in shown
+        ],
+        "routes": [
+            {
+                "leader": route["from"],
+                "replica": route["to"],
+                "replicas": route["replicas"],
+                "x": at[route["to"]],
+                "y": at[route["from"]],
+                "depth": 0.25 + 0.75 * route["replicas"] / replicas_most,
+            }
+            for route in routes
+            if route["from"] in at and route["to"] in at
+        ],
+    }
+
+
+def _busiest(loads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def work(load: Mapping[str, Any]) -> tuple[int, int]:
+        copies = load["incoming"] + load["outgoing"]
+        return copies, load["in_bytes_remaining"] + load["out_bytes_remaining"]
+
+    busy = sorted((load for load in loads if any(work(load))), key=work, reverse=True)
+    return sorted(busy[:BROKERS_MAX], key=lambda load: load["broker"])
+
+
+def phase_timeline(timeline: Timeline, now: datetime) -> Picture | None:
+    """
+    Return the phases of a request's partitions on one axis of time.
+
+    Args:
+        timeline: The partitions and their phases.
+        now: The end of phases that have not ended.
+
+    Returns:
+        None if no phase is known.
+
+    """
+    every = [span for spans in timeline.partitions.values() for span in spans]
+    if not every:
+        return None
+    begin = min(span.since for span in every)
+    end = max(span.until or now for span in every)
+    scale = (WIDTH - NAME) / max((end - begin).total_seconds(), 0.001)
+    rows = []
+    for n, (partition, spans) in enumerate(sorted(timeline.partitions.items())):
+        drawn = []
+        for span in spans:
+            seconds = ((span.until or now) - span.since).total_seconds()
+            x = NAME + scale * (span.since - begin).total_seconds()
+            width = max(1.0, scale * seconds)
+            drawn.append({"phase": span.phase, "seconds": seconds, "x": x, "width": width})
+        rows.append({"partition": str(partition), "y": 20 + n * ROW, "spans": drawn})
+    return {
+        "left": NAME,
+        "width": WIDTH,
+        "height": 28 + len(rows) * ROW,
+        "bar": ROW - 3,
+        "begin": f"{begin:%H:%M:%S}",
+        "end": f"{end:%H:%M:%S}",
+        "rows": rows,
+    }

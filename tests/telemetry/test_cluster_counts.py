@@ -1,0 +1,78 @@
+"""Tests of ``controller.telemetry.cluster_counts``."""
+
+from __future__ import annotations
+
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant
+from controller.core.phases import AwaitingController, Syncing
+from controller.telemetry.cluster_counts import ClusterCounts, cluster_counts, role_of, work_counts
+from controller.telemetry.incremental import run_to_end
+from tests.core.builders import tp
+from tests.telemetry.builders import REQUEST, a_view, partition_state
+
+
+def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
+    """Every reassignment has one phase and waits for one thing at most."""
+    built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
+    view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
+    view.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
+    counts = run_to_end(work_counts(view, Instant(1000.0), 300.0))
+    assert counts.phases == {"A2-syncing": 1, "pending": 2}
+    assert counts.blocked == {"limit": 1}
+    assert counts.stalled == {tp(0): "none"}
+    assert counts.in_flight == (tp(0),)
+    assert counts.moving == {REQUEST: 1}
+    assert counts.waiting == {REQUEST: 2}
+
+
+def test_what_waits_for_its_turn_is_not_stalled() -> None:
+    """Others go first; but a dead broker holds up what has not even begun."""
+    built = a_view(1)
+    for number, by in enumerate((BlockedBy.LIMIT, BlockedBy.BROKER_DEAD)):
+        built.with_reassignment(tp(number), (4,), since=0.0)
+        built.view.reassignments[tp(number)].blocked = Blocked(by, "so it is")
+        built.view.reassignments[tp(number)].blocked_since = Instant(500.0)
+    assert run_to_end(work_counts(built.view, Instant(799.0), 300.0)).stalled == {}
+    assert run_to_end(work_counts(built.view, Instant(800.0), 300.0)).stalled == {
+        tp(1): "broker_dead"
+    }
+
+
+def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
+    """Two daemons that both counted would show everything twice."""
+    view = a_view(1, epoch=None).with_reassignment(tp(), (4,), since=0.0, step=1).view
+    assert run_to_end(work_counts(view, Instant(1000.0), 300.0)).blocked == {"controller_role": 1}
+    view.leading = False
+    counts = run_to_end(work_counts(view, Instant(1000.0), 300.0))
+    assert (counts.blocked, counts.stalled) == ({}, {})
+
+
+def test_an_order_is_unanswered_until_the_cluster_s_controller_says_something() -> None:
+    """Whatever it says; what it carries out is in another phase then."""
+    built = a_view(1)
+    for number, error in enumerate((None, 0, 39, None)):
+        phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
+        built.with_reassignment(tp(number), (4,), phase, step=1)
+    built.view.in_flight = 4
+    assert role_of(built.view, Instant(1.0)).orders_unanswered == 2
+
+
+def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
+    """Offline: no live leader. Imbalanced: the leader is not the first replica."""
+    built = a_view(1, 2)
+    built.with_partition(tp(0), (1, 2), state=partition_state(1, (1, 2)))
+    built.with_partition(tp(1), (1, 2), state=partition_state(2, (1, 2)))
+    built.with_partition(tp(2), (3, 1), state=partition_state(3, (3,)))
+    built.with_partition(tp(3), (1, 2), state=partition_state(-1, (2,)))
+    built.with_partition(tp(4), (1, 2))
+    built.with_partition(tp(0, "going"), (3,), state=partition_state(3, (3,)))
+    built.view.deletions = frozenset({"going"})
+    assert run_to_end(cluster_counts(built.view)) == ClusterCounts(
+        topics=2, partitions=6, offline_partitions=2, preferred_replica_imbalance=2
+    )
+
+
+def test_a_replica_on_a_failed_disk_does_not_lead() -> None:
+    """The broker lives, its copy does not."""
+    built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
+    built.view.offline.add((BrokerId(1), tp()))
+    assert run_to_end(cluster_counts(built.view)).offline_partitions == 1

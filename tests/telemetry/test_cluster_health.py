@@ -1,0 +1,149 @@
+"""What the cluster bears is shown, and told when it begins and when it ends."""
+
+from __future__ import annotations
+
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+)
+from controller.core.events import SizesRead
+from controller.core.model import BrokerId, Instant, ZkVersion
+from controller.core.observe import observe
+from controller.core.options import Options
+from controller.core.reassignments import Load
+from controller.core.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    Change,
+    PaceRecord,
+    Record,
+)
+from controller.core.view import ClusterView
+from controller.telemetry.cluster_health import cluster_health
+from controller.telemetry.health_events import HealthEvents
+from controller.telemetry.log_events import SHOWN_MAX, Level, LogEvent, LogEvents, change_events
+from tests.core.builders import replicas, tp
+from tests.core.well_views import NOW, a_tenure, isr, reassign, settings
+
+BROKER_4 = Entity("brokers/4")
+
+
+def a_view() -> ClusterView:
+    """Return a cluster in which partition 0 of ``t`` is copied to broker 4."""
+    view = a_tenure({"t": [(1, 2, 3)], "u": [(4, 5, 6)]}, Options())
+    reassign(view, tp(), 1, 2, 4)
+    view.reassignments[tp()].load = Load(replicas(4), BrokerId(1))
+    return view
+
+
+def throttled(view: ClusterView, rate: str) -> None:
+    """Let broker 4 have a throttle of ours, and its partition grow by 100 bytes/s."""
+    values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
+    view.applied_throttles[BROKER_4] = AppliedThrottle(BROKER_4, values, {}, ZkVersion(0))
+    view.entity_configs[BROKER_4] = EntityConfig(values, ZkVersion(0))
+    for seconds, size in ((0, 0), (60, 6000)):
+        observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))
+
+
+def told(notes: HealthEvents, view: ClusterView) -> list[str]:
+    """Return the kinds of what is told now."""
+    return [note.kind for note in notes.of(view, (tp(),))]
+
+
+def only(record: Record) -> LogEvent:
+    """Return the one note of a record."""
+    (note,) = change_events(Change((record,)))
+    return note
+
+
+def test_under_min_isr_is_told_when_it_begins_and_when_it_ends() -> None:
+    """In between it is in the status."""
+    view, notes = a_view(), HealthEvents()
+    settings(view, u=2)
+    isr(view, tp(0, "u"), 4)
+    assert told(notes, view) == ["under_min_isr"]
+    assert told(notes, view) == []
+    shown = cluster_health(view, ()).as_status()["under_min_isr"]
+    assert shown["partitions"] == 1
+    assert "u-0" in shown["detail"]
+    isr(view, tp(0, "u"), 4, 5)
+    assert told(notes, view) == ["under_min_isr_ended"]
+
+
+def test_throttle_below_the_produce_rate_is_told_once() -> None:
+    """An operator has to raise it, or the copies never end."""
+    view, notes = a_view(), HealthEvents()
+    throttled(view, "50")
+    assert told(notes, view) == ["throttle_below_produce_rate"]
+    assert told(notes, view) == []
+    (shown,) = cluster_health(view, (tp(),)).slow
+    assert shown.startswith("broker 4 receives copies at 50 bytes/s")
+    throttled(view, "5000")
+    assert cluster_health(view, (tp(),)).slow == ()
+    assert told(notes, view) == []
+    throttled(view, "50")
+    assert told(notes, view) == ["throttle_below_produce_rate"]
+
+
+def test_setting_of_somebody_else_is_told_once_and_shown() -> None:
+    """It is why the copies do not run at the rate that was asked for."""
+    view, notes = a_view(), HealthEvents()
+    view.kept_throttles[BROKER_4] = (f"{LEADER_RATE}=7",)
+    assert told(notes, view) == ["throttle_of_others_kept"]
+    assert told(notes, view) == []
+    assert cluster_health(view, ()).as_status()["throttles"]["kept"] == [
+        f"brokers/4: {LEADER_RATE}=7"
+    ]
+
+
+def test_throttles_have_their_lines_without_whole_lists() -> None:
+    """A list may be as long as a znode."""
+    long = "0:1," * SHOWN_MAX
+    lease = AppliedThrottle(Entity("topics/t"), {"leader": long}, {}, None)
+    note = only(AppliedThrottleRecord(lease, (("leader", long),), None))
+    assert note.kind == "throttle_set"
+    assert len(note.fields["values"]["leader"]) == SHOWN_MAX
+    note = only(AppliedThrottleEndedRecord(Entity("topics/t"), ZkVersion(0), None, None))
+    assert (note.kind, note.fields["restored"]) == ("throttle_lifted", False)
+
+
+def test_change_of_the_pace_is_told_with_its_evidence() -> None:
+    """An interval that changed nothing tells nothing."""
+    note = only(PaceRecord(10, 5, "broker 3 took 9.0 s to answer", NOW))
+    assert note.level is Level.INFO
+    assert dict(note.fields) == {
+        "before": 10,
+        "in_flight_max": 5,
+        "evidence": "broker 3 took 9.0 s to answer",
+    }
+    assert list(change_events(Change((PaceRecord(5, 5, "nothing", NOW),)))) == []
+
+
+def test_broker_that_tells_no_sizes_is_told_once() -> None:
+    """It is asked every minute."""
+    view, notes = a_view(), LogEvents()
+    silent = SizesRead({}, {BrokerId(3): "no answer in time"})
+    (note,) = notes.of(silent, view)
+    assert (note.kind, note.fields["broker"]) == ("sizes_unknown", 3)
+    assert list(notes.of(silent, view)) == []
+    assert list(notes.of(SizesRead({}), view)) == []
+    assert len(list(notes.of(silent, view))) == 1
+
+
+def test_a_broker_that_cannot_be_reached_is_told_once_per_change() -> None:
+    """Not per attempt, whatever the last one failed of; nothing where it is no concern any more."""
+    view, notes = a_view(), HealthEvents()
+    (first,) = notes.reach(view, {BrokerId(4): "refused"})
+    assert (first.kind, first.level) == ("broker_unreachable", Level.WARNING)
+    assert first.fields == {"broker": 4, "reason": "refused"}
+    assert list(notes.reach(view, {BrokerId(4): "timed out"})) == []
+    assert [n.kind for n in notes.reach(view, {})] == ["broker_reachable"]
+    list(notes.reach(view, {BrokerId(4): "refused"}))
+    del view.brokers[BrokerId(4)]
+    assert list(notes.reach(view, {})) == []
+    list(notes.reach(view, {BrokerId(5): "refused"}))
+    view.tenure = None
+    assert list(notes.reach(view, {})) == []

@@ -1,0 +1,91 @@
+"""Bytes moved and remaining follow from the assignments, the ISR and what brokers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.phases import Syncing
+from controller.core.reassignments import Load
+from controller.core.view import ClusterView
+from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes, volumes_of
+from controller.telemetry.incremental import run_to_end
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import REQUEST, ViewBuilder, a_view, partition_state
+
+
+def volumes(
+    view: ClusterView, held: Mapping[TopicPartition, Mapping[BrokerId, int]] | None = None
+) -> Volumes:
+    """Count what there is to copy, some of it held already."""
+    return run_to_end(volumes_of(view, lambda partition: (held or {}).get(partition, {})))
+
+
+def two_to_copy() -> ViewBuilder:
+    """Return a partition on (1, 2, 3) that is to go to (1, 4, 5), 4 being copied."""
+    built = a_view(1, 2, 3, 4, 5)
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
+    built.with_reassignment(tp(), (1, 4, 5), Syncing(), step=1)
+    built.view.sizes[tp()] = 1000
+    built.view.reassignments[tp()].load = Load(replicas(4), BrokerId(1), 1000)
+    return built
+
+
+def test_what_is_not_in_sync_remains() -> None:
+    """Begun or not: the replicas of the target that must still be copied."""
+    found = volumes(two_to_copy().view)
+    assert found.requests == {REQUEST: Volume(moved=0, remaining=2000, known=1)}
+    assert found.requests[REQUEST].total == 2000
+
+
+def test_part_of_a_copy_counts_as_moved() -> None:
+    """As much as the broker says that it holds, and never more than there is."""
+    view = two_to_copy().view
+    held = {tp(): {BrokerId(4): 300}}
+    assert volumes(view, held).requests[REQUEST] == Volume(moved=300, remaining=1700, known=1)
+    more = {tp(): {BrokerId(4): 5000}}
+    assert volumes(view, more).requests[REQUEST] == Volume(moved=1000, remaining=1000, known=1)
+
+
+def test_replica_in_the_isr_is_moved() -> None:
+    """A new one, that is: what was there before was never copied."""
+    built = two_to_copy()
+    built.with_partition(tp(), (1, 3, 4), state=partition_state(1, (1, 3, 4)))
+    assert volumes(built.view).requests[REQUEST] == Volume(moved=1000, remaining=1000, known=1)
+
+
+def test_partition_without_a_size_is_counted_apart() -> None:
+    """Nobody knows what it adds."""
+    built = two_to_copy()
+    built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1))
+    assert volumes(built.view).requests[REQUEST].unknown == 1
+
+
+def test_ended_partitions_stay_moved() -> None:
+    """The total does not shrink while a request comes on."""
+    view = two_to_copy().view
+    view.requests[REQUEST].moved_bytes = 7000
+    volume = volumes(view).requests[REQUEST]
+    assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
+
+
+def test_brokers_have_what_comes_and_what_goes() -> None:
+    """In and out, just now and to come, and who copies from whom."""
+    found = volumes(two_to_copy().view, {tp(): {BrokerId(4): 300}})
+    assert found.brokers == {
+        1: BrokerVolume(outgoing=1),
+        2: BrokerVolume(out_remaining=1000),
+        3: BrokerVolume(out_remaining=1000),
+        4: BrokerVolume(incoming=1, in_remaining=700),
+        5: BrokerVolume(in_remaining=1000),
+    }
+    assert found.routes == {(1, 4): 1}
+
+
+def test_unknown_origin_tells_only_what_remains() -> None:
+    """Which of the replicas there are new, nobody knows any more."""
+    built = a_view(1, 2, 3, 4)
+    built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
+    built.with_reassignment(tp(), (1, 4), original=None)
+    built.view.sizes[tp()] = 10
+    assert volumes(built.view).requests[REQUEST] == Volume(moved=0, remaining=10, known=1)

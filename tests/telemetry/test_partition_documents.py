@@ -1,0 +1,134 @@
+"""Tests of ``controller.telemetry.partition_documents``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from controller.core.cached_znodes import PlanNode
+from controller.core.model import Blocked, BlockedBy, TopicPartition, ZkVersion, Zxid
+from controller.core.phases import Syncing
+from controller.core.view import ClusterView
+from controller.telemetry.partition_documents import (
+    IN_FLIGHT,
+    ROWS,
+    Clocks,
+    Filter,
+    explanation_of,
+    listing_of,
+)
+from tests.core.builders import replicas, tp
+from tests.telemetry.builders import NOW, REQUEST, START, a_view, partition_state
+
+CLOCKS = Clocks(NOW, START)
+
+
+def explained(view: ClusterView, partition: TopicPartition | None = None) -> dict[str, Any]:
+    """Return the explanation as a client reads it."""
+    asked = tp() if partition is None else partition
+    document = json.loads(json.dumps(explanation_of(view, asked, CLOCKS, stalled_after_s=300.0)))
+    assert isinstance(document, dict)
+    return document
+
+
+def test_a_partition_in_flight_tells_its_wait_and_the_steps_to_come() -> None:
+    """KAFKA-6794: what follows the step in flight, as it stands now."""
+    built = a_view(0, 1, 2, 3, 4, 5).with_partition(
+        tp(), (0, 2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(0, (0, 2, 3))
+    )
+    view = built.with_reassignment(
+        tp(), (3, 4, 5), Syncing(), original=(0, 1, 2), since=600.0, step=2
+    ).view
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
+    assert explained(view)["reassignment"]["size_bytes"] is None
+    view.sizes[tp()] = 7_000_000
+    document = explained(view)
+    assert document["reassignment"]["size_bytes"] == 7_000_000
+    assert document["reassignment"]["stalled"] is True
+    assert document["reassignment"]["route"] == "legacy"
+    assert document["reassignment"]["blocked_on"]["by"] == "broker_dead"
+    assert document["reassignment"]["state"] == "blocked"
+    assert document["steps_to_come"] == [
+        {"target": [0, 3, 4, 5], "adding": [5], "dropping": [2]},
+        {"target": [3, 4, 5], "adding": [], "dropping": [0]},
+    ]
+
+
+def test_a_partition_without_a_reassignment_says_so() -> None:
+    """Known or not."""
+    view = a_view(1).with_partition(tp(), (1,)).view
+    known = explained(view)
+    assert (known["known"], known["reassignment"], known["steps_to_come"]) == (True, None, [])
+    assert explained(view, tp(7))["known"] is False
+
+
+def test_an_entry_that_is_not_accepted_says_why() -> None:
+    """It stands in the plan, and nowhere else."""
+    view = a_view(1).with_partition(tp(), (1,)).view
+    view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
+    assert explained(view)["not_accepted_because"]["by"] == "config_unknown"
+
+
+def many(count: int, moving: int) -> ClusterView:
+    """Return a view of so many reassignments, the last few of them in flight."""
+    built = a_view(1, 2, 3, 4)
+    for number in range(count):
+        built.with_partition(tp(number), (1, 2), state=partition_state(1, (1, 2)))
+        phase = Syncing() if number >= count - moving else None
+        built.with_reassignment(tp(number), (1, 3), phase, step=int(phase is not None), since=900.0)
+    return built.view
+
+
+def listed(view: ClusterView, wanted: Filter) -> tuple[int, int, list[int]]:
+    """Return how many there are, which page it is, and the partitions on it."""
+    found = listing_of(view, wanted, CLOCKS, stalled_after_s=300.0)
+    return found["total"], found["page"], [p["partition"] for p in found["partitions"]]
+
+
+def test_what_is_in_flight_comes_first() -> None:
+    """It is what people look for."""
+    view = many(120, moving=3)
+    total, page, shown = listed(view, Filter())
+    assert (total, page, len(shown)) == (120, 1, ROWS)
+    assert shown[:4] == [117, 118, 119, 0]
+
+
+def test_pages_follow_each_other_without_gap_or_repetition() -> None:
+    """And a number beyond the last is the last."""
+    view = many(120, moving=60)
+    pages = [listed(view, Filter(page=n)) for n in (1, 2, 3)]
+    shown = [number for _, _, numbers in pages for number in numbers]
+    assert sorted(shown) == list(range(120))
+    assert listed(view, Filter(page=1000)) == pages[2]
+    assert listed(view, Filter(page=0)) == pages[0]
+
+
+def test_filters_narrow_it_down() -> None:
+    """Part of a topic's name, request, phase, and who holds or will hold a replica."""
+    view = many(10, moving=2)
+    assert listed(view, Filter(topic="t"))[0] == 10
+    assert listed(view, Filter(topic="x"))[0] == 0
+    assert listed(view, Filter(request=REQUEST))[0] == 10
+    assert listed(view, Filter(request="other"))[0] == 0
+    assert listed(view, Filter(phase="A2-syncing"))[2] == [8, 9]
+    assert listed(view, Filter(phase=IN_FLIGHT))[2] == [8, 9]
+    assert listed(view, Filter(phase="pending"))[0] == 8
+    assert listed(view, Filter(phase="nonsense"))[0] == 0
+    assert [listed(view, Filter(broker=b))[0] for b in (1, 2, 3, 4)] == [10, 10, 10, 0]
+
+
+def test_nothing_is_one_empty_page() -> None:
+    """Not an error."""
+    assert listing_of(a_view(1).view, Filter(), CLOCKS, stalled_after_s=1.0) == {
+        "total": 0,
+        "page": 1,
+        "pages": 1,
+        "partitions": [],
+    }
+
+
+def test_stalled_ones_are_marked() -> None:
+    """As in the status."""
+    view = many(1, moving=1)
+    found = listing_of(view, Filter(), CLOCKS, stalled_after_s=50.0)
+    assert found["partitions"][0]["stalled"]

@@ -1,0 +1,219 @@
+"""Tests of ``controller.telemetry.status_publisher``."""
+
+from __future__ import annotations
+
+from controller.core.model import BrokerId, Instant
+from controller.core.phases import Syncing
+from controller.core.view import ClusterView
+from controller.telemetry.incremental import SLICE
+from controller.telemetry.partition_documents import Filter
+from controller.telemetry.status_publisher import (
+    QUESTIONS_MAX,
+    SHARE,
+    SLICE_S,
+    Snapshot,
+    StatusPublisher,
+)
+from tests.core.builders import tp
+from tests.telemetry.builders import (
+    REQUEST,
+    FixedClock,
+    ViewBuilder,
+    a_view,
+    partition_state,
+)
+
+
+def a_board(clock: FixedClock) -> StatusPublisher:
+    """Return a publisher that publishes at most every second."""
+    return StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0, interval_s=1.0
+    )
+
+
+def test_there_is_nothing_before_the_first_turn() -> None:
+    """A reader that comes too early sees that there is nothing."""
+    assert a_board(FixedClock()).latest is None
+
+
+def test_snapshots_keep_their_distance() -> None:
+    """The loop may ask at every turn; the view is walked only now and then."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).view
+    first = publisher.tend(view)
+    clock.go(0.9)
+    assert publisher.tend(view) is None
+    assert publisher.latest is first
+    clock.go(0.2)
+    assert publisher.tend(view) is publisher.latest is not first
+
+
+class SlowClock(FixedClock):
+    """A clock by which everything takes a while."""
+
+    def now(self) -> Instant:
+        """Return the present instant, which is over then."""
+        self.go(SLICE_S / 4)
+        return super().now()
+
+
+def many_in_flight() -> ViewBuilder:
+    """Return a view that is looked at in many slices."""
+    built = a_view(1, 4)
+    for n in range(30 * SLICE):
+        built.with_reassignment(tp(n), (4,), Syncing(), step=1)
+    return built
+
+
+def made_in_slices(publisher: StatusPublisher, view: ClusterView, clock: SlowClock) -> Snapshot:
+    """Return the next snapshot; it takes many turns, and each says when the next is due."""
+    for _ in range(100):
+        snapshot = publisher.tend(view)
+        if snapshot is not None:
+            return snapshot
+        clock.go(publisher.due_in_s)
+    raise AssertionError("it is never ready")
+
+
+def test_a_large_snapshot_does_not_hold_the_loop_up() -> None:
+    """It is made in slices with the loop's work between them."""
+    clock = SlowClock()
+    publisher, view = a_board(clock), many_in_flight().view
+    begun = clock.at
+    assert publisher.tend(view) is None
+    assert clock.at - begun < 2 * SLICE_S
+    assert 0 < publisher.due_in_s < 2 * SLICE_S / SHARE
+    assert made_in_slices(publisher, view, clock).work.phases == {"A2-syncing": 30 * SLICE}
+    assert publisher.due_in_s == float("inf")
+
+
+def test_what_changes_while_a_snapshot_is_made_does_not_contradict_itself() -> None:
+    """What has ended is not in flight, what came is open; a request with nothing open has ended."""
+    clock = SlowClock()
+    publisher, view = a_board(clock), many_in_flight().view
+    assert publisher.tend(view) is None
+    request = view.requests[REQUEST]
+    view.reassignments.clear()
+    request.open = 0
+    ended = made_in_slices(publisher, view, clock).status
+    assert ended["in_flight"] == []
+    assert ended["requests"][0]["state"] not in {"in_flight", "waiting"}
+    built = many_in_flight()
+    publisher = a_board(clock)
+    assert publisher.tend(built.view) is None
+    built.view.reassignments.clear()
+    built.with_reassignment(tp(0, "later"), (4,))
+    built.view.requests[REQUEST].open = 1
+    (shown,) = made_in_slices(publisher, built.view, clock).status["requests"]
+    assert shown["partitions"]["in_flight"] + shown["partitions"]["waiting"] == 1
+
+
+def test_a_snapshot_of_who_stops_is_whole() -> None:
+    """Nobody may ask again."""
+    clock = SlowClock()
+    publisher, view = a_board(clock), many_in_flight().view
+    view.stopping = True
+    assert publisher.tend(view, at_once=True) is not None
+
+
+def test_what_people_look_for_does_not_wait() -> None:
+    """A change of role is shown at once."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).view
+    publisher.tend(view)
+    view.leading = False
+    publisher.tend(view, at_once=True)
+    assert publisher.latest is not None
+    assert publisher.latest.status["role"] == "standby"
+
+
+def test_a_snapshot_does_not_follow_the_view() -> None:
+    """What was published never changes: other threads read it."""
+    publisher, built = a_board(FixedClock()), a_view(1)
+    built.with_reassignment(tp(), (4,))
+    snapshot = publisher.tend(built.view)
+    built.view.reassignments.clear()
+    assert snapshot is not None
+    assert snapshot.status["partitions"]["waiting"] == 1
+
+
+def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
+    """Walking every partition is the longest part."""
+    clock = FixedClock()
+    publisher, built = a_board(clock), a_view(1)
+    built.with_partition(tp(), (1,), state=partition_state(1, (1,)))
+    first = publisher.tend(built.view)
+    built.with_partition(tp(1), (1,), state=partition_state(1, (1,)))
+    clock.go(2)
+    second = publisher.tend(built.view)
+    clock.go(5)
+    third = publisher.tend(built.view)
+    built.view.tenure = None
+    clock.go(5)
+    fourth = publisher.tend(built.view)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert fourth is not None
+    assert first.cluster is second.cluster is not None
+    assert third.cluster is not None
+    assert third.cluster.partitions == 2
+    assert fourth.cluster is None
+
+
+def test_a_question_is_answered_at_the_next_look() -> None:
+    """Even where it is too early for a snapshot."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).with_reassignment(tp(), (4,)).view
+    publisher.tend(view)
+    answer = publisher.ask(tp())
+    assert not answer.done()
+    publisher.tend(view)
+    assert answer.result(0)["reassignment"]["phase"] == "pending"
+
+
+def test_questions_are_bounded() -> None:
+    """A crowd of askers does not hold up the loop; whoever asked first gives up."""
+    publisher, view = a_board(FixedClock()), a_view(1).view
+    answers = [publisher.ask(tp(n)) for n in range(QUESTIONS_MAX + 1)]
+    publisher.tend(view)
+    assert [a.done() for a in answers] == [False] + [True] * QUESTIONS_MAX
+
+
+def test_questions_do_not_hold_the_loop_up() -> None:
+    """Those that take long are answered one at a time; each look at the publisher answers some."""
+    clock = FixedClock()
+    publisher, view = a_board(clock), a_view(1).view
+
+    def slow(_: object, __: object) -> dict[str, int]:
+        clock.go(1)
+        return {}
+
+    asked = [publisher._ask(slow) for _ in range(3)]
+    for answered in (1, 2, 3):
+        publisher.tend(view)
+        assert sum(future.done() for future in asked) == answered
+
+
+def test_page_of_partitions_is_asked_of_the_loop() -> None:
+    """Only it may look at the view."""
+    publisher = a_board(FixedClock())
+    asked = publisher.ask_partitions(Filter(topic="t"))
+    assert not asked.done()
+    publisher.tend(a_view(1).with_reassignment(tp(), (4,)).view)
+    assert asked.result(0)["total"] == 1
+
+
+def test_brokers_that_cannot_be_reached_are_shown_while_the_role_is_held() -> None:
+    """Without the role nothing is sent to brokers."""
+    clock = FixedClock()
+    publisher = a_board(clock)
+    publisher.unreachable = lambda: {BrokerId(1): "refused"}
+    shown = publisher.tend(a_view(1).view)
+    assert shown is not None
+    assert shown.status["unreachable_brokers"] == {"1": "refused"}
+    assert shown.unreachable == {1: "refused"}
+    clock.go(2.0)
+    without = publisher.tend(a_view(1, epoch=None).view)
+    assert without is not None
+    assert without.status["unreachable_brokers"] == {}

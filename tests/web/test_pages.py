@@ -1,0 +1,229 @@
+"""Tests of ``controller.web.pages``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+
+from controller.core.controls import Controls, Pause, Pauses
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Refusal, RefusalReason
+from controller.core.phases import Syncing
+from controller.core.view import ClusterView
+from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.copy_volumes import volumes_of
+from controller.telemetry.incremental import run_to_end
+from controller.telemetry.partition_documents import Clocks, Filter, listing_of
+from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.status import status_of
+from controller.telemetry.timelines import Timeline, Timelines
+from controller.web.pages import (
+    Overview,
+    format_bytes,
+    format_duration,
+    render_form,
+    render_history,
+    render_page,
+)
+from tests.core.builders import tp
+from tests.telemetry.builders import REQUEST, START, a_view, partition_state
+from tests.telemetry.test_copy_volumes import two_to_copy
+from tests.telemetry.test_measurements import CHANGE
+
+VOID = {"meta", "br", "input"}
+
+
+class Balanced(HTMLParser):
+    """Notes tags that are not closed in order."""
+
+    def __init__(self) -> None:
+        """Begin outside of everything."""
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an opened tag."""
+        del attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note a closed tag."""
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.wrong.append(tag)
+
+
+NOW = Instant(1000.0)
+ENDED = {
+    "request": "<old>",
+    "state": "done",
+    "seconds": 4000.0,
+    "entries": 7,
+    "done": 6,
+    "refused": 1,
+    "cancelled": 0,
+    "bytes_moved": 5_000_000,
+}
+
+
+def a_timeline() -> Timeline:
+    """Return what is kept of a partition that was in three phases."""
+    timelines = Timelines()
+    for before, phase, seconds, at in (
+        ("pending", "A2", 2.0, 0),
+        ("A2", "A2-syncing", 1.0, 1),
+        ("A2-syncing", "ended", 9.0, 10),
+    ):
+        change = replace(CHANGE, phase=phase, before=before, seconds=seconds, request="r")
+        timelines.changed(change, START + timedelta(seconds=at))
+    timelines.ended({**ENDED, "request": "r"}, START + timedelta(seconds=10))
+    found = timelines.of("r")
+    assert found is not None
+    return found
+
+
+def page(view: ClusterView) -> str:
+    """Return the overview of a view."""
+    clocks = Clocks(NOW, START)
+    work = run_to_end(work_counts(view, clocks.now, 300.0))
+    book = ProgressTracker()
+    book.note(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
+    status = run_to_end(status_of(view, clocks, work, engine="native", book=book))
+    listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
+    return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
+
+
+def a_busy_view() -> ClusterView:
+    """Return a view with a partition in flight and a refusal."""
+    built = a_view(1, 2, 3).with_partition(
+        tp(), (1, 2, 3), adding=(3,), state=partition_state(1, (1, 2))
+    )
+    view = built.with_reassignment(tp(), (2, 3), Syncing(), step=1, since=0.0).view
+    view.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "<b>broker 3</b> is dead")
+    refusal = Refusal(REQUEST, "x", RefusalReason.MALFORMED, "no")
+    view.requests[REQUEST].refused.append(refusal)
+    return view
+
+
+def test_the_page_is_well_formed() -> None:
+    """Every tag is closed, with much or nothing to show."""
+    for html in (
+        render_page(None),
+        page(a_view(1, epoch=None).view),
+        page(a_busy_view()),
+        page(two_to_copy().view),
+        render_history("r", a_timeline(), START),
+        render_history("r", None, START),
+        render_form("pause", "<r>", problem="<b>"),
+    ):
+        parser = Balanced()
+        parser.feed(html)
+        assert (parser.open, parser.wrong) == ([], [])
+
+
+def test_the_page_shows_partitions_and_requests() -> None:
+    """What is in flight, where to, and what it waits for."""
+    html = page(a_busy_view())
+    for text in (
+        "<td>broker_dead</td><td>1</td><td>1</td><td>t-0: broker_dead",
+        "t-0",
+        "A2-syncing",
+        "1, 2, 3",
+        str(REQUEST),
+        "stalled",
+        "epoch 9",
+    ):
+        assert text in html
+
+
+def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
+    """It has a state of its own; without progress for too long it is shown as stalled."""
+    view = a_busy_view()
+    copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
+    view.reassignments[tp()].wait(copies, Instant(0.0))
+    html = page(view)
+    assert "<h2>Blocked (0)</h2>" in html
+    assert "No partition is blocked." in html
+    assert "1 copying" in html
+    assert "<td>copying since " in html
+    assert "1 partitions are stalled: replica_not_in_isr" in html
+
+
+def test_what_comes_from_the_cluster_is_escaped() -> None:
+    """Names and reasons may hold anything."""
+    html = page(a_busy_view())
+    assert "<b>broker" not in html
+    assert "&lt;b&gt;broker 3&lt;/b&gt; is dead" in html
+
+
+def test_the_page_needs_no_other_file() -> None:
+    """It works where nothing but the daemon can be reached."""
+    html = page(a_busy_view())
+    assert "src=" not in html
+    assert "http://" not in html
+    assert "<script" not in html
+
+
+def test_copies_between_brokers_are_a_picture() -> None:
+    """Who serves whom, and what each has still to receive."""
+    html = page(two_to_copy().view)
+    assert "<title>1 serves 1 replicas to 4</title>" in html
+    assert html.count('class="route"') == 1
+    assert "<svg" not in page(a_view(1).view)
+
+
+def test_phases_are_a_picture_on_one_axis() -> None:
+    """A pending time that was not seen as a change begins where it was told to have begun."""
+    html = render_history("r", a_timeline(), START)
+    assert html.count('class="span"') == 3
+    for words in ("t-0 pending 2.0 s", "t-0 A2 1.0 s", "t-0 A2-syncing 9.0 s"):
+        assert words in html
+    assert "1 h 6 min" in html
+
+
+def test_bytes_and_ends_are_said_as_people_say_them() -> None:
+    """Decimal units, and at most two of time."""
+    assert [format_bytes(n) for n in (0, 999, 1000, 2_340_000, 5e12, 7e16)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "2.3 MB",
+        "5.0 TB",
+        "70000.0 TB",
+    ]
+    assert [format_duration(s) for s in (0.4, 59, 61, 3700, 90_000)] == [
+        "0 s",
+        "59 s",
+        "1 min 1 s",
+        "1 h 1 min",
+        "1 d 1 h",
+    ]
+
+
+def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
+    """Held still, or a form, it does not."""
+    assert "http-equiv" in page(a_busy_view())
+    assert "http-equiv" not in render_form("cancel", "")
+    assert "http-equiv" not in render_history("r", None, START)
+
+
+def test_a_cancellation_that_is_done_is_whole() -> None:
+    """It has no partitions of its own, and still is not at 0 %."""
+    view = a_busy_view()
+    view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, open=0, refused=[])
+    view.reassignments.clear()
+    html = page(view)
+    assert "100 %" in html
+    assert "0 of 0 done" not in html
+
+
+def test_what_operators_hold_up_is_told_at_the_top() -> None:
+    """With why, escaped; nothing where nothing is held up."""
+    view = a_view(1).view
+    assert "paused" not in page(view)
+    view.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))
+    view.kill_switch = True
+    html = page(view)
+    assert "broker 5 is paused by ann@desk: &lt;swap&gt;" in html
+    assert "new reassignments are disabled" in html

@@ -1,0 +1,61 @@
+"""Tests of ``controller.web.probes``."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.telemetry.metrics import SessionState
+from controller.web.probes import Health
+from tests.telemetry.builders import FixedClock
+
+
+def test_before_the_loop_runs_it_is_neither_alive_nor_ready() -> None:
+    """Both probes fail with a reason."""
+    health = Health(clock=FixedClock())
+    assert health.why_dead() == "the loop does not run"
+    assert health.why_unready() == "the ZooKeeper session is lost"
+
+
+def test_a_loop_that_turns_is_alive() -> None:
+    """It turns at least every second, also when idle."""
+    clock = FixedClock()
+    health = Health(clock=clock)
+    health.watch_loop(clock.now)
+    assert health.why_dead() is None
+
+
+def test_a_loop_that_is_stuck_is_dead() -> None:
+    """The process should be restarted, and the reason says why."""
+    clock = FixedClock()
+    health = Health(clock=clock, quiet_s=60.0)
+    last = clock.now()
+    health.watch_loop(lambda: last)
+    clock.go(61)
+    assert health.why_dead() == "the loop has not completed a cycle for 61 s"
+
+
+def test_a_loop_whose_thread_ended_is_dead() -> None:
+    """Whatever it did before."""
+    health = Health(clock=FixedClock())
+    health.watch_loop(lambda: None)
+    assert health.why_dead() == "the loop does not run"
+
+
+@pytest.mark.parametrize("state", [SessionState.SUSPENDED, SessionState.LOST])
+def test_without_zookeeper_it_is_alive_but_not_ready(state: SessionState) -> None:
+    """A restart would not bring ZooKeeper back."""
+    clock = FixedClock()
+    health = Health(clock=clock)
+    health.watch_loop(clock.now)
+    health.watch_session(lambda: state)
+    assert health.why_dead() is None
+    assert health.why_unready() == f"the ZooKeeper session is {state.value}"
+
+
+def test_connected_and_turning_is_ready() -> None:
+    """Leader or standby makes no difference."""
+    clock = FixedClock()
+    health = Health(clock=clock)
+    health.watch_loop(clock.now)
+    health.watch_session(lambda: SessionState.CONNECTED)
+    assert health.why_unready() is None

@@ -1,0 +1,157 @@
+"""Each path answers what it should."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+import pytest
+
+from controller.telemetry.metrics import SessionState
+from tests.core.builders import tp
+from tests.telemetry.builders import a_view
+from tests.web.serving import Served
+
+
+def test_probes_of_a_running_daemon_say_ok(served: Served) -> None:
+    """200 on both."""
+    served.is_running()
+    for path in ("/healthz", "/readyz"):
+        response, body = served.ask(path)
+        assert (response.status, body) == (HTTPStatus.OK, "ok\n")
+
+
+def test_probes_fail_with_a_reason(served: Served) -> None:
+    """503, and what is wrong in words."""
+    response, body = served.ask("/readyz")
+    assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert body == "the ZooKeeper session is lost\n"
+    response, body = served.ask("/healthz")
+    assert (response.status, body) == (503, "the loop does not run\n")
+
+
+def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
+    """Who waits for readiness asks for the status next."""
+    served.health.watch_loop(served.clock.now)
+    served.health.watch_session(lambda: SessionState.CONNECTED)
+    response, body = served.ask("/readyz")
+    assert (response.status, body) == (503, "the daemon is starting\n")
+    served.is_running()
+    assert served.ask("/readyz")[0].status == HTTPStatus.OK
+
+
+def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
+    """The loop answers, on its own thread, the next time it looks at the publisher."""
+    served.is_running()
+    with served.turning(a_view(1).with_reassignment(tp(), (4,)).view):
+        response, body = served.ask("/explain?partition=t-0")
+    assert response.status == HTTPStatus.OK
+    assert json.loads(body)["reassignment"]["target_replicas"] == [4]
+
+
+@pytest.mark.parametrize("query", ["", "?", "?partition=t", "?partition=", "?topic=t"])
+def test_a_question_without_a_partition_is_told_how_to_ask(served: Served, query: str) -> None:
+    """400, and the right way."""
+    response, body = served.ask(f"/explain{query}")
+    assert response.status == HTTPStatus.BAD_REQUEST
+    assert "/explain?partition=TOPIC-NUMBER" in body
+
+
+def test_nothing_is_explained_before_the_first_turn(served: Served) -> None:
+    """Nobody would answer."""
+    assert served.ask("/explain?partition=t-0")[0].status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> None:
+    """Role and work from the loop, readiness from here."""
+    served.is_running()
+    response, body = served.ask("/status?pretty")
+    assert response.headers["Content-Type"] == "application/json"
+    document = json.loads(body)
+    assert document["role"] == "leader"
+    assert (document["ready"], document["unready_because"]) == (True, None)
+    assert document["zookeeper"] == "connected"
+
+
+def test_the_status_before_the_first_turn_is_unavailable(served: Served) -> None:
+    """Nothing is invented."""
+    response, _ = served.ask("/status")
+    assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_metrics_can_be_scraped_and_know_the_session(served: Served) -> None:
+    """Prometheus' content type, and a gauge from the health."""
+    served.is_running()
+    response, body = served.ask("/metrics")
+    assert response.headers["Content-Type"].startswith("text/plain; version=")
+    line = 'reassigner_zookeeper_session{reassigner_zookeeper_session="connected"} 1.0'
+    assert line in body
+
+
+def test_the_page_is_html(served: Served) -> None:
+    """Before and after the first turn."""
+    for _ in range(2):
+        response, body = served.ask("/")
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert body.startswith("<!doctype html>")
+        served.is_running()
+
+
+def test_unknown_paths_are_not_found(served: Served) -> None:
+    """404 with what there is."""
+    response, body = served.ask("/etc/passwd")
+    assert response.status == HTTPStatus.NOT_FOUND
+    assert "/status" in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_changed(served: Served, method: str) -> None:
+    """405 names what is allowed."""
+    response, _ = served.ask("/status", method)
+    assert response.status == HTTPStatus.METHOD_NOT_ALLOWED
+    assert response.headers["Allow"] == "GET, HEAD"
+
+
+def test_partitions_are_filtered_by_the_address(served: Served) -> None:
+    """Topic, phase, broker, request and page; nonsense selects nothing in particular."""
+    built = a_view(1, 2, 3, 4)
+    for number in range(120):
+        built.with_partition(tp(number), (1, 2)).with_reassignment(tp(number), (1, 3))
+    served.is_running()
+    with served.turning(built.view):
+        pages = {
+            query: served.ask(f"/?{query}")[1]
+            for query in ("page=2", "page=99", "topic=zzz", "phase=pending&broker=3", "broker=4")
+        }
+        odd = served.ask("/?broker=%F0%9F%98%80&page=-3&phase=%3Cb%3E&topic=")[1]
+    assert "120 partitions, page 2 of 3" in pages["page=2"]
+    assert "t-50<" in pages["page=2"]
+    assert "t-49<" not in pages["page=2"]
+    assert "120 partitions, page 3 of 3" in pages["page=99"]
+    assert "0 partitions" in pages["topic=zzz"]
+    assert "120 partitions" in pages["phase=pending&amp;broker=3".replace("&amp;", "&")]
+    assert "0 partitions" in pages["broker=4"]
+    assert "<b>" not in odd
+
+
+def test_page_is_shown_while_the_loop_is_busy(served: Served) -> None:
+    """Without the table, which only the loop can make."""
+    served.is_running()
+    _, body = served.ask("/")
+    assert "The loop is busy" in body
+
+
+def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
+    """What slipped through the escaping would still do nothing."""
+    response, _ = served.ask("/")
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
+    """And its name is escaped."""
+    response, body = served.ask("/history?request=%3Cscript%3E")
+    assert response.status == HTTPStatus.NOT_FOUND
+    assert "&lt;script&gt;" in body
+    assert "<script" not in body
