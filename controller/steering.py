@@ -13,14 +13,14 @@ from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.core.submissions import Cancellation, Submission
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.settings import Settings
-from controller.zk.operator import Operator
+from controller.zk.operator_client import OperatorClient
 
 BY: Final = "the status page"
 CONNECT_S: Final = 5.0
 
 
 class Operates(Protocol):
-    """What of ``zk.operator.Operator`` is used."""
+    """What of ``zk.operator_client.OperatorClient`` is used."""
 
     def request_ids(self) -> Mapping[RequestId, bool]:
         """Return the requests of which anything is kept."""
@@ -44,7 +44,7 @@ class Operates(Protocol):
 
 
 def _connected(settings: Settings) -> AbstractContextManager[Operates]:
-    return Operator(settings, connect_s=CONNECT_S)
+    return OperatorClient(settings, connect_s=CONNECT_S)
 
 
 class PageSteering:

@@ -24,8 +24,7 @@ from controller.core.outcomes import Summary
 from controller.doctor.environment_checks import OPEN_ACL
 from controller.errors import RefusedError
 from controller.setting_sources import load_settings
-from controller.zk.inspections import OUTCOMES_MAX
-from controller.zk.surveys import Surveyor
+from controller.zk.operator_client import OUTCOMES_MAX, OperatorClient
 from controller.znodes import paths
 from controller.znodes.daemon_leader import encode_leader
 from controller.znodes.orphans import encode_orphan
@@ -50,14 +49,14 @@ def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
 
 
 @pytest.fixture
-def surveyor(place: Chroot) -> Iterator[Surveyor]:
+def surveyor(place: Chroot) -> Iterator[OperatorClient]:
     """Give a connection as ``doctor`` has it."""
-    with Surveyor(load_settings({"zookeeper": place.hosts}, {})) as connected:
+    with OperatorClient(load_settings({"zookeeper": place.hosts}, {})) as connected:
         yield connected
 
 
 def test_orphans_of_one_partition_are_found_on_every_broker(
-    surveyor: Surveyor, place: Chroot
+    surveyor: OperatorClient, place: Chroot
 ) -> None:
     """Others' are left out; what cannot be understood is a reason."""
     assert surveyor.orphans_of(ONE) == ()
@@ -70,7 +69,9 @@ def test_orphans_of_one_partition_are_found_on_every_broker(
     assert isinstance(second, str)
 
 
-def test_the_newest_outcomes_come_first_and_are_bounded(surveyor: Surveyor, place: Chroot) -> None:
+def test_the_newest_outcomes_come_first_and_are_bounded(
+    surveyor: OperatorClient, place: Chroot
+) -> None:
     """By when they were written, whatever they are called."""
     assert surveyor.newest_outcomes() == ()
     names = [RequestId(f"r-{(n * 37) % 100:02}") for n in range(OUTCOMES_MAX + 5)]
@@ -83,7 +84,7 @@ def test_the_newest_outcomes_come_first_and_are_bounded(surveyor: Surveyor, plac
     assert [o.request for o in surveyor.newest_outcomes()] == names[::-1][:OUTCOMES_MAX]
 
 
-def test_an_empty_cluster_is_surveyed(surveyor: Surveyor) -> None:
+def test_an_empty_cluster_is_surveyed(surveyor: OperatorClient) -> None:
     """Most of what is looked for may not exist."""
     znodes = surveyor.survey()
     assert (znodes.topics, znodes.specs, znodes.orphans) == ({}, {}, frozenset())
@@ -92,7 +93,7 @@ def test_an_empty_cluster_is_surveyed(surveyor: Surveyor) -> None:
 
 
 def test_what_may_not_be_read_is_noted_only_where_asked_for(
-    surveyor: Surveyor, place: Chroot
+    surveyor: OperatorClient, place: Chroot
 ) -> None:
     """Znodes and listings; a verb that would act on what it reads has to stop there."""
     topic = {"version": 2, "partitions": {"0": [1]}}
@@ -116,7 +117,7 @@ def test_what_may_not_be_read_is_noted_only_where_asked_for(
             place.client.set_acls(path, OPEN_ACL_UNSAFE)
 
 
-def test_everything_is_surveyed(surveyor: Surveyor, place: Chroot) -> None:
+def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None:
     """Read once, whatever of it can be understood, with the reasons for the rest."""
     topic = {"version": 2, "partitions": {"0": [1, 2], "1": [2]}, "adding_replicas": {"0": [2]}}
     state = {"version": 1, "leader": 1, "leader_epoch": 3, "isr": [1], "controller_epoch": 2}

@@ -31,7 +31,7 @@ from controller.errors import (
 )
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.zk.operator import Operator
+from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from controller.znodes.outcomes import encode_outcome
 from controller.znodes.reassignments import encode_spec
@@ -62,13 +62,13 @@ def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
 
 
 @pytest.fixture
-def operator(place: Chroot) -> Iterator[Operator]:
+def operator(place: Chroot) -> Iterator[OperatorClient]:
     """Give a connection as a verb has it."""
-    with Operator(settings_for(place.hosts)) as connected:
+    with OperatorClient(settings_for(place.hosts)) as connected:
         yield connected
 
 
-def test_a_plan_is_created_once(operator: Operator, place: Chroot) -> None:
+def test_a_plan_is_created_once(operator: OperatorClient, place: Chroot) -> None:
     """The second one is refused, and the first one stands."""
     czxid = operator.create_plan(PLAN)
     with pytest.raises(ReassignmentConflictError, match="exists already"):
@@ -83,7 +83,7 @@ def test_a_plan_is_created_once(operator: Operator, place: Chroot) -> None:
     }
 
 
-def test_a_plan_is_extended_and_keeps_its_identity(operator: Operator) -> None:
+def test_a_plan_is_extended_and_keeps_its_identity(operator: OperatorClient) -> None:
     """The znode is changed, not made anew."""
     czxid = operator.create_plan(PLAN)
     assert operator.extend_plan(MORE) == czxid
@@ -93,7 +93,7 @@ def test_a_plan_is_extended_and_keeps_its_identity(operator: Operator) -> None:
     assert plan.version == 1
 
 
-def test_extending_where_nothing_is_creates(operator: Operator) -> None:
+def test_extending_where_nothing_is_creates(operator: OperatorClient) -> None:
     """The plan ended between our look and our write."""
     operator.extend_plan(PLAN)
     plan = operator.read_plan()
@@ -101,12 +101,12 @@ def test_extending_where_nothing_is_creates(operator: Operator) -> None:
     assert plan.entries == PLAN
 
 
-def test_extending_loses_no_race(operator: Operator, place: Chroot) -> None:
+def test_extending_loses_no_race(operator: OperatorClient, place: Chroot) -> None:
     """Six people add an entry each, at the same time; none gets lost."""
     operator.create_plan(PLAN)
 
     def add(number: int) -> None:
-        with Operator(settings_for(place.hosts)) as other:
+        with OperatorClient(settings_for(place.hosts)) as other:
             other.extend_plan({TopicPartition("t", number): (BrokerId(1),)})
 
     threads = [threading.Thread(target=add, args=(n,)) for n in range(10, 16)]
@@ -119,21 +119,23 @@ def test_extending_loses_no_race(operator: Operator, place: Chroot) -> None:
     assert sorted(p.partition for p in plan.entries) == [0, *range(10, 16)]
 
 
-def test_what_cannot_be_read_is_not_overwritten(operator: Operator, place: Chroot) -> None:
+def test_what_cannot_be_read_is_not_overwritten(operator: OperatorClient, place: Chroot) -> None:
     """Somebody may want to see it."""
     place.put(paths.LEGACY_PLAN, b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be added to"):
         operator.extend_plan(PLAN)
 
 
-def test_a_plan_too_large_for_a_znode_is_refused(operator: Operator) -> None:
+def test_a_plan_too_large_for_a_znode_is_refused(operator: OperatorClient) -> None:
     """Before ZooKeeper would drop the connection for it."""
     huge = {TopicPartition("t" * 200, n): (BrokerId(1),) for n in range(5000)}
     with pytest.raises(InvalidInputError, match="split it"):
         operator.create_plan(huge)
 
 
-def test_a_new_plan_has_the_permissions_of_its_parent(operator: Operator, place: Chroot) -> None:
+def test_a_new_plan_has_the_permissions_of_its_parent(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """Else a broker that is the controller could not delete it."""
     acl = [make_acl("world", "anyone", read=True, write=True, create=True, delete=True, admin=True)]
     place.client.set_acls("/admin", acl)
@@ -141,14 +143,14 @@ def test_a_new_plan_has_the_permissions_of_its_parent(operator: Operator, place:
     assert place.client.get_acls(paths.LEGACY_PLAN)[0] == acl
 
 
-def test_missing_permissions_are_told(operator: Operator, place: Chroot) -> None:
+def test_missing_permissions_are_told(operator: OperatorClient, place: Chroot) -> None:
     """In words that lead to the setting."""
     place.client.set_acls("/admin", [make_acl("world", "anyone", read=True, admin=True)])
     with pytest.raises(RefusedError, match="authenticate as the brokers do"):
         operator.create_plan(PLAN)
 
 
-def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) -> None:
+def test_topics_records_and_brokers_are_read(operator: OperatorClient, place: Chroot) -> None:
     """What is missing is None, what is broken is a reason."""
     topic = {"version": 2, "partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
     place.put(paths.topic_path("t"), json.dumps(topic).encode())
@@ -169,7 +171,7 @@ def test_topics_records_and_brokers_are_read(operator: Operator, place: Chroot) 
     assert operator.live_brokers() == {7}
 
 
-def test_thousands_of_partitions_are_read_at_once(operator: Operator) -> None:
+def test_thousands_of_partitions_are_read_at_once(operator: OperatorClient) -> None:
     """One round trip for each would take minutes over a slow line."""
     began = time.monotonic()
     specs = operator.read_specs(TopicPartition("t", n) for n in range(5000))
@@ -177,7 +179,7 @@ def test_thousands_of_partitions_are_read_at_once(operator: Operator) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_an_outcome_is_read(operator: Operator, place: Chroot) -> None:
+def test_an_outcome_is_read(operator: OperatorClient, place: Chroot) -> None:
     """None while the request has not ended."""
     request = RequestId("legacy-000000000000002a")
     assert operator.read_outcome(request) is None
@@ -188,7 +190,7 @@ def test_an_outcome_is_read(operator: Operator, place: Chroot) -> None:
     assert outcome == summary
 
 
-def test_the_leader_is_found_and_not_the_standby(operator: Operator, place: Chroot) -> None:
+def test_the_leader_is_found_and_not_the_standby(operator: OperatorClient, place: Chroot) -> None:
     """Whoever stands first in the queue leads."""
     assert operator.leader_address() is None
     with rigs_in(place) as build:
@@ -204,14 +206,14 @@ def test_the_leader_is_found_and_not_the_standby(operator: Operator, place: Chro
 def test_a_wrong_chroot_is_told(zookeeper: ZooKeeperServer) -> None:
     """There is a ZooKeeper but no Kafka cluster."""
     with pytest.raises(InvalidInputError, match="is the chroot right"):
-        Operator(settings_for(f"{zookeeper.address}/nowhere")).__enter__()
+        OperatorClient(settings_for(f"{zookeeper.address}/nowhere")).__enter__()
 
 
 def test_out_of_reach_is_told_in_time() -> None:
     """Bounded, and naming where it was looked for."""
     began = time.monotonic()
     with pytest.raises(SessionSuspendedError, match=r"localhost:1 cannot be reached within 1 s"):
-        Operator(settings_for("localhost:1"), connect_s=1.0).__enter__()
+        OperatorClient(settings_for("localhost:1"), connect_s=1.0).__enter__()
     assert time.monotonic() - began < 5
 
 
@@ -219,7 +221,7 @@ def test_a_zookeeper_that_stops_answering_is_told(
     place: Chroot, zookeeper: ZooKeeperServer
 ) -> None:
     """Not a stack trace, and not for ever."""
-    with Operator(settings_for(place.hosts), connect_s=8.0) as operator:
+    with OperatorClient(settings_for(place.hosts), connect_s=8.0) as operator:
         zookeeper.freeze()
         try:
             with pytest.raises(SessionSuspendedError, match="does not answer"):
@@ -228,6 +230,6 @@ def test_a_zookeeper_that_stops_answering_is_told(
             zookeeper.thaw()
 
 
-def test_no_plan_is_none(operator: Operator) -> None:
+def test_no_plan_is_none(operator: OperatorClient) -> None:
     """Also when it was deleted a moment ago."""
     assert operator.read_plan() is None

@@ -31,7 +31,7 @@ from controller.core.outcomes import Part, Summary
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
-from controller.zk.operator import Operator
+from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
@@ -60,19 +60,19 @@ def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
     found.close()
 
 
-def connected(place: Chroot) -> Operator:
+def connected(place: Chroot) -> OperatorClient:
     """Return a connection as a verb has it."""
-    return Operator(load_settings({"zookeeper": place.hosts}, {}))
+    return OperatorClient(load_settings({"zookeeper": place.hosts}, {}))
 
 
 @pytest.fixture
-def operator(place: Chroot) -> Iterator[Operator]:
+def operator(place: Chroot) -> Iterator[OperatorClient]:
     """Give a connection as a verb has it."""
     with connected(place) as found:
         yield found
 
 
-def at_once(place: Chroot, act: Callable[[Operator, int], object]) -> None:
+def at_once(place: Chroot, act: Callable[[OperatorClient, int], object]) -> None:
     """Let several people do something at the same time, and see that nobody fails."""
     failed: list[BaseException] = []
 
@@ -91,7 +91,7 @@ def at_once(place: Chroot, act: Callable[[Operator, int], object]) -> None:
     assert failed == []
 
 
-def test_requests_get_their_names_in_turn(operator: Operator, place: Chroot) -> None:
+def test_requests_get_their_names_in_turn(operator: OperatorClient, place: Chroot) -> None:
     """Their directory is made with the first one."""
     assert operator.submission_names() == []
     for number in range(2):
@@ -106,7 +106,9 @@ def test_requests_get_their_names_in_turn(operator: Operator, place: Chroot) -> 
     assert place.client.exists(f"{paths.REQUESTS}/request_0000000001") is not None
 
 
-def test_two_hundred_thousand_partitions_are_submitted_as_one_request(operator: Operator) -> None:
+def test_two_hundred_thousand_partitions_are_submitted_as_one_request(
+    operator: OperatorClient,
+) -> None:
     """In parts that ZooKeeper takes; none is missing, none is there twice."""
     plan = {
         TopicPartition(f"orders-of-region-{t:03}", p): THERE
@@ -146,7 +148,7 @@ def test_what_is_created_has_the_permissions_of_the_cluster(place: Chroot) -> No
     """Else the daemon or a broker could not change it; its new parents have them too."""
     acl = close_to_strangers(place)
     environ = {f"REASSIGNER_{name.upper()}": value for name, value in SECRET.items()}
-    with Operator(load_settings({"zookeeper": place.hosts}, environ)) as operator:
+    with OperatorClient(load_settings({"zookeeper": place.hosts}, environ)) as operator:
         operator.edit_pauses(lambda _: Pauses(everything=Pause()))
         operator.disable(KillSwitch())
         operator.submit(submissions_of({ONE: THERE}, RequestOptions(), REQUEST)[0])
@@ -155,7 +157,7 @@ def test_what_is_created_has_the_permissions_of_the_cluster(place: Chroot) -> No
 
 
 def test_a_stranger_creates_nothing_that_nobody_could_delete(
-    operator: Operator, place: Chroot
+    operator: OperatorClient, place: Chroot
 ) -> None:
     """ZooKeeper hides the digest from strangers; written as read it would lock everybody out."""
     close_to_strangers(place)
@@ -164,12 +166,14 @@ def test_a_stranger_creates_nothing_that_nobody_could_delete(
     assert place.client.exists(paths.KILL_SWITCH) is None
 
 
-def test_a_cancellation_is_added_to_by_many_at_once(operator: Operator, place: Chroot) -> None:
+def test_a_cancellation_is_added_to_by_many_at_once(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """No selection gets lost, and it keeps its identity."""
     base = Cancellation(ZkVersion(0), Zxid(0), 0)
     first = operator.cancel(lambda found: joined(found, replace(base, topics=frozenset({"t"}))))
 
-    def add(own: Operator, number: int) -> None:
+    def add(own: OperatorClient, number: int) -> None:
         wanted = replace(base, requests=frozenset({RequestId(f"r{number}")}), reason=f"w{number}")
         assert own.cancel(lambda found: joined(found, wanted)).request == first.request
 
@@ -182,13 +186,15 @@ def test_a_cancellation_is_added_to_by_many_at_once(operator: Operator, place: C
     assert sorted(found.reason.split("; ")) == [f"w{n}" for n in range(HANDS)]
 
 
-def test_everything_is_an_empty_node_as_kip_236_has_it(operator: Operator, place: Chroot) -> None:
+def test_everything_is_an_empty_node_as_kip_236_has_it(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """Zero bytes, unless there is more to say."""
     operator.cancel(lambda _: Cancellation(ZkVersion(0), Zxid(0), 0))
     assert place.client.get(paths.CANCEL)[0] == b""
 
 
-def test_the_kill_switch_keeps_its_first_reason(operator: Operator, place: Chroot) -> None:
+def test_the_kill_switch_keeps_its_first_reason(operator: OperatorClient, place: Chroot) -> None:
     """Whoever wrote it, and however."""
     switch = KillSwitch("incident", "ann", 5)
     assert operator.disable(switch) is None
@@ -203,7 +209,9 @@ def test_the_kill_switch_keeps_its_first_reason(operator: Operator, place: Chroo
     assert found.since_ms > 1_600_000_000_000
 
 
-def test_a_queue_is_written_once_and_taken_from_by_many(operator: Operator, place: Chroot) -> None:
+def test_a_queue_is_written_once_and_taken_from_by_many(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """Each entry leaves once, and the node with the last one."""
     queue = {TopicPartition("t", n): THERE for n in range(HANDS)}
     czxid = operator.create_queue(queue)
@@ -219,7 +227,9 @@ def test_a_queue_is_written_once_and_taken_from_by_many(operator: Operator, plac
     assert operator.take_from_queue([ONE]) == frozenset()
 
 
-def test_a_queue_that_cannot_be_read_is_only_cleared(operator: Operator, place: Chroot) -> None:
+def test_a_queue_that_cannot_be_read_is_only_cleared(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """Nothing in it is overwritten unseen."""
     place.put(paths.QUEUE, b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
@@ -228,11 +238,11 @@ def test_a_queue_that_cannot_be_read_is_only_cleared(operator: Operator, place: 
     assert operator.clear_queue() is None
 
 
-def test_controls_are_changed_by_many_at_once(operator: Operator, place: Chroot) -> None:
+def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: Chroot) -> None:
     """No change gets lost; what nobody set is as it was."""
     assert operator.read_controls() == Controls()
 
-    def change(own: Operator, number: int) -> None:
+    def change(own: OperatorClient, number: int) -> None:
         broker = BrokerId(number)
         pause = Pause(f"why {number}", "ann", number)
         own.edit_pauses(lambda p: replace(p, brokers={**p.brokers, broker: pause}))
@@ -252,7 +262,7 @@ def test_controls_are_changed_by_many_at_once(operator: Operator, place: Chroot)
 
 
 def test_controls_that_cannot_be_read_are_not_overwritten(
-    operator: Operator, place: Chroot
+    operator: OperatorClient, place: Chroot
 ) -> None:
     """Somebody's work is in there; the reason is told."""
     for path in (paths.PAUSES, paths.LIMITS):
@@ -266,7 +276,7 @@ def test_controls_that_cannot_be_read_are_not_overwritten(
     assert set(operator.read_controls().unreadable) == {paths.PAUSES, paths.LIMITS}
 
 
-def test_what_is_kept_of_requests_is_read_back(operator: Operator, place: Chroot) -> None:
+def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: Chroot) -> None:
     """Parts, shards and the summary; what is broken is named, the rest is there."""
     assert operator.read_history() == {}
     refusal = Refusal(REQUEST, "t-1 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is dead", TWO)
@@ -298,7 +308,9 @@ def test_what_is_kept_of_requests_is_read_back(operator: Operator, place: Chroot
     assert operator.request_ids() == {REQUEST: True}
 
 
-def test_histories_are_in_the_order_of_their_making(operator: Operator, place: Chroot) -> None:
+def test_histories_are_in_the_order_of_their_making(
+    operator: OperatorClient, place: Chroot
+) -> None:
     """The oldest first; those named that nobody knows are absent."""
     for name in ("request_0000000009", "legacy-1", "cancel-2"):
         place.put(f"{paths.OUTCOMES}/{name}")
@@ -306,7 +318,7 @@ def test_histories_are_in_the_order_of_their_making(operator: Operator, place: C
     assert operator.read_history([RequestId("nobody")]) == {}
 
 
-def test_partitions_with_a_record_are_listed(operator: Operator, place: Chroot) -> None:
+def test_partitions_with_a_record_are_listed(operator: OperatorClient, place: Chroot) -> None:
     """Of all topics, or of some."""
     assert operator.reassigned_partitions() == []
     for partition in (TWO, ONE, TopicPartition("u", 10), TopicPartition("u", 9)):
@@ -324,7 +336,7 @@ def test_partitions_with_a_record_are_listed(operator: Operator, place: Chroot) 
 
 
 def test_a_submitted_request_is_what_any_client_may_write(
-    operator: Operator, place: Chroot
+    operator: OperatorClient, place: Chroot
 ) -> None:
     """The bare form of KIP-236, and one that nobody understands."""
     place.put(

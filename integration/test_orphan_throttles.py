@@ -19,7 +19,7 @@ from controller.core.applied_throttles import AppliedThrottle, broker_entity, to
 from controller.core.model import BrokerId
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
-from controller.zk.surveys import Surveyor
+from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from controller.znodes.applied_throttles import encode_applied_throttle
 from integration.cluster import Cluster
@@ -58,9 +58,9 @@ def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
 
 
 @pytest.fixture
-def doctor(place: Chroot) -> Iterator[Surveyor]:
+def doctor(place: Chroot) -> Iterator[OperatorClient]:
     """Give a connection as ``doctor`` has it."""
-    with Surveyor(load_settings({"zookeeper": place.hosts}, {})) as found:
+    with OperatorClient(load_settings({"zookeeper": place.hosts}, {})) as found:
         yield found
 
 
@@ -84,7 +84,7 @@ OF_BROKER = AppliedThrottle(
 OF_TOPIC = AppliedThrottle(TOPIC, {FOLLOWER_REPLICAS: "0:3,1:4"}, {FOLLOWER_REPLICAS: "7:9"})
 
 
-def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surveyor) -> None:
+def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: OperatorClient) -> None:
     """A rate that somebody changed since, entries of a list, settings of another kind."""
     leave(
         place,
@@ -108,7 +108,7 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Surve
 
 
 def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
-    place: Chroot, doctor: Surveyor
+    place: Chroot, doctor: OperatorClient
 ) -> None:
     """Its settings are not brought back to life."""
     place.put(paths.applied_throttle_path(TOPIC), encode_applied_throttle(OF_TOPIC))
@@ -118,7 +118,7 @@ def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
 
 
 def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
-    place: Chroot, doctor: Surveyor
+    place: Chroot, doctor: OperatorClient
 ) -> None:
     """Nor by the side of a daemon that leads, nor where settings cannot be understood."""
     leave(place, OF_BROKER, leader_replication_throttled_rate="7")

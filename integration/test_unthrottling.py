@@ -12,7 +12,7 @@ from controller.core.applied_throttles import broker_entity, topic_entity
 from controller.core.model import BrokerId
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
-from controller.zk.operator import Operator
+from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 from integration.servers import ZooKeeperServer
 from integration.zk_rigs import Chroot
@@ -35,9 +35,9 @@ def place(zookeeper: ZooKeeperServer) -> Iterator[Chroot]:
 
 
 @pytest.fixture
-def operator(place: Chroot) -> Iterator[Operator]:
+def operator(place: Chroot) -> Iterator[OperatorClient]:
     """Give a connection as a verb has it."""
-    with Operator(load_settings({"zookeeper": place.hosts}, {})) as connected:
+    with OperatorClient(load_settings({"zookeeper": place.hosts}, {})) as connected:
         yield connected
 
 
@@ -59,7 +59,7 @@ def announced(place: Chroot) -> list[str]:
     return [change["entity_path"] for change in found]
 
 
-def test_throttles_go_and_brokers_hear_of_it(operator: Operator, place: Chroot) -> None:
+def test_throttles_go_and_brokers_hear_of_it(operator: OperatorClient, place: Chroot) -> None:
     """Other settings stay; what has no throttle is not touched."""
     configure(place, "brokers/1", RATES)
     configure(place, "topics/t", {**LISTS, **OTHER})
@@ -71,7 +71,7 @@ def test_throttles_go_and_brokers_hear_of_it(operator: Operator, place: Chroot) 
     assert announced(place) == ["brokers/1", "topics/t"]
 
 
-def test_what_a_daemon_holds_stays(operator: Operator, place: Chroot) -> None:
+def test_what_a_daemon_holds_stays(operator: OperatorClient, place: Chroot) -> None:
     """It restores by itself what stood there before."""
     configure(place, "topics/t", LISTS)
     place.put(paths.applied_throttle_path(topic_entity("t")), b"{}")
@@ -80,7 +80,7 @@ def test_what_a_daemon_holds_stays(operator: Operator, place: Chroot) -> None:
     assert announced(place) == []
 
 
-def test_settings_that_cannot_be_understood_stay(operator: Operator, place: Chroot) -> None:
+def test_settings_that_cannot_be_understood_stay(operator: OperatorClient, place: Chroot) -> None:
     """And are told."""
     place.put("/config/topics/t", b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="/config/topics/t cannot be changed"):
@@ -88,7 +88,7 @@ def test_settings_that_cannot_be_understood_stay(operator: Operator, place: Chro
     assert place.client.get("/config/topics/t")[0] == b"nonsense"
 
 
-def test_the_id_of_the_cluster_is_read(operator: Operator, place: Chroot) -> None:
+def test_the_id_of_the_cluster_is_read(operator: OperatorClient, place: Chroot) -> None:
     """None where there is none."""
     assert operator.cluster_id() is None
     place.put(paths.CLUSTER_ID, b'{"version":"1","id":"abc"}')

@@ -35,8 +35,9 @@ from controller.core.model import (
 from controller.errors import CommitUnknownError, ControllerMovedError
 from controller.reactor.ports import Committed, Create, Operation, SetData, Znode
 from controller.setting_sources import load_settings
-from controller.zk.leadership import leader_address
-from controller.zk.operator import Operator
+from controller.zk.cluster_znodes import ClusterZnodes
+from controller.zk.operator_client import OperatorClient
+from controller.zk.readers import Reader
 from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
 from controller.znodes.states import encode_state
@@ -245,7 +246,7 @@ def test_a_topic_beyond_the_default_limit_is_served_where_zookeeper_takes_it() -
                 assert isinstance(again, TopicAssignment)
                 assert again.partitions[7] == moving
                 plan = {TopicPartition("t" * 200, n): there.replicas for n in range(5000)}
-                with Operator(settings) as operator:
+                with OperatorClient(settings) as operator:
                     operator.create_plan(plan)
                 assert len(place.client.get(paths.LEGACY_PLAN)[0]) > DEFAULT_LIMIT
         finally:
@@ -331,7 +332,9 @@ def test_the_leader_can_be_found(leader: ZkRig, build: Build) -> None:
         what="two candidates",
     )
     assert standby.is_quiet(LeadershipGained)
-    assert leader_address(leader.place.client) == "127.0.0.1:1"
+    cluster = ClusterZnodes(Reader(standby.session))
+    assert cluster.leader_address() == "127.0.0.1:1"
+    assert cluster.daemons() == ("127.0.0.1:1", "127.0.0.1:2")
 
 
 def test_a_clean_stop_hands_over_at_once(leader: ZkRig, build: Build) -> None:

@@ -80,16 +80,16 @@ def _fetch(address: str, path: str) -> Mapping[str, Any]:
 
 def connect_operator(settings: Settings) -> AbstractContextManager[OperatorPort]:
     """Connect to ZooKeeper for one command."""
-    from controller.zk.operator import Operator  # noqa: PLC0415 - help and errors need no ZooKeeper
+    from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - help and errors need no ZooKeeper
 
-    return Operator(settings)
+    return OperatorClient(settings)
 
 
 def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPort]:
     """Connect to ZooKeeper to look around."""
-    from controller.zk.surveys import Surveyor  # noqa: PLC0415 - as above
+    from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - as above
 
-    return Surveyor(settings)
+    return OperatorClient(settings)
 
 
 def ask_brokers(

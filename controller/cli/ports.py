@@ -1,4 +1,4 @@
-"""ZooKeeper as the verbs see it; ``zk.operator.Operator`` implements it."""
+"""ZooKeeper as the verbs see it; ``zk.operator_client.OperatorClient`` implements it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class WritingPort(Protocol):
         """Set the throttle of every request without its own; return what it was."""
         ...
 
-    def lift_throttle(self, lease: AppliedThrottle) -> Mapping[str, str | None] | None:
+    def lift_throttle(self, applied: AppliedThrottle, /) -> Mapping[str, str | None] | None:
         """Restore what stood where a daemon set a throttle; None where somebody was faster."""
         ...
 
@@ -175,7 +175,7 @@ class OperatorPort(ReadingPort, PastPort, WritingPort, Protocol):
 
 
 class InspectorPort(OperatorPort, Protocol):
-    """ZooKeeper as ``explain`` and ``doctor`` read it; ``zk.surveys.Surveyor`` implements it."""
+    """ZooKeeper as ``explain`` and ``doctor`` read it."""
 
     def read_states(
         self, partitions: Iterable[TopicPartition]

@@ -31,9 +31,10 @@ from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Fence, Refused, claim_check, multi_answer
-from controller.zk.readers import Reader, Znode, watch
+from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
+from controller.zk.znode_reads import Znode
 from controller.znodes import paths
 from controller.znodes.controller import (
     NOT_KRAFT,

@@ -1,18 +1,18 @@
 """
 One command's connection to ZooKeeper: short-lived and synchronous, unlike the daemon's session.
 
-No watch, no claim, no fence. Whatever is written is created, or replaced or deleted at the version
-it was read at. Errors of kazoo leave here translated; what a znode means is not known here.
+It sets no watch, holds no claim and writes without a fence: a znode is created, or replaced or
+deleted at the version it was read at. kazoo's errors are translated here. What a znode means is not
+known here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -27,56 +27,51 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
 from controller.core.model import ZkVersion, Zxid
-from controller.errors import InvalidInputError, RefusedError, SessionSuspendedError
+from controller.errors import (
+    InvalidInputError,
+    ReassignmentConflictError,
+    RefusedError,
+    SessionSuspendedError,
+)
 from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.acls import acl_at, cluster_acl
 from controller.zk.clients import client_options
 from controller.zk.multis import Refused, fill, multi_answer
+from controller.zk.readers import znode_of
+from controller.zk.znode_reads import WINDOW, Key, Value, Znode, ahead
 from controller.znodes import paths
 
 CONNECT_S: Final = 10.0
-WINDOW: Final = 500
-"""Reads under way at once."""
+RACES_MAX: Final = 20
+"""Attempts to change a znode that others change as well."""
 
 _LOG: Final = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False  # What kazoo says while it retries is summed up in one sentence here.
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class Found(NamedTuple):
-    """A znode as read."""
-
-    data: bytes
-    version: ZkVersion
-    czxid: Zxid
-    created_ms: int
-    """Milliseconds since 1970, on ZooKeeper's clock."""
-    owner: int = 0
-    """The session an ephemeral znode hangs on, 0 for a persistent one."""
-
 
 class Connection:
-    """A connection for one command; use it as a context manager."""
+    """A connection for one command, a context manager; implements ``ZnodeReads``."""
 
     def __init__(self, settings: Settings, *, connect_s: float = CONNECT_S) -> None:
         """
         Prepare to connect to the ZooKeeper of the settings.
 
         Args:
-            settings: Where and with which credentials.
-            connect_s: How long connecting may take.
+            settings: The servers, and the credentials for them.
+            connect_s: Seconds that connecting, and each answer, may take.
 
         """
         self._hosts = settings.zookeeper
         self._connect_s = connect_s
-        self._request_bytes = settings.request_bytes
+        self.request_bytes = settings.request_bytes
+        """ZooKeeper closes the connection at a larger request."""
         self._client = KazooClient(logger=_LOG, **client_options(settings))
         self._hidden: set[str] | None = None
         """Paths that may not be read; None: such a path is an error."""
+        self._unreadable: dict[str, str] | None = None
+        """Why znodes cannot be decoded, by path; None: nobody asked."""
 
     def __enter__(self) -> Self:
         """
@@ -84,8 +79,8 @@ class Connection:
 
         Raises:
             SessionSuspendedError: ZooKeeper cannot be reached in time.
-            RefusedError: it does not let us in.
-            PlanInvalidError: there is no Kafka cluster.
+            RefusedError: ZooKeeper refuses our credentials.
+            InvalidInputError: there is no Kafka cluster.
 
         """
         # kazoo's own start() warns on standard error where the chroot does not exist.
@@ -123,30 +118,52 @@ class Connection:
 
     # --- reading -------------------------------------------------------------------------------
 
-    def _get(self, path: str) -> Found | None:
-        """Read one znode, None where there is none."""
-        return self._get_all([path], str)[path]
+    def get(self, path: str) -> Znode | None:
+        """Read one znode."""
+        return dict(self.get_many([path], str))[path]
 
-    def _get_all(
+    def show(self, path: str) -> Znode | None:
+        """Read one znode."""
+        return self.get(path)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a znode."""
+        return self.stats([path], str)[path] is not None
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """List a directory in order; empty where there is none."""
+        return dict(self.children_of_many([path]))[path]
+
+    def get_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
-    ) -> dict[Key, Found | None]:
-        """Read znodes, many at a time; None where there is none."""
-        return self._asked(keys, path_of, self._client.get_async, _found, window=window)
+    ) -> Iterator[tuple[Key, Znode | None]]:
+        """Read many znodes in order, each once."""
+        return self._asked(keys, path_of, self._client.get_async, znode_of, window=window)
 
-    def _children(self, path: str) -> list[str]:
-        """Return the names of the children, none where there is no such znode."""
-        return self._children_all([path], str)[path]
+    def show_many(
+        self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
+    ) -> Iterator[tuple[Key, Znode | None]]:
+        """Read many znodes in order, each once."""
+        return self.get_many(keys, path_of, window=window)
 
-    def _children_all(
-        self, keys: Iterable[Key], path_of: Callable[[Key], str]
-    ) -> dict[Key, list[str]]:
-        """Return the names of many znodes' children."""
-        listed = self._asked(keys, path_of, self._client.get_children_async, sorted)
-        return {key: names or [] for key, names in listed.items()}
+    def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """List many directories in order; empty where there is none."""
+        listed = self._asked(paths, str, self._client.get_children_async, sorted)
+        return ((path, tuple(names or ())) for path, names in listed)
 
-    def _stats(self, keys: Iterable[Key], path_of: Callable[[Key], str]) -> dict[Key, Any]:
-        """Return ZooKeeper's own facts about znodes; None where there is none."""
-        return self._asked(keys, path_of, self._client.exists_async, lambda stat: stat)
+    def stats(self, keys: Iterable[Key], path_of: Callable[[Key], str]) -> dict[Key, Any]:
+        """Return ZooKeeper's stat of many znodes; None where there is none."""
+        return dict(self._asked(keys, path_of, self._client.exists_async, lambda stat: stat))
+
+    def acls(self, path: str) -> list[Any] | None:
+        """Return the permissions of a znode; None where there is none."""
+        asked = self._asked([path], str, self._client.get_acls_async, lambda found: list(found[0]))
+        return dict(asked)[path]
+
+    def unreadable(self, path: str, reason: str) -> None:
+        """Note a znode that cannot be decoded, where a context asks for that."""
+        if self._unreadable is not None:
+            self._unreadable[path] = reason
 
     @contextmanager
     def noting_hidden(self) -> Iterator[Collection[str]]:
@@ -157,6 +174,15 @@ class Connection:
         finally:
             self._hidden = None
 
+    @contextmanager
+    def noting_unreadable(self) -> Iterator[Mapping[str, str]]:
+        """Note what cannot be decoded, by path, until the context ends."""
+        self._unreadable = {}
+        try:
+            yield self._unreadable
+        finally:
+            self._unreadable = None
+
     def _asked(
         self,
         keys: Iterable[Key],
@@ -165,36 +191,40 @@ class Connection:
         read: Callable[[Any], Value],
         *,
         window: int = WINDOW,
-    ) -> dict[Key, Value | None]:
-        """Ask about many znodes, a window at a time; None where there is none."""
-        found: dict[Key, Value | None] = {}
-        remaining = iter(dict.fromkeys(keys))
-        with self._translated():
-            while some := list(islice(remaining, window)):
-                for key, pending in [(key, ask(path_of(key))) for key in some]:
-                    try:
-                        found[key] = read(self._ask(pending))
-                    except NoNodeError:
-                        found[key] = None
-                    except NoAuthError:
-                        if self._hidden is None:
-                            raise
-                        self._hidden.add(path_of(key))
-                        found[key] = None
-        return found
+    ) -> Iterator[tuple[Key, Value | None]]:
+        """Ask about many znodes; None where there is none."""
+
+        def sent() -> Iterator[tuple[Key, Any]]:
+            for key in dict.fromkeys(keys):
+                with self._translated():
+                    pending = ask(path_of(key))
+                yield key, pending
+
+        for key, pending in ahead(sent(), window):
+            with self._translated():
+                try:
+                    found = read(self._ask(pending))
+                except NoNodeError:
+                    found = None
+                except NoAuthError:
+                    if self._hidden is None:
+                        raise
+                    self._hidden.add(path_of(key))
+                    found = None
+            yield key, found
 
     # --- writing -------------------------------------------------------------------------------
 
-    def _create(self, path: str, data: bytes) -> Found | None:
+    def create(self, path: str, data: bytes) -> Znode | None:
         """Create a znode, with its parents; None where there is one already."""
         with self._translated():
             try:
                 _, stat = self._ask(self._creation(path, data))
             except NodeExistsError:
                 return None
-        return _found((data, stat))
+        return znode_of((data, stat))
 
-    def _create_sequential(self, path: str, data: bytes) -> str:
+    def create_sequential(self, path: str, data: bytes) -> str:
         """Create a znode whose name ZooKeeper completes with a number; return the name."""
         with self._translated():
             made, _ = self._ask(self._creation(path, data, sequence=True))
@@ -217,8 +247,8 @@ class Connection:
         except NodeExistsError:
             return
 
-    def _replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
-        """Replace what stood there at this version; False where it has changed or is gone."""
+    def replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
+        """Replace the data of a znode at a version; False where it has changed or is gone."""
         with self._translated():
             try:
                 self._ask(self._client.set_async(path, data, version))
@@ -226,8 +256,8 @@ class Connection:
                 return False
         return True
 
-    def _delete(self, path: str, version: ZkVersion) -> bool:
-        """Delete what stood there at this version; False where it has changed or is gone."""
+    def delete(self, path: str, version: ZkVersion) -> bool:
+        """Delete a znode at a version; False where it has changed or is gone."""
         with self._translated():
             try:
                 self._ask(self._client.delete_async(path, version))
@@ -235,7 +265,7 @@ class Connection:
                 return False
         return True
 
-    def _commit(self, multi: Iterable[Operation]) -> bool:
+    def commit(self, multi: Iterable[Operation]) -> bool:
         """Write all or nothing; False where something has changed or is gone."""
         with self._translated():
             transaction = self._client.transaction()
@@ -247,6 +277,44 @@ class Connection:
                     return False
                 raise RefusedError(f"ZooKeeper refused it: {refused.reason}") from refused
         return True
+
+    def edit(self, path: str, change: Callable[[Znode | None], bytes]) -> Znode:
+        """
+        Replace a znode, or create it, from what it holds.
+
+        Returns:
+            The znode as written; of one that was replaced, ``mzxid`` is not known.
+
+        Raises:
+            ReassignmentConflictError: others changed it each time in between.
+
+        """
+        for _ in range(RACES_MAX):
+            found = self.get(path)
+            data = change(found)
+            if found is None:
+                made = self.create(path, data)
+                if made is not None:
+                    return made
+            elif self.replace(path, data, found.version):
+                return found._replace(
+                    data=data, version=ZkVersion(found.version + 1), mzxid=Zxid(0)
+                )
+        raise contended(path)
+
+    def drop(self, path: str) -> Znode | None:
+        """
+        Delete a znode; return it, None where there is none.
+
+        Raises:
+            ReassignmentConflictError: others changed it each time in between.
+
+        """
+        for _ in range(RACES_MAX):
+            found = self.get(path)
+            if found is None or self.delete(path, found.version):
+                return found
+        raise contended(path)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -260,7 +328,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Translate errors of kazoo into ours."""
+        """Translate kazoo's errors."""
         try:
             yield
         except (NoAuthError, AuthFailedError) as error:
@@ -274,6 +342,6 @@ class Connection:
             ) from error
 
 
-def _found(answer: Any) -> Found:  # noqa: ANN401 - kazoo has no types
-    data, stat = answer
-    return Found(data, ZkVersion(stat.version), Zxid(stat.czxid), stat.ctime, stat.ephemeralOwner)
+def contended(path: str) -> ReassignmentConflictError:
+    """Return the error for a znode that others change all the time."""
+    return ReassignmentConflictError(f"{path} changes all the time; try again")

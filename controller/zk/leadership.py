@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from controller.core.events import LeadershipGained, LeadershipLost
@@ -28,11 +27,9 @@ from controller.zk.multis import Refused, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.znodes import paths
-from controller.znodes.daemon_leader import decode_leader, encode_leader
+from controller.znodes.daemon_leader import encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
-_CANDIDATE: Final = re.compile(r"__lock__(\d{10})$")
-"""How kazoo's lock names its contenders."""
 
 _PAUSE_S: Final = 0.2
 _STOP_S: Final = 5.0
@@ -197,7 +194,7 @@ class Leadership:
     def _withdraw(self) -> None:
         """Delete every candidacy of ours: behind a forgotten one we would wait for ever."""
         self._contending = None
-        names = self._reader.children(paths.LEADER) or ()
+        names = self._reader.children(paths.LEADER)
         for path, znode in self._reader.try_many((f"{paths.LEADER}/{n}" for n in names), str):
             if isinstance(znode, KazooException):
                 raise znode
@@ -206,19 +203,3 @@ class Leadership:
                     self._session.ask(self._session.client.delete_async(path))
                 except NoNodeError:
                     continue
-
-
-def leader_address(client: KazooClient) -> str | None:
-    """Return ``host:port`` of the leading daemon's HTTP server, None when none leads."""
-    try:
-        names = client.get_children(paths.LEADER)
-    except NoNodeError:
-        return None
-    found = (match for match in map(_CANDIDATE.search, names) if match is not None)
-    for candidate in sorted(found, key=lambda match: match[1]):
-        try:
-            data, _ = client.get(f"{paths.LEADER}/{candidate.string}")
-        except NoNodeError:
-            continue
-        return decode_leader(data)
-    return None

@@ -22,19 +22,27 @@ from typing import Final, TypeVar
 from kazoo.exceptions import KazooException
 
 from controller.core.applied_throttles import Entity
-from controller.core.events import CancellationRead, Event, StateChanged, StatesRead, TopicsRead
+from controller.core.events import (
+    CancellationRead,
+    EntityConfigsRead,
+    Event,
+    StateChanged,
+    StatesRead,
+    SubmissionsRead,
+    TopicsRead,
+)
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.reactor.ports import Inbox, Znode
 from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
-from controller.zk.histories import Histories
-from controller.zk.levels import Levels
+from controller.zk.levels import read_level
+from controller.zk.outcome_znodes import OutcomeZnodes
+from controller.zk.partition_znodes import state_of, topic_of
 from controller.zk.readers import Reader, Watch, refusal, watch
-from controller.zk.requests import Requests
+from controller.zk.request_znodes import RequestZnodes
 from controller.zk.sessions import Session
+from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.zk.workers import REFUSED_S, Worker
 from controller.znodes import paths
-from controller.znodes.states import decode_state
-from controller.znodes.topics import decode_topic
 
 CHUNK: Final = 2000
 """Topics or states per event: a turn of the loop should not become long for having read much."""
@@ -49,9 +57,9 @@ class Watches:
         """Begin with nothing; whoever builds it makes it a listener of the session."""
         self._inbox = inbox
         self._reader = Reader(session)
-        self._levels = Levels(self._reader)
-        self._requests = Requests(self._reader)
-        self._histories = Histories(self._reader)
+        self._requests = RequestZnodes(self._reader)
+        self._outcomes = OutcomeZnodes(self._reader)
+        self._throttles = ThrottleZnodes(self._reader)
         self._levels_worker = Worker("zk-levels", session, again_s=REFUSED_S)
         self._bulk_worker = Worker("zk-bulk", session, again_s=REFUSED_S)
         self._lock = threading.Lock()
@@ -106,19 +114,23 @@ class Watches:
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted, with the levels: a request is to be seen at once."""
         wanted = tuple(names)
-        self._levels_worker.put(lambda: self._inbox.put(self._requests.read(wanted)))
+        self._levels_worker.put(
+            lambda: self._inbox.put(SubmissionsRead(self._requests.submissions(wanted)))
+        )
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
         self._bulk_worker.put(
-            lambda: self._tell_of_records(lambda: self._histories.accepted(request))
+            lambda: self._tell_of_records(lambda: self._outcomes.accepted(request))
         )
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         wanted = tuple(entities)
         self._bulk_worker.put(
-            lambda: self._tell_of_records(lambda: self._histories.entity_configs(wanted))
+            lambda: self._tell_of_records(
+                lambda: EntityConfigsRead(self._throttles.entity_configs(wanted))
+            )
         )
 
     def former_leader_fenced(self) -> None:
@@ -176,7 +188,7 @@ class Watches:
             # Before reading: a change from now on marks it anew.
             self._marked.discard(znode)
             watcher = self._wanted.get(znode) or watch(lambda: self.read(znode))
-        return self._levels.read(znode, watcher)
+        return read_level(self._reader, znode, watcher)
 
     def _mark_topics(self, topics: Iterable[str]) -> None:
         """Have topics read again."""
@@ -215,7 +227,7 @@ class Watches:
             elif isinstance(znode, KazooException):
                 read[topic] = refusal(znode)
             else:
-                read[topic] = decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
+                read[topic] = topic_of(topic, znode)
         self._inbox.put(TopicsRead(read, read_generation))
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
@@ -229,7 +241,7 @@ class Watches:
                 with self._lock:
                     self._states.pop(partition, None)
             else:
-                read[partition] = decode_state(znode.data, znode.version)
+                read[partition] = state_of(partition, znode)
         with self._lock:
             # Told under the lock: a watch that fires from now on is told after it.
             armed = frozenset(p for p in partitions if p in self._states) if watched else None

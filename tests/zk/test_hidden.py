@@ -9,10 +9,11 @@ from controller.core.events import BrokersRead, HistoryRead, LogDirEventsRead, S
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.outcomes import Part
 from controller.reactor.ports import Znode
-from controller.zk.histories import Histories
-from controller.zk.levels import Levels
-from controller.zk.readers import ANY_VERSION, Reader, watch
-from controller.zk.requests import Requests
+from controller.zk.levels import read_level
+from controller.zk.outcome_znodes import OutcomeZnodes
+from controller.zk.readers import Reader, watch
+from controller.zk.request_znodes import RequestZnodes
+from controller.zk.znode_reads import ANY_VERSION
 from controller.znodes import paths
 from controller.znodes.outcome_parts import encode_part
 from tests.zk.fakes import FakeClient, connected_session
@@ -34,7 +35,7 @@ def reader(client: FakeClient) -> Reader:
 
 
 def _read(reader: Reader, znode: Znode) -> object:
-    return Levels(reader).read(znode, watch(lambda: None))
+    return read_level(reader, znode, watch(lambda: None))
 
 
 def test_a_request_that_is_hidden_holds_up_no_other(client: FakeClient, reader: Reader) -> None:
@@ -43,7 +44,7 @@ def test_a_request_that_is_hidden_holds_up_no_other(client: FakeClient, reader: 
     for path in (hidden, hidden, shown):
         client.put(path, b'{"version":1,"assignments":{"t":{"0":[1]}}}')
     client.hidden.add(hidden)
-    first, second = Requests(reader).read(REQUESTS).submissions.values()
+    first, second = RequestZnodes(reader).submissions(REQUESTS).values()
     assert first is not None
     assert second is not None
     assert (first.unreadable, first.version, first.czxid) == (WHY, 1, 1)
@@ -59,7 +60,7 @@ def test_a_request_of_which_not_even_the_version_is_told_is_refused_too(
     client.hidden.add(path)
     client.mute.add(path)
     client.last_zxid = 9
-    (read,) = Requests(reader).read(REQUESTS[:1]).submissions.values()
+    (read,) = RequestZnodes(reader).submissions(REQUESTS[:1]).values()
     assert read is not None
     assert (read.unreadable, read.version, read.czxid) == (WHY, ANY_VERSION, 9)
 
@@ -67,7 +68,7 @@ def test_a_request_of_which_not_even_the_version_is_told_is_refused_too(
 def test_a_hidden_request_that_went_meanwhile_is_gone(client: FakeClient, reader: Reader) -> None:
     """Its client took it back."""
     client.hidden.add(paths.submission_path(REQUESTS[0]))
-    assert Requests(reader).read(REQUESTS[:1]).submissions == {REQUESTS[0]: None}
+    assert RequestZnodes(reader).submissions(REQUESTS[:1]) == {REQUESTS[0]: None}
 
 
 def test_a_fault_of_the_server_is_no_answer(client: FakeClient, reader: Reader) -> None:
@@ -75,7 +76,7 @@ def test_a_fault_of_the_server_is_no_answer(client: FakeClient, reader: Reader) 
     client.put(paths.submission_path(REQUESTS[0]), b"")
     client.failures.append(SystemZookeeperError())
     with pytest.raises(SystemZookeeperError):
-        Requests(reader).read(REQUESTS[:1])
+        RequestZnodes(reader).submissions(REQUESTS[:1])
 
 
 def test_a_hidden_registration_is_a_live_broker(client: FakeClient, reader: Reader) -> None:
@@ -108,7 +109,7 @@ def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) 
     for request in REQUESTS:
         client.put(paths.part_path(request, request), encode_part(Part(request, 1, 7)))
     client.hidden.add(paths.history_path(REQUESTS[0]))
-    read = Histories(reader).history()
+    read = OutcomeZnodes(reader).history()
     assert isinstance(read, HistoryRead)
     assert read.open.keys() == {REQUESTS[1]}
 

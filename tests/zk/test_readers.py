@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
-from controller.zk.readers import WINDOW, Reader, watch
+from controller.zk.readers import Reader, watch
+from controller.zk.znode_reads import WINDOW, decode_many
 from tests.zk.fakes import SESSION, FakeClient, Stat, connected_session
 
 
@@ -60,6 +61,6 @@ def test_more_than_a_window_is_read_in_order() -> None:
     client = FakeClient()
     client.put("/5", b"five")
     keys = list(range(2 * WINDOW + 3))
-    read = dict(_reader(client).decode_many(keys, lambda n: f"/{n}", lambda _, znode: znode.data))
+    read = dict(decode_many(_reader(client), keys, lambda n: f"/{n}", lambda _, znode: znode.data))
     assert list(read) == keys
     assert {n: data for n, data in read.items() if data is not None} == {5: b"five"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.core.model import RequestId
 from controller.core.outcomes import Part
-from controller.zk.histories import Histories
+from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader
 from controller.znodes import paths
 from controller.znodes.outcome_parts import encode_part
@@ -15,7 +15,7 @@ REQUEST = RequestId("request_0000000001")
 
 
 def _open_parts(client: FakeClient, request: RequestId) -> dict[str, Part]:
-    history = Histories(Reader(connected_session(client))).history()
+    history = OutcomeZnodes(Reader(connected_session(client))).history()
     return dict(history.open[request].parts)
 
 

@@ -1,0 +1,285 @@
+"""
+Reads of what is kept of requests: ``/reassigner/outcomes``.
+
+None of it is watched: only the leading daemon writes it. The number of accepted entries is in the
+names of their shards, so the shards are read only for the entries themselves. A request that is
+deleted while it is read is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controller.core.events import AcceptedRead, HistoryRead
+from controller.core.model import (
+    AcceptedEntry,
+    PartitionOutcome,
+    Refusal,
+    RequestId,
+    TopicPartition,
+    Zxid,
+)
+from controller.core.outcomes import (
+    UNKNOWN_MS,
+    EndedHistory,
+    OpenHistory,
+    Part,
+    RequestHistory,
+    Summary,
+)
+from controller.core.submissions import RequestOptions
+from controller.zk.znode_reads import WINDOW, Znode, ZnodeReads, decode_many
+from controller.znodes import paths
+from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
+from controller.znodes.outcomes import decode_outcome
+
+Ended = tuple[tuple[Refusal, ...], tuple[PartitionOutcome, ...]]
+"""The content of a shard of refusals and endings."""
+Child = Part | Ended | Summary
+"""Everything that is kept of a request, except shards of accepted entries."""
+
+
+class OutcomeZnodes:
+    """Reads them through either reader."""
+
+    def __init__(self, znodes: ZnodeReads, *, window: int = WINDOW) -> None:
+        """
+        Prepare to read.
+
+        Args:
+            znodes: Reads them.
+            window: Shards or summaries read at a time; each may take half a megabyte.
+
+        """
+        self._znodes = znodes
+        self._window = window
+
+    # --- for commands --------------------------------------------------------------------------
+
+    def outcome(self, request: RequestId) -> Summary | str | None:
+        """Return how a request ended, None while it has not."""
+        found = self._znodes.get(paths.outcome_path(request))
+        return found and decode_outcome(found.data)
+
+    def outcomes(self, requests: Iterable[RequestId]) -> tuple[Summary, ...]:
+        """Return how requests ended, in this order, without those that are unreadable."""
+        read = decode_many(
+            self._znodes,
+            requests,
+            paths.outcome_path,
+            lambda _, znode: decode_outcome(znode.data),
+            window=self._window,
+        )
+        return tuple(outcome for _, outcome in read if isinstance(outcome, Summary))
+
+    def requests(self) -> list[RequestId]:
+        """Return the requests of which anything is kept."""
+        return [RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
+
+    def ended(self) -> dict[RequestId, bool]:
+        """Return the requests of which anything is kept, and whether they ended."""
+        listed = self._listed(self.requests())
+        return {request: paths.SUMMARY in names for request, names in listed.items()}
+
+    def histories(
+        self, requests: Iterable[RequestId] | None = None
+    ) -> dict[RequestId, RequestHistory]:
+        """Return what is kept of these requests or of all, the oldest first."""
+        listed = self._listed(self.requests() if requests is None else requests)
+        czxids = dict(self._czxids(listed))
+        pieces = {request: _Pieces(request) for request in listed}
+        wanted = [(r, n) for r, names in listed.items() for n in names if not _is_accepted(n)]
+        found: Iterator[tuple[tuple[RequestId, str], Child | str | None]] = decode_many(
+            self._znodes,
+            wanted,
+            lambda child: f"{paths.history_path(child[0])}/{child[1]}",
+            lambda child, znode: _decode(*child, znode),
+            window=self._window,
+        )
+        for (request, name), read in found:
+            pieces[request].add(name, read)
+        ordered = sorted(czxids.items(), key=lambda item: item[1])
+        return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
+
+    def accepted_entries(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
+        """Return the accepted entries of a request, in the order in which they were accepted."""
+        names = self._znodes.children(paths.history_path(request))
+        read = [read for _, read in self._accepted(request, _shards(names, "accepted"))]
+        return tuple(entry for r in read if r is not None and not isinstance(r, str) for entry in r)
+
+    # --- for the daemon ------------------------------------------------------------------------
+
+    def history(self) -> HistoryRead:
+        """
+        Return what is kept of every request, the ended ones from the oldest on.
+
+        Of a request that has ended only the names are read; of an open one also its parts, and what
+        was refused or ended with another outcome than done.
+        """
+        listed = self._listed(
+            request for request in self.requests() if paths.valid_request(request)
+        )
+        ended = [request for request, names in listed.items() if paths.SUMMARY in names]
+        unfinished = {
+            request: self._open(request, names)
+            for request, names in listed.items()
+            if names and paths.SUMMARY not in names
+        }
+        ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
+        return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
+
+    def accepted(self, request: RequestId) -> AcceptedRead:
+        """Return the accepted entries of a request, with all that a cancellation needs to know."""
+        names = self._znodes.children(paths.history_path(request))
+        entries: list[AcceptedEntry] = []
+        for shard, read in self._accepted(request, _shards(names, "accepted")):
+            if read is None:
+                self._report_gone(request, shard)
+            elif not isinstance(read, str):
+                entries += read
+        elsewhere = self._elsewhere(request, _shards(names, "ended"))
+        if elsewhere is None:
+            elsewhere = frozenset(entry.partition for entry in entries)
+        options = self._options(request, names)
+        return AcceptedRead(request, tuple(entries), options, elsewhere)
+
+    def _open(self, request: RequestId, names: Sequence[str]) -> OpenHistory:
+        shards = {name: shard for name in names if (shard := paths.parse_shard(name))}
+        wanted = [
+            name
+            for name in names
+            if name.startswith(paths.PART) or (name in shards and shards[name].kind == "ended")
+        ]
+        pieces = _Pieces(request)
+        found: Iterator[tuple[str, Child | str | None]] = decode_many(
+            self._znodes,
+            wanted,
+            lambda name: f"{paths.history_path(request)}/{name}",
+            lambda name, znode: _decode(request, name, znode),
+        )
+        for name, read in found:
+            pieces.add(name, read)
+            named = part_name(name)
+            if isinstance(read, str) and named is not None:
+                # It exists, so it must never be created again; its content is lost.
+                pieces.parts[named] = Part(named, 0, UNKNOWN_MS)
+        accepted = sum(shard.rows for shard in shards.values() if shard.kind == "accepted")
+        return OpenHistory(pieces.parts, accepted, tuple(pieces.refused), tuple(pieces.endings))
+
+    def _elsewhere(
+        self, request: RequestId, shards: Sequence[paths.Shard]
+    ) -> frozenset[TopicPartition] | None:
+        """Return the partitions that did not simply reach their target; None: some are unknown."""
+        found: set[TopicPartition] = set()
+        for shard, read in decode_many(
+            self._znodes,
+            shards,
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_ended(request, znode.data),
+        ):
+            if read is None:
+                self._report_gone(request, shard)
+            if read is None or isinstance(read, str):
+                return None
+            found.update(r.partition for r in read[0] if r.partition is not None)
+            found.update(ending.partition for ending in read[1])
+        return frozenset(found)
+
+    def _options(self, request: RequestId, names: Sequence[str]) -> RequestOptions:
+        """Return the options of a request: all its parts have the same."""
+        for _, read in decode_many(
+            self._znodes,
+            [name for name in names if name.startswith(paths.PART)],
+            lambda name: f"{paths.history_path(request)}/{name}",
+            lambda name, znode: decode_part(name, znode.data),
+        ):
+            if isinstance(read, Part):
+                return read.options
+        return RequestOptions()
+
+    # --- for both ------------------------------------------------------------------------------
+
+    def _listed(self, requests: Iterable[RequestId]) -> dict[RequestId, tuple[str, ...]]:
+        """List what is kept of requests; one that is hidden is left out."""
+        of = {paths.history_path(request): request for request in requests}
+        listed = list(self._znodes.children_of_many(of))
+        return {of[path]: names for path, names in listed if not isinstance(names, str)}
+
+    def _czxids(self, requests: Iterable[RequestId]) -> Iterator[tuple[RequestId, Zxid]]:
+        for request, czxid in decode_many(
+            self._znodes, requests, paths.history_path, lambda _, znode: znode.czxid
+        ):
+            if czxid is not None and not isinstance(czxid, str):
+                yield request, czxid
+
+    def _accepted(
+        self, request: RequestId, shards: Sequence[paths.Shard]
+    ) -> Iterator[tuple[paths.Shard, tuple[AcceptedEntry, ...] | str | None]]:
+        return decode_many(
+            self._znodes,
+            sorted(shards, key=lambda shard: (shard.epoch, shard.number)),
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_accepted(znode.data),
+            window=self._window,
+        )
+
+    def _report_gone(self, request: RequestId, shard: paths.Shard) -> None:
+        self._znodes.unreadable(paths.shard_path(request, shard), "it is gone")
+
+
+class _Pieces:
+    """What was read of one request, put together child by child."""
+
+    def __init__(self, request: RequestId) -> None:
+        self._request = request
+        self.parts: dict[str, Part] = {}
+        self.refused: list[Refusal] = []
+        self.endings: list[PartitionOutcome] = []
+        self._summary: Summary | None = None
+        self._unreadable: dict[str, str] = {}
+
+    def add(self, name: str, read: Child | str | None) -> None:
+        """Add a child as decoded; None where it is gone."""
+        if isinstance(read, str):
+            self._unreadable[name] = read
+        elif isinstance(read, Part):
+            self.parts[read.name] = read
+        elif isinstance(read, Summary):
+            self._summary = read
+        elif read is not None:
+            self.refused += read[0]
+            self.endings += read[1]
+
+    def history(self, czxid: Zxid, names: Iterable[str]) -> RequestHistory:
+        """Return the whole; ``names`` are those of all children."""
+        if self._summary is not None and not self.refused:
+            # Its shards are gone, or it is older than shards.
+            self.refused += self._summary.refused
+        return RequestHistory(
+            request=self._request,
+            czxid=czxid,
+            parts=self.parts,
+            accepted=sum(shard.rows for shard in _shards(names, "accepted")),
+            refused=tuple(self.refused),
+            endings=tuple(self.endings),
+            summary=self._summary,
+            unreadable=self._unreadable,
+        )
+
+
+def _decode(request: RequestId, name: str, znode: Znode) -> Child | str:
+    """Decode a child other than a shard of accepted entries."""
+    if name == paths.SUMMARY:
+        return decode_outcome(znode.data)
+    if name.startswith(paths.PART):
+        return decode_part(name, znode.data)
+    return decode_ended(request, znode.data)
+
+
+def _shards(names: Iterable[str], kind: str) -> list[paths.Shard]:
+    shards = map(paths.parse_shard, names)
+    return [shard for shard in shards if shard is not None and shard.kind == kind]
+
+
+def _is_accepted(name: str) -> bool:
+    return bool(_shards([name], "accepted"))

@@ -1,0 +1,134 @@
+"""Reads of the znodes of topics and partitions: Kafka's, and our records of reassignments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controller.core.events import Orphan, SpecsRead
+from controller.core.model import (
+    PartitionState,
+    ReassignmentSpec,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.zk.znode_reads import (
+    Tree,
+    Znode,
+    ZnodeReads,
+    decode_many,
+    decode_tree,
+    list_tree,
+)
+from controller.znodes import paths
+from controller.znodes.orphans import decode_orphan
+from controller.znodes.reassignments import decode_spec
+from controller.znodes.states import decode_state
+from controller.znodes.topics import decode_topic
+
+
+class PartitionZnodes:
+    """Reads them through either reader; a text stands for a znode that is unreadable."""
+
+    def __init__(self, znodes: ZnodeReads) -> None:
+        """Read through this reader."""
+        self._znodes = znodes
+
+    # --- Kafka's -------------------------------------------------------------------------------
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics, in order."""
+        return [name for name in self._znodes.children(paths.TOPICS) if paths.valid_topic(name)]
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicAssignment | str | None]:
+        """Return topics; None where there is none."""
+        return dict(decode_many(self._znodes, names, paths.topic_path, topic_of))
+
+    def states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionState | str | None]:
+        """Return leaders and ISRs; None where there is none."""
+        return dict(decode_many(self._znodes, partitions, paths.state_path, state_of))
+
+    def deletions(self) -> frozenset[str]:
+        """Return the topics queued for deletion."""
+        return frozenset(self._znodes.children(paths.DELETIONS))
+
+    # --- ours ----------------------------------------------------------------------------------
+
+    def reassigned(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        """Return the partitions that have a record of ours, of these topics or of all."""
+        wanted = self._znodes.children(paths.GOALS) if topics is None else topics
+        directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}
+        return sorted(
+            TopicPartition(directories[path], number)
+            for path, names in self._znodes.children_of_many(directories)
+            if not isinstance(names, str)
+            for number in map(paths.parse_number, names)
+            if number is not None
+        )
+
+    def specs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
+        """Return our records of reassignments; None where there is none."""
+        return dict(
+            decode_many(
+                self._znodes,
+                partitions,
+                paths.reassignment_path,
+                lambda _, znode: decode_spec(znode.data, znode.version),
+            )
+        )
+
+    def list_specs(self) -> Tree:
+        """List all records of reassignments."""
+        return list_tree(self._znodes, paths.GOALS)
+
+    def all_specs(self, listed: Tree) -> SpecsRead:
+        """Return all records of reassignments, as ``list_specs`` listed them."""
+        specs: dict[TopicPartition, ReassignmentSpec] = {}
+        unreadable: dict[str, str] = {}
+        for path, read in decode_tree(self._znodes, listed, _spec):
+            if isinstance(read, str):
+                unreadable[path] = read
+            else:
+                partition, spec = read
+                specs[partition] = spec
+        return SpecsRead(specs, unreadable)
+
+    def orphans(self) -> frozenset[Orphan]:
+        """Return all records of replicas that could not be deleted."""
+        read = decode_tree(self._znodes, list_tree(self._znodes, paths.ORPHANS), _orphan)
+        return frozenset(orphan for _, orphan in read if not isinstance(orphan, str))
+
+    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
+        """Return the orphan records of a partition."""
+        read = decode_many(
+            self._znodes,
+            self._znodes.children(paths.ORPHANS),
+            lambda broker: f"{paths.ORPHANS}/{broker}/{partition}",
+            lambda broker, znode: decode_orphan(broker, str(partition), znode.data),
+        )
+        return tuple(orphan for _, orphan in read if orphan is not None)
+
+
+def topic_of(_: str, znode: Znode) -> TopicAssignment | str:
+    """Decode a topic znode."""
+    return decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
+
+
+def state_of(_: TopicPartition, znode: Znode) -> PartitionState | str:
+    """Decode a partition state."""
+    return decode_state(znode.data, znode.version)
+
+
+def _spec(topic: str, name: str, znode: Znode) -> tuple[TopicPartition, ReassignmentSpec] | str:
+    partition = paths.parse_number(name)
+    if partition is None or not paths.valid_topic(topic):
+        return "not a partition"
+    spec = decode_spec(znode.data, znode.version)
+    return spec if isinstance(spec, str) else (TopicPartition(topic, partition), spec)
+
+
+def _orphan(broker: str, name: str, znode: Znode) -> Orphan | str:
+    return decode_orphan(broker, name, znode.data)

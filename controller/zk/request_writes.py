@@ -1,0 +1,253 @@
+"""
+Writes of operators' commands: plans, requests, cancellations, the kill switch, the queue, controls.
+
+A znode is created, or changed by compare-and-set from what it held; one that is unreadable stays as
+it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from controller.core.controls import Limits, Pauses
+from controller.core.model import LegacyPlan, Replicas, TopicPartition, Zxid
+from controller.core.submissions import Cancellation
+from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.zk.connections import RACES_MAX, Connection, contended
+from controller.zk.request_znodes import cancellation_of, plan_of
+from controller.zk.znode_reads import Znode
+from controller.znodes import operator_controls, paths
+from controller.znodes.cancellations import decode_cancellation, encode_cancellation
+from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
+from controller.znodes.legacy_plans import encode_legacy_plan
+
+_Value = TypeVar("_Value")
+
+
+class RequestWrites:
+    """Writes them for one command."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Write through this connection."""
+        self._connection = connection
+
+    # --- the legacy plan -----------------------------------------------------------------------
+
+    def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """
+        Create ``/admin/reassign_partitions``.
+
+        Returns:
+            The czxid of the znode, which identifies the request.
+
+        Raises:
+            ReassignmentConflictError: it exists.
+            InvalidInputError: the plan is too large for one znode.
+
+        """
+        made = self._connection.create(paths.LEGACY_PLAN, self._encoded(entries))
+        if made is None:
+            raise ReassignmentConflictError(
+                f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
+            )
+        return made.czxid
+
+    def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """
+        Add entries to ``/admin/reassign_partitions``, or create it.
+
+        Returns:
+            The czxid of the znode, which identifies the request.
+
+        Raises:
+            ReassignmentConflictError: it is unreadable, or others change it all the time.
+            InvalidInputError: it would be too large for one znode.
+
+        """
+
+        def extended(found: Znode | None) -> bytes:
+            plan = plan_of(found)
+            if plan is not None and plan.unreadable is not None:
+                raise ReassignmentConflictError(
+                    f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
+                )
+            return self._encoded({**(plan.entries if plan else {}), **entries})
+
+        return self._connection.edit(paths.LEGACY_PLAN, extended).czxid
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def submit(self, data: bytes) -> str:
+        """
+        Submit a request, or one part of it.
+
+        Returns:
+            The name that ZooKeeper gave its znode.
+
+        """
+        return self._connection.create_sequential(paths.submissions_path(), data)
+
+    # --- cancelling ----------------------------------------------------------------------------
+
+    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+        """
+        Create or change ``/admin/cancel_reassignment_in_progress``.
+
+        Args:
+            join: Returns the new cancellation from the present one; its versions are ignored.
+
+        Returns:
+            The cancellation as written.
+
+        Raises:
+            ReassignmentConflictError: others change it all the time, or ``join`` refuses.
+
+        """
+        written = self._connection.edit(
+            paths.CANCEL, lambda found: encode_cancellation(join(cancellation_of(found)))
+        )
+        return decode_cancellation(written.data, written.version, written.czxid, written.created_ms)
+
+    def disable(self, switch: KillSwitch) -> KillSwitch | None:
+        """Create ``/admin/reassign_cancel``; return the one that exists already and leave it."""
+        for _ in range(RACES_MAX):
+            if self._connection.create(paths.KILL_SWITCH, encode_kill_switch(switch)) is not None:
+                return None
+            found = self._connection.get(paths.KILL_SWITCH)
+            if found is not None:
+                return decode_kill_switch(found.data, found.created_ms)
+        raise contended(paths.KILL_SWITCH)
+
+    def enable(self) -> bool:
+        """Delete ``/admin/reassign_cancel``; return False where there is none."""
+        return self._connection.drop(paths.KILL_SWITCH) is not None
+
+    # --- the queue -----------------------------------------------------------------------------
+
+    def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
+        """
+        Create ``/admin/reassign_partitions_queue``; return its czxid.
+
+        Raises:
+            ReassignmentConflictError: it exists.
+            InvalidInputError: it is too large for one znode.
+
+        """
+        made = self._connection.create(paths.QUEUE, self._encoded(entries))
+        if made is None:
+            raise ReassignmentConflictError(
+                f"{paths.QUEUE} exists already: wait until its entries have started, or see "
+                "`reassigner queue list`"
+            )
+        return made.czxid
+
+    def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """
+        Remove entries from the queue, and the queue with its last entry.
+
+        Returns:
+            Those that were in it; the others have started, or were never queued.
+
+        Raises:
+            ReassignmentConflictError: it is unreadable, or others change it all the time.
+
+        """
+        wanted = frozenset(partitions)
+        for _ in range(RACES_MAX):
+            found = self._connection.get(paths.QUEUE)
+            queue = plan_of(found)
+            if found is None or queue is None:
+                return frozenset()
+            if queue.unreadable is not None or queue.refused:
+                why = queue.unreadable or queue.refused[0][1]
+                raise ReassignmentConflictError(f"{paths.QUEUE} cannot be changed: {why}")
+            taken = wanted & queue.entries.keys()
+            left = {p: r for p, r in queue.entries.items() if p not in wanted}
+            if not taken:
+                return frozenset()
+            if (
+                self._connection.replace(paths.QUEUE, self._encoded(left), found.version)
+                if left
+                else self._connection.delete(paths.QUEUE, found.version)
+            ):
+                return taken
+        raise contended(paths.QUEUE)
+
+    def clear_queue(self) -> LegacyPlan | None:
+        """Delete the queue, readable or not; return it, None where there is none."""
+        return plan_of(self._connection.drop(paths.QUEUE))
+
+    # --- controls ------------------------------------------------------------------------------
+
+    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+        """
+        Change ``/reassigner/control/pauses``.
+
+        Raises:
+            ReassignmentConflictError: it is unreadable, or others change it all the time.
+
+        """
+        path, decode = paths.PAUSES, operator_controls.decode_pauses
+        written = self._connection.edit(
+            path,
+            lambda found: operator_controls.encode_pauses(
+                change(_read(path, decode, found) if found else Pauses())
+            ),
+        )
+        return _read(path, decode, written)
+
+    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+        """
+        Change ``/reassigner/control/limits``.
+
+        Raises:
+            ReassignmentConflictError: it is unreadable, or others change it all the time.
+
+        """
+        path, decode = paths.LIMITS, operator_controls.decode_limits
+        written = self._connection.edit(
+            path,
+            lambda found: operator_controls.encode_limits(
+                change(_read(path, decode, found) if found else Limits())
+            ),
+        )
+        return _read(path, decode, written)
+
+    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+        """Set ``/reassigner/control/throttle``, or delete it for None; return what it was."""
+        if bytes_per_s is None:
+            return _throttle(self._connection.drop(paths.THROTTLE))
+        before: list[int | None] = []
+
+        def change(found: Znode | None) -> bytes:
+            before.append(_throttle(found))
+            return operator_controls.encode_throttle(bytes_per_s)
+
+        self._connection.edit(paths.THROTTLE, change)
+        return before[-1]
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
+        data = encode_legacy_plan(entries)
+        if len(data) > self._connection.request_bytes:
+            raise InvalidInputError(
+                f"the plan takes {len(data)} bytes, more than the {self._connection.request_bytes} "
+                "that fit into one znode; split it, or see zookeeper_jute_maxbuffer"
+            )
+        return data
+
+
+def _throttle(found: Znode | None) -> int | None:
+    read = operator_controls.decode_throttle(found.data) if found else None
+    return None if isinstance(read, str) else read
+
+
+def _read(path: str, decode: Callable[[bytes], _Value | str], found: Znode) -> _Value:
+    value = decode(found.data)
+    if isinstance(value, str):
+        raise ReassignmentConflictError(
+            f"{path} cannot be changed: {value}; look at it, and delete it to start anew"
+        )
+    return value

@@ -1,0 +1,140 @@
+"""
+Writes of operators' commands to throttles in dynamic settings.
+
+``clear`` removes throttles as Kafka's own tool does when nothing is reassigned any more. ``lift``
+ends a throttle that a daemon set and no longer can lift; the settings before it are restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from controller.core.applied_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+    broker_entity,
+    topic_entity,
+)
+from controller.core.model import BrokerId, ZkVersion
+from controller.core.records import AppliedThrottleEndedRecord
+from controller.core.throttling.throttle_settings import restored
+from controller.errors import ReassignmentConflictError
+from controller.reactor.ports import Check, CreateSequential, SetData
+from controller.reactor.znode_operations import lifting
+from controller.zk.connections import RACES_MAX, Connection, contended
+from controller.znodes import paths
+from controller.znodes.entity_configs import (
+    decode_entity_config,
+    encode_announcement,
+    encode_entity_config,
+)
+
+KEYS: Final = frozenset(
+    {
+        LEADER_RATE,
+        FOLLOWER_RATE,
+        LEADER_REPLICAS,
+        FOLLOWER_REPLICAS,
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+
+
+class ThrottleWrites:
+    """Writes them for one command."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Write through this connection."""
+        self._connection = connection
+
+    def clear(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[Entity]:
+        """
+        Remove the throttles of brokers and topics, except those that a daemon set.
+
+        Returns:
+            The brokers and topics that had one.
+
+        Raises:
+            ReassignmentConflictError: settings are unreadable, or others change them all the time.
+
+        """
+        entities = [*map(broker_entity, brokers), *map(topic_entity, topics)]
+        return frozenset(entity for entity in entities if self._clear(entity))
+
+    def lift(self, applied: AppliedThrottle) -> Mapping[str, str | None] | None:
+        """
+        Restore the settings before a daemon's throttle, and delete the record of it.
+
+        Settings that others have changed since stay as they are.
+
+        Returns:
+            The values now of the settings that were changed, None for one that was removed. None
+            where a daemon leads, which lifts it itself, or where others changed it meanwhile.
+
+        Raises:
+            ReassignmentConflictError: the settings are unreadable.
+
+        """
+        connection = self._connection
+        epoch = connection.get(paths.EPOCH)
+        if applied.version is None or connection.children(paths.LEADER):
+            return None
+        config = self._config(applied.entity) or EntityConfig({}, None)
+        values = restored(applied, config)
+        version = None if values is None else config.version
+        record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, version)
+        # A daemon that has become the leader meanwhile has raised it.
+        fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
+        if not connection.commit([*fence, *lifting(record)]):
+            return None
+        after = dict(config.values if values is None else values)
+        return {k: after.get(k) for k in applied.ours if after.get(k) != config.values.get(k)}
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _clear(self, entity: Entity) -> bool:
+        record = paths.applied_throttle_path(entity)
+        for _ in range(RACES_MAX):
+            # A daemon writes its record in one multi with the settings, so that the version of the
+            # settings shows one that is written after this.
+            found = self._connection.get(paths.entity_config_path(entity))
+            if found is None or self._connection.get(record) is not None:
+                return False
+            config = _decoded(entity, found.data, found.version)
+            left = {key: value for key, value in config.values.items() if key not in KEYS}
+            if left == config.values:
+                return False
+            if self._reconfigure(entity, left, found.version):
+                return True
+        raise contended(paths.entity_config_path(entity))
+
+    def _reconfigure(self, entity: Entity, values: dict[str, str], version: ZkVersion) -> bool:
+        """Replace settings and announce it to the brokers; False where they have changed."""
+        return self._connection.commit(
+            [
+                SetData(
+                    paths.entity_config_path(entity), encode_entity_config(values.items()), version
+                ),
+                CreateSequential(paths.announcements_path(), encode_announcement(entity)),
+            ]
+        )
+
+    def _config(self, entity: Entity) -> EntityConfig | None:
+        found = self._connection.get(paths.entity_config_path(entity))
+        return found and _decoded(entity, found.data, found.version)
+
+
+def _decoded(entity: Entity, data: bytes, version: ZkVersion) -> EntityConfig:
+    read = decode_entity_config(data, version)
+    if isinstance(read, str):
+        path = paths.entity_config_path(entity)
+        raise ReassignmentConflictError(f"{path} cannot be changed: {read}")
+    return read
