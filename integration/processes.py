@@ -131,6 +131,9 @@ class ChildProcess:
     def freeze(self) -> None:
         """Make it hang (SIGSTOP): connections stay open, nothing is answered, sessions expire."""
         self.signal(signal.SIGSTOP)
+        if self._process is not None and self._process.poll() is None:
+            # The kernel stops the threads a moment after the signal was sent.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """Let a frozen process go on (SIGCONT) as if nothing had happened."""
