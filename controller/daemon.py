@@ -38,13 +38,12 @@ from controller.setting_values import advertised
 from controller.settings import Settings
 from controller.signals import Signals
 from controller.steering import PageSteering
-from controller.telemetry.event_arrivals import TimedInbox
 from controller.telemetry.journal import Journal
-from controller.telemetry.journal_replay import replay
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionState
-from controller.telemetry.observer import TelemetryObserver
+from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
+from controller.telemetry.timelines import replay
 from controller.web.control_form import ControlForm
 from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.probes import Health

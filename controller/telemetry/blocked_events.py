@@ -1,9 +1,10 @@
 """
-What cannot go on, as few log lines: by reason, not by partition, and not more often than asked.
+Log events about blocked and stalled partitions, by reason.
 
-Each partition's own wait is a line for developers (``notes``). For operators there is one line for
-a reason when it appears, changes or disappears, with the first few partitions by name; and one for
-each partition that has become stalled or goes on again, the first few by name.
+There is one event when a reason appears, changes or disappears, with the first few partitions, and
+not more often than every ``every_s`` seconds; and one for each partition that becomes stalled or
+makes progress again, up to ``LINES_MAX``. ``log_events`` has an event for each blocked partition,
+at debug level.
 """
 
 from __future__ import annotations
@@ -19,41 +20,41 @@ from controller.telemetry.json_values import iso_time
 from controller.telemetry.log_events import LINES_MAX, LogEvent, info, warning
 
 EVERY_S: Final = 10.0
-"""Shortest time between two lines about the same reason."""
+"""Shortest time between two events about one reason."""
 
 
 class BlockedEvents:
-    """Tells what waits, by reason; remembers what was told."""
+    """Makes events of changes since the last call."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
-        """Tell about each reason not more often than that."""
+        """Limit the events about each reason to one in ``every_s``."""
         self._every_s = every_s
-        self._told: dict[str, tuple[int, tuple[Example, ...]]] = {}
-        self._told_at: dict[str, Instant] = {}
+        self._logged: dict[str, tuple[int, tuple[Example, ...]]] = {}
+        self._logged_at: dict[str, Instant] = {}
         self._stalled: dict[TopicPartition, str] = {}
 
     def of(self, work: WorkCounts, now: Instant, wall: datetime) -> Iterator[LogEvent]:
         """
-        Return what is worth a line.
+        Return the events.
 
         Args:
             work: The newest counts.
-            now: The loop's time they were made at.
-            wall: The same moment of the day.
+            now: Their time on the loop's clock.
+            wall: The same moment in UTC.
 
         """
-        for by in sorted(work.blocked.keys() | self._told.keys()):
+        for by in sorted(work.blocked.keys() | self._logged.keys()):
             found = (work.blocked[by], work.examples.get(by, ()))
-            before = self._told.get(by, (0, ()))
-            told_at = self._told_at.get(by)
-            if found == before or (told_at is not None and now < told_at + self._every_s):
+            before = self._logged.get(by, (0, ()))
+            logged_at = self._logged_at.get(by)
+            if found == before or (logged_at is not None and now < logged_at + self._every_s):
                 continue
-            self._told_at[by] = now
+            self._logged_at[by] = now
             if found[0]:
-                self._told[by] = found
+                self._logged[by] = found
                 yield _blocked(by, found, now, wall)
             else:
-                del self._told[by]
+                del self._logged[by]
                 yield info("unblocked", by=by, partitions=before[0])
         yield from self._stalls(work.stalled)
 
@@ -66,14 +67,14 @@ class BlockedEvents:
 
 
 def _by_name(
-    kind: str, partitions: Mapping[TopicPartition, str], note: Callable[..., LogEvent]
+    kind: str, partitions: Mapping[TopicPartition, str], make: Callable[..., LogEvent]
 ) -> Iterator[LogEvent]:
     names = sorted(partitions)
     for partition in names[:LINES_MAX]:
-        yield note(kind, **partition._asdict(), by=partitions[partition])
+        yield make(kind, **partition._asdict(), by=partitions[partition])
     if len(names) > LINES_MAX:
         more = Counter(partitions[p] for p in names[LINES_MAX:])
-        yield note(f"{kind}_more", partitions=more.total(), by=more)
+        yield make(f"{kind}_more", partitions=more.total(), by=more)
 
 
 def _blocked(

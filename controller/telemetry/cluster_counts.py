@@ -1,8 +1,8 @@
 """
-Counts of the cluster that are gauges: what a Kafka controller's JMX would say, and what we are at.
+Counts for the gauges: reassignments, and what a Kafka controller exports by JMX.
 
-Pure functions of the view; the longest walks every partition, so the caller paces them, and goes on
-with other work between their slices.
+Pure functions of the view. The longest visits every partition of the cluster; the functions are
+generators, so that the loop can do other work in between.
 """
 
 from __future__ import annotations
@@ -22,56 +22,53 @@ from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental, in_slices, visit_all
 
 EXAMPLES_MAX: Final = 5
-"""Partitions named for each reason: the first that were accepted."""
+"""Partitions named for each blocked reason: those that were accepted first."""
 UNNOTED: Final = "none"
-"""The reason of what is stalled without a note of what it waits for."""
+"""The reason of a stalled partition that is not blocked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One partition that waits, as it is named for its reason."""
+    """A blocked partition that is named as an example of its reason."""
 
     partition: TopicPartition
     request: RequestId
     detail: str
     since: Instant | None
-    """None of an entry that is not accepted yet."""
+    """None for an entry that is not accepted yet."""
     is_begun: bool
 
 
 @dataclass(frozen=True, slots=True)
 class WorkCounts:
-    """Reassignments by phase, by what they wait for, and by request."""
+    """Reassignments by phase, by blocked reason, and by request."""
 
     phases: Counter[str]
     blocked: Counter[str]
-    """
-    Everything that waits, by what for: in flight, waiting, and not accepted yet.
-
-    What is copying is not among them.
-    """
+    """In flight, pending and not accepted yet, by reason; without those that copy."""
     examples: Mapping[str, tuple[Example, ...]]
-    """For each of these reasons the first few by name."""
+    """The first few for each of these reasons."""
     moving: Counter[RequestId]
-    """Those in flight, by request."""
+    """In flight, by request."""
     waiting: Counter[RequestId]
+    """Pending, by request."""
     undecided: int
-    """Entries of the legacy znode that cannot be accepted yet."""
+    """Entries of the legacy plan that cannot be accepted yet."""
     in_flight: tuple[TopicPartition, ...]
     copying: int
-    """Those in flight whose new replicas are not in sync yet, and that wait for nothing else."""
+    """In flight, with added replicas that are not in sync, and not blocked."""
     stalled: Mapping[TopicPartition, str]
     """
-    Those without progress for too long, and what they wait for; copies may be among them.
+    Without progress for too long, each with its reason; some of them may be copying.
 
-    In flight without a change of phase, or not begun for another reason than that others go first.
+    In flight without a change of phase, or pending for another reason than its place in the queue.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCounts:
     """
-    What Kafka's ``KafkaController`` exports while it is active.
+    The metrics that Kafka's ``KafkaController`` exports while it is active.
 
     OfflinePartitionsCount, PreferredReplicaImbalanceCount, GlobalTopicCount, GlobalPartitionCount.
     """
@@ -84,24 +81,24 @@ class ClusterCounts:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What we are, what we hold, and what is left over."""
+    """The daemon's role, and single counts of the view."""
 
     tenure_s: float = 0.0
-    """How long we have been the controller; 0 while we are not."""
+    """Seconds since the claim; 0 while the daemon is not the controller."""
     brokers: int = 0
     orphans: int = 0
     throttle: int = 0
-    """Bytes per second and broker an operator turned for everything; 0: none."""
+    """The live throttle of all reassignments, in bytes per second and broker; 0: none."""
     oldest_isr_wait_s: float = 0.0
-    """How long the oldest copy in flight has been awaited in its ISR."""
+    """Seconds since the oldest copy in flight began to wait for its ISR."""
     paused: bool = False
     disabled: bool = False
     orders_unanswered: int = 0
-    """Partitions of which the cluster's controller was told, and has not said anything yet."""
+    """Partitions of alter requests without a response yet."""
 
 
 def role_of(view: ClusterView, now: Instant) -> Role:
-    """Return what is the case; looks at what is in flight only if something is."""
+    """Return the role and the single counts."""
     syncing = (
         (r.phase_since for r in view.reassignments.values() if isinstance(r.phase, Syncing))
         if view.in_flight
@@ -124,10 +121,10 @@ def role_of(view: ClusterView, now: Instant) -> Role:
 
 def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incremental[WorkCounts]:
     """
-    Count the reassignments: there may be tens of thousands.
+    Count the reassignments.
 
-    In flight is what is between its first step and its end, also while its next step waits. What
-    begins or ends during the walk may be counted or not.
+    A partition between two steps is in flight. One that begins or ends during the count may be
+    counted or not.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s))
     yield from visit_all(view.reassignments, counting.add)
@@ -147,9 +144,9 @@ def work_counts(view: ClusterView, now: Instant, stalled_after_s: float) -> Incr
 
 def is_stalled(reassignment: Reassignment, reason: Blocked | None, still_since: Instant) -> bool:
     """
-    Whether a reassignment has not come on since then.
+    Return whether a reassignment made no progress since ``still_since``.
 
-    Begun, its phase tells; not begun, it is stalled only if it waits for more than its turn.
+    In flight, its phase did not change. Pending, it is blocked by more than its place in the queue.
     """
     if _is_begun(reassignment):
         return reassignment.phase_since <= still_since
@@ -166,7 +163,7 @@ def _is_begun(reassignment: Reassignment) -> bool:
 
 
 class _Counting:
-    """The counts while they are made; plain dictionaries, as a Counter's lookups are slow."""
+    """The counts in the making; plain dictionaries, as lookups in a Counter are slow."""
 
     def __init__(self, view: ClusterView, now: Instant, still_since: Instant) -> None:
         self.phases: dict[type[Phase], int] = {}
@@ -219,16 +216,15 @@ class _Counting:
         self.blocked[reason.by] = self.blocked.get(reason.by, 0) + 1
         few = self.examples.setdefault(reason.by, [])
         if len(few) < EXAMPLES_MAX:
-            # The view keeps them in the order of their acceptance: the first are the oldest.
+            # The view has reassignments in the order of acceptance: the first are the oldest.
             few.append(Example(partition, request, reason.detail, since, is_begun))
 
 
 def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     """
-    Return how many entries of requests were neither accepted nor refused yet.
+    Return how many entries of each request are neither accepted nor refused yet.
 
-    They count in the total of their request from its first turn on; large ones are accepted in
-    chunks, turn by turn.
+    A large request is accepted in chunks, but its total counts all its entries from the start.
     """
     found: Counter[RequestId] = Counter()
     for submission in view.submissions.values():
@@ -240,7 +236,7 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
 
 
 def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
-    """Count the partitions; one whose state is not read yet is neither offline nor imbalanced."""
+    """Count the cluster's partitions; offline and imbalance need a state that was read."""
     partitions = offline = imbalanced = 0
     deletions = view.deletions or frozenset()
     for name, topic in list(view.topics.items()):

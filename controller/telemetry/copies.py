@@ -1,8 +1,8 @@
 """
-Each copy of a replica from broker to broker: begun with its step, whole when it is in the ISR.
+The copies in progress: each starts with its step and is whole when the replica is in the ISR.
 
-Remembers what is being copied just now, and how much of it brokers told so far (``SizesRead``).
-Forgets everything with the tenure: what another controller does meanwhile is not seen.
+Remembers the copies and the bytes that brokers reported (``SizesRead``). The end of the tenure
+abandons all: another controller may go on with them unseen.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ SYNCING: Final = LABELS[Syncing]
 
 @dataclass(slots=True)
 class _Copy:
-    """One replica on its way."""
+    """A replica that is being copied."""
 
     request: RequestId
     leader: BrokerId
     begun: Instant
     inherited: bool
-    """It may have held something when we first saw it."""
+    """Whether it may have had bytes before this tenure."""
     first: int | None = None
-    """What it held when we first were told; 0 for a copy of ours."""
+    """Its bytes when they were first reported; 0 for a copy that this tenure started."""
     held: int | None = None
+    """Its bytes as last reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy that is over."""
+    """A copy that ended."""
 
     partition: TopicPartition
     request: RequestId
@@ -54,13 +55,13 @@ class Copy:
     begun: Instant
     seconds: float
     bytes: int | None
-    """None: nobody told the size."""
+    """None: no broker reported the size."""
     is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Bytes that came to a broker since they were last counted."""
+    """Bytes that a broker received since the last report."""
 
     leader: BrokerId
     replica: BrokerId
@@ -69,7 +70,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class IsrShrunk:
-    """Replicas that fell out of the ISR of a partition in flight, not by our doing."""
+    """Replicas that left the ISR of a partition in flight without being dropped."""
 
     partition: TopicPartition
     request: RequestId
@@ -82,20 +83,20 @@ CopyEvent = Copy | Received | IsrShrunk
 
 
 class Copies:
-    """What is being copied, and what became of it."""
+    """Follows the copies of a tenure."""
 
     def __init__(self) -> None:
-        """Know of nothing."""
+        """Start without copies."""
         self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
         self._isr: dict[TopicPartition, Replicas] = {}
 
     def held(self, partition: TopicPartition) -> Mapping[BrokerId, int]:
-        """Return what a partition's unfinished replicas hold, as far as brokers told."""
+        """Return the bytes of a partition's unfinished replicas, as far as they are known."""
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
     def forget(self, now: Instant) -> Iterator[CopyEvent]:
-        """Give up what is not finished: the tenure ended."""
+        """Abandon the unfinished copies at the end of a tenure."""
         for partition in list(self._copies):
             yield from self._abandon(partition, self._copies[partition], now)
         self._copies.clear()
@@ -104,7 +105,7 @@ class Copies:
     def committed(
         self, change: Change, moved: Iterable[PhaseChange], view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
-        """Take note of steps that begin and end."""
+        """Follow the steps that begin and end with a change."""
         for record in change.records:
             if isinstance(record, SpecEndedRecord):
                 yield from self._settle(record.partition, view, now)
@@ -117,23 +118,23 @@ class Copies:
     def states_read(
         self, event: StatesRead, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
-        """Look who came into an ISR, and who fell out."""
+        """Follow the replicas that joined or left an ISR."""
         for partition in event.states:
             if partition in self._isr:
                 yield from self._settle(partition, view, now)
 
     def sizes_read(self, event: SizesRead) -> Iterator[CopyEvent]:
-        """Take note of how much unfinished replicas hold."""
-        for partition, told in event.replicas.items():
+        """Record the bytes of unfinished replicas."""
+        for partition, reported in event.replicas.items():
             for broker, copy in self._copies.get(partition, {}).items():
-                size = told.get(broker)
+                size = reported.get(broker)
                 if size is None:
                     continue
                 if copy.first is None:
                     copy.first = size if copy.inherited else 0
                 yield from self._count(broker, copy, size)
 
-    # --- the memory ----------------------------------------------------------------------------
+    # --- one partition ----------------------------------------------------------------------------
 
     def _open(
         self, partition: TopicPartition, view: ClusterView, now: Instant, *, inherited: bool
@@ -152,7 +153,7 @@ class Copies:
     def _settle(
         self, partition: TopicPartition, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
-        """Compare what was being copied with what is in sync, and wanted, now."""
+        """End the copies that are in sync, and those that are no longer wanted."""
         copies = self._copies.get(partition, {})
         state = view.states.get(partition)
         assignment = view.known_assignment(partition)
@@ -209,7 +210,7 @@ class Copies:
         ]
 
 
-def _over(  # noqa: PLR0913 - what a copy was
+def _over(  # noqa: PLR0913 - the fields of a copy
     partition: TopicPartition,
     broker: BrokerId,
     copy: _Copy,

@@ -1,8 +1,8 @@
 """
-Bytes to copy and copied, by request and by broker: pure functions of the view.
+Bytes copied and to be copied, by request and by broker: a pure function of the view.
 
-A partition counts as large as its largest replica, as brokers tell it. What its size is not known
-of counts in ``unknown`` alone. Walks every reassignment, in slices: see ``slices``.
+The size of a partition is that of its largest replica. Partitions of unknown size count in
+``unknown`` only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controller.core.view import ClusterView
 from controller.telemetry.incremental import Incremental, visit_all
 
 Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
-"""What unfinished replicas of a partition hold so far, as their brokers told."""
+"""Returns the bytes of a partition's unfinished replicas."""
 
 
 @dataclass(slots=True)
@@ -33,36 +33,36 @@ class Volume:
 
     @property
     def total(self) -> int:
-        """All there is to copy, done or not."""
+        """Bytes to copy in all."""
         return self.moved + self.remaining
 
 
 @dataclass(slots=True)
 class BrokerVolume:
-    """What one broker has to do with it."""
+    """Copies to and from one broker."""
 
     incoming: int = 0
-    """Replicas it copies just now."""
+    """Replicas that it copies now."""
     outgoing: int = 0
-    """Partitions it serves copies of just now."""
+    """Partitions that it serves to copying brokers now."""
     in_remaining: int = 0
-    """Bytes it will receive, begun or not."""
+    """Bytes that it has to receive."""
     out_remaining: int = 0
-    """Bytes of replicas that leave it."""
+    """Bytes of replicas that are to be dropped from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Everything, at one moment."""
+    """The volumes at one moment."""
 
     requests: Mapping[RequestId, Volume] = field(default_factory=dict)
     brokers: Mapping[BrokerId, BrokerVolume] = field(default_factory=dict)
     routes: Mapping[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
-    """Replicas being copied just now, by the broker that serves and the one that receives."""
+    """Replicas that are copied now, by serving and receiving broker."""
 
 
 def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
-    """Count all there is to copy."""
+    """Compute the volumes of all reassignments."""
     counting = _Counting(view, held)
     yield from visit_all(view.reassignments, counting.add)
     for name, request in view.requests.items():
@@ -73,13 +73,13 @@ def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
 
 @lru_cache(maxsize=20_000)
 def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replicas]:
-    """Return who gets a replica and who loses one."""
+    """Return the brokers that gain a replica, and those that lose one."""
     coming = tuple(b for b in target if b not in original)
     return coming, tuple(b for b in original if b not in target)
 
 
 class _Counting:
-    """The counts while they are made."""
+    """The volumes in the making."""
 
     def __init__(self, view: ClusterView, held: Held) -> None:
         self._view = view
@@ -98,7 +98,7 @@ class _Counting:
             return
         volume.known += 1
         if reassignment.step == 0 and spec.original is not None and not reassignment.in_flight:
-            # Nearly all of very many: nothing of it is done.
+            # Most reassignments of a large plan are pending: their volume needs no state.
             coming, going = _difference(spec.original, spec.target)
             volume.remaining += size * len(coming)
             for broker in coming:
@@ -122,7 +122,7 @@ class _Counting:
     def _copies(
         self, partition: TopicPartition, reassignment: Reassignment
     ) -> tuple[Replicas, Replicas]:
-        """Return the replicas of the target that must still be copied, and those that were."""
+        """Return the target replicas that must still be copied, and those that were."""
         spec = reassignment.spec
         assignment = self._view.known_assignment(partition)
         if assignment is None:

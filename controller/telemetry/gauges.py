@@ -1,8 +1,8 @@
 """
-Metrics that are made for each scrape from the newest snapshot, so that what is gone vanishes.
+Metrics that are computed from the newest snapshot at each scrape.
 
-Requests appear by slot (``progress``), brokers by id. A label set that nobody has any more is not
-exported: a gauge that stayed at its last value would be an alert about nothing.
+Requests have the label ``slot`` (see ``progress``), brokers their id. A request or broker that is
+gone is no longer exported: a gauge that kept its last value would raise false alerts.
 """
 
 from __future__ import annotations
@@ -32,59 +32,49 @@ BOUNDS: Final = ("low", "high")
 
 
 class ControllerGauges(Collector):
-    """The gauges of a Kafka controller's JMX; but for the first, only while we are in charge."""
+    """The gauges of Kafka's controller, exported only during a tenure (but for the first)."""
 
     def __init__(self) -> None:
-        """Begin with nothing to show."""
+        """Start without a snapshot."""
         self.snapshot: Snapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return what a controller would say."""
+        """Return the gauges."""
         counts = None if self.snapshot is None else self.snapshot.cluster
         yield GaugeMetricFamily(
             "reassigner_active_controller",
-            "1 while we are the active controller; brokers then report none",
+            "1 while the daemon is the active controller; brokers then report none",
             value=0 if counts is None else 1,
         )
-        for name, text, value in (
-            (
-                "offline_partitions",
-                "Partitions without a live leader; only while we are the controller",
-                None if counts is None else counts.offline_partitions,
-            ),
+        for name, field, text in (
+            ("offline_partitions", "offline_partitions", "Partitions without a live leader"),
             (
                 "preferred_replica_imbalance",
-                "Partitions not led by their preferred replica; only while we are the controller",
-                None if counts is None else counts.preferred_replica_imbalance,
+                "preferred_replica_imbalance",
+                "Partitions not led by their preferred leader",
             ),
-            (
-                "topics",
-                "Topics of the cluster; only while we are the controller",
-                None if counts is None else counts.topics,
-            ),
-            (
-                "cluster_partitions",
-                "Partitions of the cluster; only while we are the controller",
-                None if counts is None else counts.partitions,
-            ),
+            ("topics", "topics", "Topics of the cluster"),
+            ("cluster_partitions", "partitions", "Partitions of the cluster"),
         ):
-            yield GaugeMetricFamily(f"reassigner_{name}", text, value=value)
+            help_text = f"{text}; only while the daemon is the controller"
+            value = None if counts is None else getattr(counts, field)
+            yield GaugeMetricFamily(f"reassigner_{name}", help_text, value=value)
 
 
 class RequestGauges(Collector):
-    """How far the requests are, by slot."""
+    """Progress of the requests, by slot."""
 
     def __init__(self) -> None:
-        """Begin with nothing to show."""
+        """Start without a snapshot."""
         self.snapshot: Snapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauges of the requests that the status names."""
+        """Return the gauges of the requests in the status."""
         requests = [] if self.snapshot is None else self.snapshot.status.get("requests", [])
         states = Tally(r["state"] for r in requests)
         by_state = GaugeMetricFamily(
             "reassigner_requests",
-            "Requests by state, the ended ones as long as the status names them",
+            "Requests in the status by state",
             labels=["state"],
         )
         for state in REQUEST_STATES:
@@ -103,7 +93,7 @@ class RequestGauges(Collector):
         )
         yield self._family(
             "request_bytes",
-            "Bytes that the request in a slot has to copy, moved and remaining",
+            "Bytes that the request in a slot copied and has to copy, by state",
             ("slot", "state"),
             (
                 ((str(r["slot"]), state), r["bytes"].get(state, 0))
@@ -114,13 +104,13 @@ class RequestGauges(Collector):
         )
         yield self._family(
             "request_bytes_per_second",
-            "How fast the request in a slot copies, over the last minutes",
+            "Copy rate of the request in a slot over the last minutes",
             ("slot",),
             (((str(r["slot"]),), r["bytes_per_s"]) for r in slotted if r["bytes_per_s"]),
         )
         yield self._family(
             "request_eta_seconds",
-            "When the request in a slot will end by its rate: at best (low) and at worst (high)",
+            "Estimated time until the request in a slot ends, at best (low) and at worst (high)",
             ("slot", "bound"),
             (
                 ((str(r["slot"]), bound), value)
@@ -131,7 +121,7 @@ class RequestGauges(Collector):
         )
         yield self._family(
             "bytes",
-            "Bytes that all requests have to copy, moved and remaining, as far as sizes are known",
+            "Bytes that all requests copied and have to copy, by state, as far as sizes are known",
             ("state",),
             (
                 ((state,), sum(r["bytes"].get(state, 0) for r in requests if r["bytes"]))
@@ -140,7 +130,7 @@ class RequestGauges(Collector):
         )
         yield self._family(
             "sizes_unknown_partitions",
-            "Open partitions whose size no broker told",
+            "Open partitions whose size no broker reported",
             (),
             [((), sum(r.get("sizes_unknown", 0) for r in requests))],
         )
@@ -154,34 +144,34 @@ class RequestGauges(Collector):
 
 
 class BrokerGauges(Collector):
-    """What brokers copy and serve just now, and have copied and served."""
+    """Copies in progress by broker, and bytes copied so far."""
 
     def __init__(self) -> None:
-        """Begin with nothing to show."""
+        """Start without a snapshot."""
         self.snapshot: Snapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Return the gauges of the brokers that the status names."""
+        """Return the gauges and counters of the brokers in the status."""
         snapshot = self.snapshot
         loads: list[Mapping[str, Any]] = (
             [] if snapshot is None else snapshot.status.get("broker_loads", [])
         )
         for name, key, text in (
-            ("broker_incoming_replicas", "incoming", "Replicas a broker copies just now"),
+            ("broker_incoming_replicas", "incoming", "Replicas that a broker copies now"),
             (
                 "broker_outgoing_partitions",
                 "outgoing",
-                "Partitions a broker serves copies of just now",
+                "Partitions that a broker serves to copying brokers now",
             ),
             (
                 "broker_in_remaining_bytes",
                 "in_bytes_remaining",
-                "Bytes a broker has still to receive by what was accepted",
+                "Bytes that a broker has to receive for the accepted reassignments",
             ),
             (
                 "broker_out_remaining_bytes",
                 "out_bytes_remaining",
-                "Bytes of replicas that are to leave a broker by what was accepted",
+                "Bytes of replicas that the accepted reassignments drop from a broker",
             ),
         ):
             family = GaugeMetricFamily(f"reassigner_{name}", text, labels=["broker"])
@@ -192,12 +182,12 @@ class BrokerGauges(Collector):
             (
                 "broker_received_bytes",
                 {} if snapshot is None else snapshot.received,
-                "Bytes of copies that came to a broker, as DescribeLogDirs tells",
+                "Bytes copied to a broker, from DescribeLogDirs",
             ),
             (
                 "broker_served_bytes",
                 {} if snapshot is None else snapshot.served,
-                "Bytes of copies that a broker served, as DescribeLogDirs of the receiver tells",
+                "Bytes copied from a broker, from DescribeLogDirs of the receivers",
             ),
         ):
             counter = CounterMetricFamily(f"reassigner_{name}", text, labels=["broker"])

@@ -1,8 +1,8 @@
 """
-Long walks through the view in slices: the loop goes on with its work between two of them.
+Incremental computations over the view, which leave the loop time for other work.
 
-A walk is a generator that yields where it may be interrupted and returns what it found. The view
-may have changed by the time it goes on.
+Each is a generator: it yields where it may be interrupted and returns its result. The view may
+change between two slices.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ Item = TypeVar("Item")
 Key = TypeVar("Key")
 
 Incremental = Generator[None, None, T]
-"""A walk that finds a ``T``."""
+"""A computation with the result ``T``."""
 SLICE: Final = 100
-"""Items between two places where a walk may be interrupted: well below a millisecond."""
+"""Items between two interruptions; they take well below a millisecond."""
 
 
-def run_to_end(walk: Incremental[T]) -> T:
-    """Go the whole way at once; return what was found."""
+def run_to_end(computation: Incremental[T]) -> T:
+    """Run without interruption and return the result."""
     while True:
         try:
-            next(walk)
+            next(computation)
         except StopIteration as end:
             found: T = end.value
             return found
 
 
 def in_slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Return the items as they are now, in slices."""
+    """Return the present items in slices."""
     everything = list(items)
     return (everything[n : n + SLICE] for n in range(0, len(everything), SLICE))
 
 
 def visit_all(items: Mapping[Key, Item], visit: Callable[[Key, Item], None]) -> Incremental[None]:
-    """Visit what is there now, as it is when its turn comes; what is gone by then is left out."""
+    """Visit the present items with their latest values, without those deleted meanwhile."""
     for keys in in_slices(items):
         for key in keys:
             if key in items:

@@ -1,10 +1,10 @@
 """
-The journal: what was committed and what happened, as JSON Lines in rotating files.
+The journal: committed records and events as JSON Lines in rotating files.
 
-The loop only puts immutable values into a bounded queue; one thread encodes and writes them. A slow
-or full disk never holds up the loop: what does not fit is dropped, counted, and the count is
-written as soon as there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` and the fields
-of its kind (``journal_kinds``).
+The loop puts immutable values into a bounded queue; one thread encodes and writes them, so that a
+slow or full disk never delays the loop. Lines that do not fit are dropped and counted, and the
+count is written once there is room. Each line is ``{"v":1,"at":<ISO 8601>,"kind":...}`` with the
+fields of its kind (``journal_kinds``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUEUE_MAX: Final = 50_000
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 FILES_MAX: Final = 10
 CLOSE_S: Final = 5.0
-"""How long closing waits for the disk."""
+"""Longest time that ``close`` waits for the disk."""
 
 KINDS_OF_RECORDS: Final[Mapping[str, str]] = {
     "AppliedThrottleEndedRecord": "lease_ended",
@@ -83,7 +83,7 @@ def line_of(at: datetime, kind: str, content: object) -> str:
 
 
 def _locked(path: Path) -> TextIO:
-    """Open a file that only one process can have; the lock goes with the process."""
+    """Open and lock a file; the lock ends with the process."""
     file = path.open("a", encoding="ascii")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +94,7 @@ def _locked(path: Path) -> TextIO:
 
 
 class Journal:
-    """Appends entries on a thread of its own."""
+    """Writes entries on a thread of its own."""
 
     def __init__(
         self,
@@ -105,22 +105,22 @@ class Journal:
         files_max: int = FILES_MAX,
     ) -> None:
         """
-        Open the journal's file, after those of earlier runs.
+        Open the journal's file; entries of earlier runs stay.
 
         Args:
-            directory: Where the files are; it is made.
+            directory: Of the files; created if missing.
             queue_max: Entries that may wait for the disk.
-            file_bytes_max: Size from which a file is set aside and a new one begun.
+            file_bytes_max: Size from which a file is rotated.
             files_max: Files kept, the present one included.
 
         Raises:
-            PlanInvalidError: the directory cannot be written.
+            InvalidInputError: the directory cannot be written.
 
         """
         self._path = directory / FILE_NAME
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
-        # The simple one takes an entry without a lock of Python's: there are many of them.
+        # A SimpleQueue takes an entry without a lock in Python.
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._queue_max = queue_max
         self._dropped = 0
@@ -137,11 +137,11 @@ class Journal:
             raise InvalidInputError(f"journal directory {directory}: {error.strerror}") from error
         self._size = self._file.tell()
         self._is_cut = False
-        """Whether the file ends within a line, because the disk was full."""
+        """Whether the file ends within a line because the disk was full."""
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._thread.start()
 
     @property
@@ -151,18 +151,18 @@ class Journal:
 
     @property
     def dropped(self) -> int:
-        """Entries lost so far because the disk did not keep up."""
+        """Entries lost so far."""
         return self._dropped
 
     def append(self, at: datetime, kind: str, content: object) -> None:
-        """Add an entry; never waits. ``content`` must not be changed afterwards."""
+        """Queue an entry; never waits. ``content`` must not change afterwards."""
         if self._queue.qsize() < self._queue_max:
             self._queue.put((at, kind, content))
         else:
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what waits, as far as the disk allows in a few seconds, and end the thread."""
+        """Write the queued entries, within ``CLOSE_S``, and end the thread."""
         self._closed.set()
         self._queue.put(None)
         if self._thread.ident is not None:
@@ -174,15 +174,15 @@ class Journal:
     # --- on the writing thread -----------------------------------------------------------------
 
     def _write(self) -> None:
-        told = 0
+        reported = 0
         failing = False
         while True:
             entries = self._next()
             lost = self._dropped
-            if lost > told and entries:
-                note: Mapping[str, int] = {"entries": lost - told}
+            if lost > reported and entries:
+                note: Mapping[str, int] = {"entries": lost - reported}
                 entries.append((entries[-1][0], "journal_dropped", note))
-                told = lost
+                reported = lost
             try:
                 self._append(entries)
                 failing = False
@@ -197,7 +197,7 @@ class Journal:
                 return
 
     def _next(self) -> list[Entry]:
-        """Wait for entries and return all there are."""
+        """Wait for an entry and return all queued entries."""
         found = [self._queue.get()]
         while True:
             try:
@@ -206,7 +206,7 @@ class Journal:
                 return [entry for entry in found if entry is not None]
 
     def _append(self, entries: list[Entry]) -> None:
-        if self._file.closed:  # setting it aside failed
+        if self._file.closed:  # an earlier rotation failed
             self._file = self._reopened()
         lines = bytearray()
         for entry in entries:
@@ -218,7 +218,7 @@ class Journal:
         self._put(lines)
 
     def _put(self, lines: bytearray) -> None:
-        """Write lines; what is cut off by a full disk gets an end before the next line."""
+        """Write lines; end a line that a full disk cut off before the next one."""
         left = memoryview(b"\n" + lines if self._is_cut and lines else bytes(lines))
         while left:
             written = self._file.write(left) or 0
@@ -227,7 +227,7 @@ class Journal:
             left = left[written:]
 
     def _rotate(self) -> None:
-        """Set the file aside as ``journal.jsonl.1``, that one as ``.2``, and so on."""
+        """Rename the file to ``journal.jsonl.1``, the former ``.1`` to ``.2``, and so on."""
         self._file.close()
         for number in range(self._files_max - 1, 0, -1):
             source = self._path if number == 1 else self._numbered(number - 1)
@@ -237,7 +237,7 @@ class Journal:
         self._size = 0
 
     def _reopened(self) -> RawIOBase:
-        # With one file only there is nowhere to set it aside.
+        # With only one file there is no name to rotate to.
         return self._path.open("wb" if self._files_max == 1 else "ab", buffering=0)
 
     def _numbered(self, number: int) -> Path:

@@ -1,7 +1,8 @@
 """
-The schema of the journal, continued: what was committed, and what happened around the work.
+The schema of the journal, continued: committed records, and events of cluster and operators.
 
-Kinds of committed records are named after them (``core.records``): ``StateRecord`` is ``state``.
+The kind of a record is its class in ``core.records`` in snake case, ``StateRecord`` is ``state``;
+``journal.KINDS_OF_RECORDS`` has the exceptions.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _EPOCH: Final[Field] = (INTEGER, "the czxid of its registration")
 
 RECORDS: Final[Mapping[str, Kind]] = {
     "part": Kind(
-        "A submitted znode is being accepted.",
+        "The entries of a submitted znode are being accepted.",
         {
-            "request": (TEXT, "the request it is, or is a part of"),
+            "request": (TEXT, "its request"),
             "part": (
                 OBJECT,
                 (
@@ -52,7 +53,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
         },
     ),
     "goal": Kind(
-        "What is to become of a partition, at acceptance and whenever that changes.",
+        "The target of a partition, at acceptance and at each change.",
         {
             **_P,
             "goal": (
@@ -68,14 +69,17 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The reassignment of a partition ended.",
         {
             **_P,
-            "version": (maybe(INTEGER), "of the record that goes"),
+            "version": (maybe(INTEGER), "of the deleted znode"),
             "request": (TEXT, "its request"),
-            "outcome": (TEXT, "in words"),
-            "stands": (BOOLEAN, "whether it ended where it stood, no step being seen to end there"),
+            "outcome": (TEXT, "how it ended"),
+            "stands": (
+                BOOLEAN,
+                "whether it ended at its present replicas without the end of a step",
+            ),
         },
     ),
     "refusal": Kind(
-        "Entries that are not carried out.",
+        "Refused entries.",
         {
             "refusals": (
                 OBJECTS,
@@ -87,7 +91,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
         },
     ),
     "ending": Kind(
-        "A partition ended otherwise than at its target.",
+        "A partition ended without reaching its target.",
         {
             "ending": (
                 OBJECT,
@@ -113,9 +117,9 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "outcome_forgotten": Kind(
         "An old outcome was deleted.",
         {
-            "request": (TEXT, "whose"),
+            "request": (TEXT, "its request"),
             "children": (TEXTS, "its znodes"),
-            "is_last": (BOOLEAN, "whether it is all of it; of very many znodes some go first"),
+            "is_last": (BOOLEAN, "whether these are the last of its znodes"),
         },
     ),
     "assignment": Kind(
@@ -145,11 +149,11 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "legacy_entry": Kind(
         "An entry of /admin/reassign_partitions.",
-        {**_P, "replicas": (f"{IDS} or null", "null takes it out")},
+        {**_P, "replicas": (f"{IDS} or null", "null: deleted")},
     ),
     "legacy_plan_ended": Kind("/admin/reassign_partitions was deleted.", {"version": _VERSION}),
     "submission_ended": Kind(
-        "A submitted znode was deleted: all of it is accepted or refused.",
+        "A submitted znode was deleted: each entry is accepted or refused.",
         {"name": (TEXT, "of the znode"), "version": _VERSION},
     ),
     "cancellation_ended": Kind(
@@ -172,34 +176,34 @@ RECORDS: Final[Mapping[str, Kind]] = {
         },
     ),
     "lease_ended": Kind(
-        "A throttle was lifted.",
+        "A throttle was removed.",
         {
             "entity": (TEXT, "topics/NAME or brokers/ID"),
             "lease_version": _VERSION,
             "values": (
                 "list of list of text or null",
-                "the settings left; null: they were not touched",
+                "the remaining settings; null: they were not changed",
             ),
             "expected_version": (maybe(INTEGER), "of the settings"),
         },
     ),
     "orphan": Kind(
-        "A dropped replica could not be deleted.",
+        "The deletion of a dropped replica is not confirmed.",
         {"orphan": (OBJECT, "broker, topic, partition, topic_czxid, reason, failed_in")},
     ),
     "orphan_ended": Kind(
-        "It is gone, or wanted again.",
-        {"orphan": (OBJECT, "as when it began")},
+        "The orphan was deleted, or its broker is a replica again.",
+        {"orphan": (OBJECT, "as in orphan")},
     ),
     "notifications_deleted": Kind(
-        "Notifications of brokers were dealt with.",
-        {"kind_of": (TEXT, "isr or log_dir"), "names": (TEXTS, "their znodes")},
+        "Notification znodes of brokers were handled.",
+        {"kind_of": (TEXT, "isr or log_dir"), "names": (TEXTS, "the znodes")},
     ),
     "preferred_election_ended": Kind(
         "/admin/preferred_replica_election was deleted.", {"version": _VERSION}
     ),
     "pace": Kind(
-        "The adaptive pace changed.",
+        "The adaptive limit changed.",
         {
             "before": (maybe(INTEGER), "null: the first of a tenure"),
             "in_flight_max": (INTEGER, "partitions that may be in flight"),
@@ -207,45 +211,51 @@ RECORDS: Final[Mapping[str, Kind]] = {
         },
     ),
     "engine": Kind(
-        "Which engine works from now on.",
-        {"engine": (TEXT, "native or delegated"), "why": (TEXT, "why that one")},
+        "The engine was chosen.",
+        {"engine": (TEXT, "native or delegated"), "why": (TEXT, "why")},
     ),
     "unheeded": Kind(
-        "The role is given back as brokers do not do what we send as the controller.",
-        {"why": (TEXT, "what they answer")},
+        "The daemon resigns: brokers reject its controller requests.",
+        {"why": (TEXT, "their errors")},
     ),
     "yielded": Kind(
-        "The role is given back so that these topics can be deleted.",
-        {"topics": (TEXTS, "which")},
+        "The daemon resigns so that a broker can delete topics.",
+        {"topics": (TEXTS, "their names")},
     ),
 }
-"""What became durable (but for the last two, which explain what follows)."""
+"""Kinds of committed records; the last two explain a resignation."""
 
 EVENTS: Final[Mapping[str, Kind]] = {
-    "leadership_gained": Kind("This daemon leads among the daemons.", {}),
-    "leadership_lost": Kind("Another leads, or nobody knows.", {"reason": (TEXT, "why")}),
+    "leadership_gained": Kind("This daemon became the leader of the daemons.", {}),
+    "leadership_lost": Kind(
+        "This daemon is no longer the leader, or does not know.", {"reason": (TEXT, "why")}
+    ),
     "claimed": Kind(
-        "We are the cluster's controller.", {"epoch": (INTEGER, "the controller epoch")}
+        "The daemon became the cluster's controller.", {"epoch": (INTEGER, "the controller epoch")}
     ),
-    "claim_failed": Kind("A claim did not succeed.", {"reason": (TEXT, "why")}),
-    "controller_role_ended": Kind("The role was given back, or lost.", {"reason": (TEXT, "why")}),
+    "claim_failed": Kind("A claim failed.", {"reason": (TEXT, "why")}),
+    "controller_role_ended": Kind(
+        "The tenure ended, by resignation or by loss.", {"reason": (TEXT, "why")}
+    ),
     "native_refused": Kind(
-        "Being the controller of this cluster would not be safe.", {"reasons": (TEXTS, "why")}
+        "The native engine is not safe on this cluster.", {"reasons": (TEXTS, "why")}
     ),
-    "native_possible": Kind("It would be safe again.", {}),
-    "shutdown_requested": Kind("The daemon was asked to stop.", {}),
+    "native_possible": Kind("The native engine is safe again.", {}),
+    "shutdown_requested": Kind("The daemon received a signal to stop.", {}),
     "broker_joined": Kind("A broker registered.", {"broker": _BROKER, "epoch": _EPOCH}),
-    "broker_died": Kind("A broker's registration is gone.", {"broker": _BROKER, "epoch": _EPOCH}),
+    "broker_died": Kind("A broker is no longer registered.", {"broker": _BROKER, "epoch": _EPOCH}),
     "broker_bounced": Kind(
-        "A broker registered anew between two looks.", {"broker": _BROKER, "epoch": _EPOCH}
+        "A broker registered again between two reads.", {"broker": _BROKER, "epoch": _EPOCH}
     ),
-    "log_directory_failed": Kind("Brokers lost log directories.", {"brokers": (IDS, "which")}),
+    "log_directory_failed": Kind(
+        "Log directories of brokers failed.", {"brokers": (IDS, "their ids")}
+    ),
     "plan_seen": Kind(
         "/admin/reassign_partitions exists.",
         {
             "entries": (INTEGER, "well-formed"),
             "malformed": (INTEGER, "not well-formed"),
-            "unreadable": (maybe(TEXT), "why the whole of it cannot be understood"),
+            "unreadable": (maybe(TEXT), "why the znode is not readable"),
             "czxid": (INTEGER, "of the znode"),
         },
     ),
@@ -253,30 +263,30 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "/admin/cancel_reassignment_in_progress exists.",
         {
             "request": (TEXT, "the id of the cancellation"),
-            "everything": (BOOLEAN, "whether nothing in particular is selected"),
+            "everything": (BOOLEAN, "whether it selects everything"),
             "scope": (TEXT, "in_flight or all"),
             "reason": (TEXT, "as given"),
             "requested_by": (TEXT, "as given"),
-            "unreadable": (maybe(TEXT), "why it cannot be understood"),
+            "unreadable": (maybe(TEXT), "why it is not readable"),
         },
     ),
     "disabled": Kind("The kill switch was turned on.", {}),
     "enabled": Kind("The kill switch was turned off.", {}),
     "pauses_changed": Kind(
-        "An operator paused or resumed.",
+        "An operator changed the pauses.",
         {
-            "everything": (BOOLEAN, "whether all is paused"),
+            "everything": (BOOLEAN, "whether everything is paused"),
             "requests": (TEXTS, "paused ones"),
             "brokers": (IDS, "paused ones"),
         },
     ),
-    "limits_changed": Kind("An operator changed limits.", {"limits": (OBJECT, "as they are now")}),
+    "limits_changed": Kind("An operator changed limits.", {"limits": (OBJECT, "the new limits")}),
     "throttle_changed": Kind(
-        "An operator changed the throttle of everything.",
+        "An operator changed the live throttle.",
         {"bytes_per_s": (maybe(INTEGER), "per broker; null: none")},
     ),
     "steered": Kind(
-        "Somebody pressed a button of the status page.",
+        "A form of the status page was sent.",
         {
             "action": (TEXT, "pause, resume or cancel"),
             "request": (maybe(TEXT), "null: everything"),
@@ -285,47 +295,48 @@ EVENTS: Final[Mapping[str, Kind]] = {
         },
     ),
     "request_refused": Kind(
-        "A broker refused a controller's request as a whole.",
+        "A broker rejected a controller request.",
         {
             "api": (TEXT, "leader_and_isr, update_metadata or stop_replica"),
             "broker": _BROKER,
             "error": (TEXT, "its name"),
-            "code": (INTEGER, "Kafka's number of it"),
+            "code": (INTEGER, "Kafka's error code"),
         },
     ),
     "partitions_refused": Kind(
-        "A broker refused partitions of a controller's request.",
+        "A broker rejected partitions of a controller request.",
         {
             "api": (TEXT, "leader_and_isr, update_metadata or stop_replica"),
             "broker": _BROKER,
             "error": (TEXT, "its name"),
-            "code": (INTEGER, "Kafka's number of it"),
+            "code": (INTEGER, "Kafka's error code"),
             "count": (INTEGER, "how many"),
             "sample": (TEXTS, "the first few"),
         },
     ),
     "sizes_unknown": Kind(
-        "A broker does not tell sizes.", {"broker": _BROKER, "reason": (TEXT, "why")}
+        "A broker does not report sizes.", {"broker": _BROKER, "reason": (TEXT, "why")}
     ),
     "broker_unreachable": Kind(
-        "A registered broker cannot be reached while the role is held.",
+        "A registered broker is unreachable during a tenure.",
         {"broker": _BROKER, "reason": (TEXT, "why")},
     ),
-    "broker_reachable": Kind("It can be reached again.", {"broker": _BROKER}),
+    "broker_reachable": Kind("The broker is reachable again.", {"broker": _BROKER}),
     "under_min_isr": Kind(
-        "Partitions outside the work are below min.insync.replicas.",
+        "Partitions without a reassignment are below min.insync.replicas.",
         {"detail": (TEXT, "which"), "waits": (BOOLEAN, "whether no copy begins meanwhile")},
     ),
-    "under_min_isr_ended": Kind("None is any more.", {}),
+    "under_min_isr_ended": Kind("No such partition is left.", {}),
     "throttle_below_produce_rate": Kind(
-        "Copies under a throttle cannot keep up.", {"detail": (TEXT, "which")}
+        "A throttle is below the produce rate of the partitions that are copied under it.",
+        {"detail": (TEXT, "which")},
     ),
     "throttle_of_others_kept": Kind(
-        "A setting of others stands where a throttle of ours is wanted.",
+        "A setting of others stands where the daemon wants a throttle.",
         {"setting": (TEXT, "which")},
     ),
     "write_rejected": Kind(
-        "The store refused a change; it was decided anew.",
+        "The store rejected a change; it is decided again.",
         {
             **_P,
             "error": (TEXT, "why"),
@@ -334,14 +345,14 @@ EVENTS: Final[Mapping[str, Kind]] = {
         optional=frozenset(_P),
     ),
     "journal_dropped": Kind(
-        "So many lines are missing before this one: the disk did not keep up, or was full.",
+        "Lines are missing before this one: the disk was slow or full.",
         {"entries": (INTEGER, "how many")},
     ),
     **{
         f"{what}_unreadable{more}": Kind(
-            f"A {what.replace('_', ' ')} znode or answer cannot be understood."
+            f"A {what.replace('_', ' ')} znode or response is not readable."
             if not more
-            else "More of them than are named.",
+            else "Further ones.",
             {"count": (INTEGER, "how many more")}
             if more
             else {"name": (TEXT, "which"), "reason": (TEXT, "why")},
@@ -350,4 +361,4 @@ EVENTS: Final[Mapping[str, Kind]] = {
         for more in ("", "_more")
     },
 }
-"""What happened."""
+"""Kinds of events."""

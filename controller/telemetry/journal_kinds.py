@@ -1,8 +1,8 @@
 """
-The schema of the journal: every kind of line, its fields, their types and meanings.
+The schema of the journal, version 1: types, and the kinds of lines about requests and partitions.
 
-Version 1. ``docs/reference/journal.md`` is generated from it; a test compares what the observer
-writes with it. Fields and kinds may be added within a version; readers skip what they do not know.
+``docs/reference/journal.md`` is generated from it, and a test compares it with what the observer
+writes. Fields and kinds may be added within a version; readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OBJECTS: Final = "list of object"
 
 
 def maybe(of: str) -> str:
-    """Return the type that may be null as well."""
+    """Return the type or null."""
     return f"{of} or null"
 
 
@@ -38,7 +38,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 
 def is_of(value: Any, wanted: str) -> bool:  # noqa: ANN401 - any JSON value
-    """Whether a JSON value has a type of the schema."""
+    """Return whether a JSON value has a type of the schema."""
     if wanted.endswith(" or null"):
         return value is None or is_of(value, wanted.removesuffix(" or null"))
     if wanted.startswith("list of "):
@@ -60,7 +60,7 @@ class Kind:
     meaning: str
     fields: Mapping[str, Field]
     optional: frozenset[str] = frozenset()
-    """Fields that are left out where they mean nothing."""
+    """Fields that a line may lack."""
 
 
 _P: Final[Mapping[str, Field]] = {
@@ -71,60 +71,60 @@ _REQUEST: Final[Field] = (TEXT, "the request it belongs to")
 
 LIFE: Final[Mapping[str, Kind]] = {
     "daemon_started": Kind(
-        "A daemon begins to write here; what came before is of an earlier process.",
+        "A daemon started; earlier lines are of another process.",
         {
             "version": (TEXT, "of the package"),
             "engine": (TEXT, "native or delegated"),
-            "controller_id": (INTEGER, "our id as a controller"),
+            "controller_id": (INTEGER, "the daemon's id as a controller"),
             "zookeeper": (TEXT, "the connect string with its chroot"),
         },
     ),
     "request_begun": Kind(
-        "A request is seen for the first time by this process: its first entries are accepted.",
+        "This process accepted the first entries of a request, or took it over.",
         {
             "request": (TEXT, "its id"),
             "request_kind": (TEXT, "legacy, request, queue, cancel or foreign"),
             "route": (TEXT, "legacy, request or foreign"),
-            "entries": (INTEGER, "known of so far; more may be accepted later"),
+            "entries": (INTEGER, "known so far; more may be accepted later"),
             "priority": (INTEGER, "higher goes first"),
             "throttle": (maybe(INTEGER), "bytes per second and broker"),
-            "asked_for": (maybe(TEXT), "the reason its maker gave"),
-            "requested_by": (maybe(TEXT), "who asked"),
+            "asked_for": (maybe(TEXT), "the reason given at submission"),
+            "requested_by": (maybe(TEXT), "who submitted it"),
         },
     ),
     "progress": Kind(
-        "Where a request stands: every ten seconds while it is open and something of it came on, "
-        "every minute otherwise, and once more when it ends.",
+        "The progress of a request: every ten seconds while it makes progress, every minute "
+        "otherwise, and once when it ends.",
         {
             "request": (TEXT, "its id"),
             "state": (TEXT, "in_flight, waiting, held, done, cancelled or refused"),
-            "entries": (INTEGER, "known of"),
+            "entries": (INTEGER, "known so far"),
             "done": (INTEGER, "reached their target"),
             "in_flight": (INTEGER, "between their first step and their end"),
-            "waiting": (INTEGER, "not begun"),
-            "refused": (INTEGER, "not carried out"),
+            "waiting": (INTEGER, "pending"),
+            "refused": (INTEGER, "refused"),
             "cancelled": (INTEGER, "cancelled or rolled back"),
             "bytes_total": (
                 maybe(INTEGER),
-                "to copy in all, as far as sizes are known; null: none is",
+                "to copy in all, as far as sizes are known; null: no size is known",
             ),
             "bytes_moved": (maybe(INTEGER), "copied so far"),
-            "bytes_remaining": (maybe(INTEGER), "total less moved"),
-            "sizes_unknown": (INTEGER, "open partitions whose size no broker told yet"),
+            "bytes_remaining": (maybe(INTEGER), "total minus moved"),
+            "sizes_unknown": (INTEGER, "open partitions of unknown size"),
             "rate": (maybe(NUMBER), "bytes per second over the last minutes"),
             "eta_low_s": (maybe(NUMBER), "estimated seconds to the end, at best"),
-            "eta_high_s": (maybe(NUMBER), "at worst; both null while nothing is known"),
+            "eta_high_s": (maybe(NUMBER), "at worst; both null without an estimate"),
         },
     ),
     "request_ended": Kind(
-        "Nothing of a request is open any more.",
+        "A request ended: none of its entries is open.",
         {
             "request": (TEXT, "its id"),
             "state": (TEXT, "done, cancelled or refused"),
-            "seconds": (NUMBER, "since this process saw it begin"),
+            "seconds": (NUMBER, "since this process logged request_begun"),
             "entries": (INTEGER, "in all"),
             "done": (INTEGER, "reached their target"),
-            "refused": (INTEGER, "not carried out"),
+            "refused": (INTEGER, "refused"),
             "cancelled": (INTEGER, "cancelled or rolled back"),
             "superseded": (INTEGER, "taken over by a later request"),
             "skipped": (INTEGER, "could not be cancelled"),
@@ -132,7 +132,7 @@ LIFE: Final[Mapping[str, Kind]] = {
         },
     ),
     "size": Kind(
-        "The size of a reassigning partition was told by a broker for the first time.",
+        "A broker reported the size of a reassigning partition for the first time.",
         {
             **_P,
             "request": _REQUEST,
@@ -144,12 +144,12 @@ LIFE: Final[Mapping[str, Kind]] = {
         },
     ),
     "phase": Kind(
-        "A partition came into a phase (docs/reference/phases.md).",
+        "A partition entered a phase (docs/reference/phases.md).",
         {
             **_P,
             "phase": (TEXT, "pending, A1, A2, A2-syncing, B3, B5 or ended"),
             "before": (TEXT, "the phase before"),
-            "seconds": (maybe(NUMBER), "how long that one lasted; null: its begin was not seen"),
+            "seconds": (maybe(NUMBER), "how long that phase lasted; null: its start is not known"),
             "cause": (TEXT, "why"),
             "request": (maybe(TEXT), "the request it belongs to"),
             "step": (INTEGER, "steps begun so far, as far as this process knows"),
@@ -164,7 +164,7 @@ LIFE: Final[Mapping[str, Kind]] = {
         },
     ),
     "copied": Kind(
-        "A new replica came into the ISR: one copy from broker to broker is whole.",
+        "An added replica joined the ISR: its copy is complete.",
         {
             **_P,
             "request": _REQUEST,
@@ -176,59 +176,63 @@ LIFE: Final[Mapping[str, Kind]] = {
         },
     ),
     "copy_abandoned": Kind(
-        "A replica that was being copied is not wanted any more, or our tenure ended meanwhile.",
+        "A copy was cancelled, or the tenure ended before it was complete.",
         {
             **_P,
             "request": _REQUEST,
             "leader": (INTEGER, "the broker that served it"),
             "replica": (INTEGER, "the broker that copied"),
             "begun": (TEXT, "when its step began"),
-            "seconds": (NUMBER, "how long it went on"),
-            "bytes": (maybe(INTEGER), "copied by then, as last told by the broker"),
+            "seconds": (NUMBER, "how long it lasted"),
+            "bytes": (maybe(INTEGER), "copied by then, as last reported by the broker"),
         },
     ),
     "isr_shrunk": Kind(
-        "The ISR of a partition in flight lost replicas that we did not take out.",
+        "The ISR of a partition in flight lost replicas that were not dropped.",
         {
             **_P,
             "request": _REQUEST,
-            "lost": (IDS, "who fell out"),
-            "isr": (IDS, "who is left"),
+            "lost": (IDS, "the replicas that left the ISR"),
+            "isr": (IDS, "the ISR now"),
             "leader": (INTEGER, "-1: none"),
         },
     ),
     "stalled": Kind(
-        "A partition has not come on for too long. At most 20 at once are named.",
-        {**_P, "by": (TEXT, "what it waits for; none: it waits for nothing known")},
+        "A partition is stalled. At most 20 at a time are named.",
+        {**_P, "by": (TEXT, "the blocked reason; none: it is not blocked")},
     ),
     "stalled_more": Kind(
-        "More partitions stalled at the same moment than are named.",
+        "Further partitions became stalled at the same moment.",
         {
             "partitions": (INTEGER, "how many more"),
             "by": (OBJECT, "how many for each reason"),
         },
     ),
     "goes_on": Kind(
-        "A stalled partition came on, or ended.", {**_P, "by": (TEXT, "what it waited for")}
+        "A stalled partition made progress, or ended.",
+        {**_P, "by": (TEXT, "the reason while it was stalled")},
     ),
     "goes_on_more": Kind(
-        "More partitions came on at the same moment than are named.",
+        "Further stalled partitions made progress at the same moment.",
         {
             "partitions": (INTEGER, "how many more"),
             "by": (OBJECT, "how many for each reason"),
         },
     ),
     "blocked": Kind(
-        "What waits for one reason changed; at most every ten seconds for each reason.",
+        "The partitions blocked by one reason changed; at most every ten seconds for each reason.",
         {
             "by": (TEXT, "the reason"),
-            "partitions": (INTEGER, "how many wait for it"),
-            "sample": (TEXTS, "the first few, in words"),
+            "partitions": (INTEGER, "how many it blocks"),
+            "sample": (TEXTS, "the first few, with details"),
         },
     ),
     "unblocked": Kind(
-        "Nothing waits for this reason any more.",
-        {"by": (TEXT, "the reason"), "partitions": (INTEGER, "how many waited when last told")},
+        "No partition is blocked by this reason any more.",
+        {
+            "by": (TEXT, "the reason"),
+            "partitions": (INTEGER, "how many it blocked when last logged"),
+        },
     ),
 }
-"""What an after-action report is made of."""
+"""Kinds about requests and partitions; reports are made of them."""

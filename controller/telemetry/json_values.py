@@ -1,7 +1,7 @@
 """
-Values of the core as plain JSON values: for the journal, log fields and the status document.
+Conversion of core values into JSON values, for journal, log events and status.
 
-Works by the shape of the value, so that a new kind of record is written without a line here.
+It goes by the type of each value, so that a new record class needs no code here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from controller.core.phases import Phase, label_of
 
 _PHASES = get_args(Phase)
 _AS_IT_IS: Final = frozenset({type(None), bool, int, float, str})
-"""Types of most values; asked first, as every change of every partition comes through here."""
+"""The types of most values, tested first: every record is converted here."""
 
 
-def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of its own; one return per shape
-    """Return the value as JSON can hold it; a partition becomes ``topic`` and ``partition``."""
+def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no type of its own; one return per type
+    """Return the JSON value; a partition becomes ``topic`` and ``partition``."""
     if type(value) in _AS_IT_IS:
         return value
     if isinstance(value, TopicPartition):
@@ -45,7 +45,7 @@ def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - JSON has no typ
 
 
 def json_fields(record: object) -> dict[str, Any]:
-    """Return a dataclass's fields; a partition gives two, ``topic`` and ``partition``."""
+    """Return a dataclass's fields; a partition field becomes ``topic`` and ``partition``."""
     found: dict[str, Any] = {}
     for name in record.__dataclass_fields__:  # type: ignore[attr-defined] # it is a dataclass's
         value = getattr(record, name)

@@ -1,8 +1,8 @@
 """
-What is worth telling: events and committed changes as notes, each a kind, a level and fields.
+Log events of the loop's events and committed changes: each has a kind, a level and fields.
 
-A note becomes one log line, and one journal line where it tells of an event. Nothing is told twice
-for the same fact: what is read again unchanged, or waits for the same thing, makes no note.
+A log event becomes one log line and, unless it is about a committed record, one journal line. A
+fact that is read again unchanged makes no second event.
 """
 
 from __future__ import annotations
@@ -14,70 +14,22 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
+from controller.core import events, records
 from controller.core.controllership.eligibility import refusals
 from controller.core.controls import Controls
-from controller.core.events import (
-    BrokersRead,
-    CancellationRead,
-    ClaimFailed,
-    ControllerClaimed,
-    ControlsRead,
-    Deposed,
-    Event,
-    KillSwitchRead,
-    LeaderAndIsrAnswered,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    LogDirEventsRead,
-    ReassignmentsAltered,
-    ReassignmentsProbed,
-    ShutdownRequested,
-    SizesRead,
-    SpecsRead,
-    StatesRead,
-    StopReplicaAnswered,
-    TopicConfigsRead,
-    TopicsRead,
-    UpdateMetadataAnswered,
-)
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.outcomes import Summary
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    BlockedRecord,
-    CancellationEndedRecord,
-    Change,
-    EngineRecord,
-    LegacyPlanEndedRecord,
-    OrphanEndedRecord,
-    OrphanRecord,
-    PaceRecord,
-    PartitionOutcomeRecord,
-    PartRecord,
-    PhaseRecord,
-    PreferredElectionEndedRecord,
-    Record,
-    RefusalRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
-    YieldedRecord,
-)
 from controller.core.view import ClusterView
 from controller.telemetry.json_values import json_fields, json_value
-from controller.telemetry.measurements import Answer, is_error, kind_of
 from controller.telemetry.phase_changes import PhaseChange
-from controller.telemetry.rpc_names import error_name
+from controller.telemetry.rpc_names import Answer, error_name, is_failure, request_name
 
 LINES_MAX: Final = 20
-"""Notes of one kind from one event or change; what is beyond is counted in one more."""
+"""Log events of one kind from one event or change; one more counts the rest."""
 SAMPLE: Final = 5
+"""Partitions named in one log event."""
 SHOWN_MAX: Final = 200
-"""Of a text that may be as long as a znode."""
+"""Characters of a text that may be as long as a znode."""
 
 
 class Level(StrEnum):
@@ -90,33 +42,33 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One thing worth telling."""
+    """A fact for log, journal and notifications."""
 
     kind: str
     level: Level
     content: object = field(default_factory=dict)
-    """Its fields, or the record that has them; of many notes nobody ever asks for the fields."""
+    """Its fields, or the record that has them: the fields of many events are never needed."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What is told, as JSON can hold it."""
+        """The fields as JSON values."""
         return self.content if isinstance(self.content, Mapping) else json_fields(self.content)
 
     @property
     def phase(self) -> str | None:
-        """The phase that a partition came into, where it tells of that."""
+        """The phase that a partition entered; None for other kinds."""
         if isinstance(self.content, Mapping):
             return self.content.get("phase")
         return self.content.phase if isinstance(self.content, PhaseChange) else None
 
 
 def info(kind: str, **fields: object) -> LogEvent:
-    """Make a note of the ordinary course of things."""
+    """Return an event about normal operation."""
     return LogEvent(kind, Level.INFO, {k: json_value(v) for k, v in fields.items()})
 
 
 def warning(kind: str, **fields: object) -> LogEvent:
-    """Make a note that an operator should look at."""
+    """Return an event that an operator should see."""
     return LogEvent(kind, Level.WARNING, {k: json_value(v) for k, v in fields.items()})
 
 
@@ -124,64 +76,66 @@ def warning(kind: str, **fields: object) -> LogEvent:
 
 
 def phase_event(change: PhaseChange) -> LogEvent:
-    """Tell a phase change: the one line everything can be followed by."""
+    """Return the event of a phase change."""
     return LogEvent("phase", Level.INFO, change)
 
 
-def change_events(change: Change) -> Iterator[LogEvent]:
-    """Tell what became durable, but for phase changes."""
-    moves = any(isinstance(r, PhaseRecord) for r in change.records)
+def change_events(change: records.Change) -> Iterator[LogEvent]:
+    """Return the events of a durable change, but for phase changes."""
+    moves = any(isinstance(r, records.PhaseRecord) for r in change.records)
     for record in change.records:
         yield from _of_record(record, moves=moves)
 
 
-def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
+def _of_record(record: records.Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
     match record:
-        case SpecRecord():
+        case records.SpecRecord():
             fields = {**json_fields(record.spec), **json_fields(record)}
             fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
-        case SpecEndedRecord():
+        case records.SpecEndedRecord():
             yield LogEvent("reassignment_ended", Level.INFO, record)
-        case RefusalRecord(refusals=refusals):
+        case records.RefusalRecord(refusals=refusals):
             for refusal in refusals[:LINES_MAX]:
                 yield LogEvent("refused", Level.WARNING, refusal)
             if len(refusals) > LINES_MAX:
                 request = refusals[0].request
                 yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
-        case PartitionOutcomeRecord(ending=ending):
+        case records.PartitionOutcomeRecord(ending=ending):
             yield LogEvent("ended_otherwise", Level.INFO, ending)
-        case PartRecord(request=request, part=part):
+        case records.PartRecord(request=request, part=part):
             yield info("request_seen", request=request, part=part.name, entries=part.total)
-        case CancellationEndedRecord():
+        case records.CancellationEndedRecord():
             yield info("cancellation_ended")
-        case AppliedThrottleRecord(lease=lease):
-            # Lists may be very long; they are in the lease.
+        case records.AppliedThrottleRecord(lease=lease):
+            # The lists of replicas may be very long; the journal has them.
             values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
             yield info("throttle_set", entity=lease.entity, values=values)
-        case AppliedThrottleEndedRecord(entity=entity, values=values):
+        case records.AppliedThrottleEndedRecord(entity=entity, values=values):
             yield info("throttle_lifted", entity=entity, restored=values is not None)
-        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
+        case records.PaceRecord(before=before, in_flight_max=after, evidence=evidence) if (
+            before != after
+        ):
             yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
-        case EngineRecord(engine=engine, why=why):
+        case records.EngineRecord(engine=engine, why=why):
             yield info("engine_chosen", engine=engine.value, why=why)
-        case RequestOutcomeRecord():
+        case records.RequestOutcomeRecord():
             yield _ended(record.summary)
-        case LegacyPlanEndedRecord():
+        case records.LegacyPlanEndedRecord():
             yield info("plan_ended")
-        case OrphanRecord(orphan=orphan):
+        case records.OrphanRecord(orphan=orphan):
             yield LogEvent("orphan", Level.WARNING, orphan)
-        case OrphanEndedRecord(orphan=orphan):
+        case records.OrphanEndedRecord(orphan=orphan):
             yield LogEvent("orphan_ended", Level.INFO, orphan)
-        case StateRecord() if not moves:
+        case records.StateRecord() if not moves:
             yield LogEvent("leader_changed", Level.INFO, record)
-        case StateCreatedRecord():
+        case records.StateCreatedRecord():
             yield LogEvent("partition_created", Level.INFO, record)
-        case PreferredElectionEndedRecord():
+        case records.PreferredElectionEndedRecord():
             yield info("preferred_election_ended")
-        case YieldedRecord(topics=topics):
+        case records.YieldedRecord(topics=topics):
             yield info("yielded", topics=topics)
-        case BlockedRecord(blocked=blocked) if blocked is not None:
+        case records.BlockedRecord(blocked=blocked) if blocked is not None:
             by, detail = blocked.by.value, blocked.detail
             topic, partition = record.partition
             fields = {"topic": topic, "partition": partition, "by": by, "detail": detail}
@@ -207,10 +161,10 @@ def _ended(summary: Summary) -> LogEvent:
 
 
 class LogEvents:
-    """Tells events; remembers what was told, so that each fact is told once."""
+    """Makes log events; remembers earlier ones, so that each fact is logged once."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without facts."""
         self._brokers: dict[BrokerId, BrokerEpoch] | None = None
         self._plan: int | None = None
         self._unreadable: dict[str, str] = {}
@@ -219,8 +173,8 @@ class LogEvents:
         self._disabled = False
         self._controls = Controls()
 
-    def _turned(self, controls: Controls) -> Iterator[LogEvent]:
-        """Tell what an operator turned."""
+    def _controls_changed(self, controls: Controls) -> Iterator[LogEvent]:
+        """Return what an operator changed."""
         before, self._controls = self._controls, controls
         if controls.pauses != before.pauses:
             pauses = controls.pauses
@@ -235,29 +189,29 @@ class LogEvents:
         if controls.throttle != before.throttle:
             yield info("throttle_changed", bytes_per_s=controls.throttle)
 
-    def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
-        """Return what the event is worth."""
+    def of(self, event: events.Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
+        """Return the log events of an event."""
         match event:
-            case ControllerClaimed(epoch=epoch):
+            case events.ControllerClaimed(epoch=epoch):
                 yield info("claimed", epoch=epoch)
-            case ClaimFailed(reason=reason):
+            case events.ClaimFailed(reason=reason):
                 yield warning("claim_failed", reason=reason)
-            case Deposed(reason=reason):
+            case events.Deposed(reason=reason):
                 yield info("controller_role_ended", reason=reason)
-            case LeadershipGained():
+            case events.LeadershipGained():
                 yield info("leadership_gained")
-            case LeadershipLost(reason=reason):
+            case events.LeadershipLost(reason=reason):
                 yield warning("leadership_lost", reason=reason)
-            case BrokersRead():
+            case events.BrokersRead():
                 yield from self._brokers_changed(view)
-            case ShutdownRequested():
+            case events.ShutdownRequested():
                 yield info("shutdown_requested")
-            case LegacyPlanRead():
+            case events.LegacyPlanRead():
                 yield from self._plan_read(event)
-            case KillSwitchRead(is_on=is_on) if is_on != self._disabled:
+            case events.KillSwitchRead(is_on=is_on) if is_on != self._disabled:
                 self._disabled = is_on
                 yield warning("disabled") if is_on else info("enabled")
-            case CancellationRead(cancellation=read) if read is not None:
+            case events.CancellationRead(cancellation=read) if read is not None:
                 yield info(
                     "cancellation_seen",
                     request=read.request,
@@ -267,31 +221,35 @@ class LogEvents:
                     requested_by=read.requested_by,
                     unreadable=read.unreadable,
                 )
-            case ControlsRead(controls=controls):
-                yield from self._not_understood("control", controls.unreadable)
-                yield from self._turned(view.controls)
-            case LogDirEventsRead(brokers=brokers) if brokers:
+            case events.ControlsRead(controls=controls):
+                yield from self._unreadable_events("control", controls.unreadable)
+                yield from self._controls_changed(view.controls)
+            case events.LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
-            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+            case (
+                events.LeaderAndIsrAnswered()
+                | events.StopReplicaAnswered()
+                | events.UpdateMetadataAnswered()
+            ):
                 yield from _of_answer(event)
-            case ReassignmentsAltered():
+            case events.ReassignmentsAltered():
                 yield from _of_orders(event)
-            case ReassignmentsProbed(problem=problem) if problem is not None:
+            case events.ReassignmentsProbed(problem=problem) if problem is not None:
                 yield warning("orders_impossible", reason=problem)
-            case TopicsRead(topics=topics):
-                yield from self._not_understood("topic", topics)
-            case StatesRead(states=states):
-                yield from self._not_understood("state", states)
-            case TopicConfigsRead(configs=configs):
-                yield from self._not_understood("topic_config", configs)
-            case SizesRead(errors=errors):
-                yield from self._not_told(errors)
-            case SpecsRead(unreadable=unreadable):
-                yield from self._not_understood("goal", unreadable)
+            case events.TopicsRead(topics=topics):
+                yield from self._unreadable_events("topic", topics)
+            case events.StatesRead(states=states):
+                yield from self._unreadable_events("state", states)
+            case events.TopicConfigsRead(configs=configs):
+                yield from self._unreadable_events("topic_config", configs)
+            case events.SizesRead(errors=errors):
+                yield from self._sizes_missing(errors)
+            case events.SpecsRead(unreadable=unreadable):
+                yield from self._unreadable_events("goal", unreadable)
             case _:
                 pass
 
-    def _plan_read(self, event: LegacyPlanRead) -> Iterator[LogEvent]:
+    def _plan_read(self, event: events.LegacyPlanRead) -> Iterator[LogEvent]:
         plan = event.plan
         if plan is None or plan.czxid == self._plan:
             return
@@ -317,8 +275,8 @@ class LogEvents:
             if now[broker] != before[broker]:
                 yield warning("broker_bounced", broker=broker, epoch=now[broker])
 
-    def _not_understood(self, what: str, found: Mapping[Any, object]) -> Iterator[LogEvent]:
-        """Tell what could not be read, once for each reason."""
+    def _unreadable_events(self, what: str, found: Mapping[Any, object]) -> Iterator[LogEvent]:
+        """Return what could not be read, once for each reason."""
         fresh = []
         for name, value in found.items():
             key = f"{what} {name}"
@@ -332,15 +290,15 @@ class LogEvents:
         if len(fresh) > LINES_MAX:
             yield warning(f"{what}_unreadable_more", count=len(fresh) - LINES_MAX)
 
-    def _not_told(self, errors: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
-        """Tell which brokers do not tell sizes, when that changed."""
+    def _sizes_missing(self, errors: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
+        """Return the brokers that began not to report sizes."""
         fresh = {b: why for b, why in errors.items() if b not in self._silent}
         self._silent = frozenset(errors)
         for broker, why in sorted(fresh.items())[:LINES_MAX]:
             yield warning("sizes_unknown", broker=broker, reason=why)
 
     def eligibility(self, view: ClusterView) -> Iterator[LogEvent]:
-        """Tell whether being the controller here would be safe, when that changed."""
+        """Return whether the native engine is safe here, if that changed."""
         reasons = refusals(view)
         if reasons == self._native:
             return
@@ -352,15 +310,15 @@ class LogEvents:
 
 
 def _of_answer(event: Answer) -> Iterator[LogEvent]:
-    kind = kind_of(event)
+    kind = request_name(event)
     if event.error:
         error = error_name(event.error)
         yield warning(
             "request_refused", api=kind, broker=event.broker, error=error, code=event.error
         )
-    if isinstance(event, UpdateMetadataAnswered):
+    if isinstance(event, events.UpdateMetadataAnswered):
         return
-    failed = [r for r in event.results if is_error(event, r.error)]
+    failed = [r for r in event.results if is_failure(event, r.error)]
     for code, count in Counter(r.error for r in failed).items():
         sample = islice((str(r.partition) for r in failed if r.error == code), SAMPLE)
         yield warning(
@@ -374,8 +332,8 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         )
 
 
-def _of_orders(event: ReassignmentsAltered) -> Iterator[LogEvent]:
-    """Tell how the cluster's controller took what it was told, one note for each answer."""
+def _of_orders(event: events.ReassignmentsAltered) -> Iterator[LogEvent]:
+    """Return the result of an alter request, and one event for each error."""
     failed = [r for r in event.results if r.error]
     yield info(
         "orders_answered",

@@ -1,8 +1,8 @@
 """
-Notes as log lines: each in full, but where very many of a kind come at once the rest is counted.
+Log lines of log events, limited for each kind; further events are counted in one line.
 
-A plan of ten thousand partitions makes a note for each and every phase; written one by one they
-cost the loop more than the work itself, and nobody reads them. The journal keeps every one of them.
+A plan of ten thousand partitions makes an event for each phase. Formatting them all would take the
+loop more time than the work itself; the journal has every one.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from controller.reactor.ports import Clock
 from controller.telemetry.log_events import LINES_MAX, Level, LogEvent
 
 WINDOW_S: Final = 1.0
-"""How long a kind is counted from its first line on."""
+"""Length of the window that starts with the first line of a kind."""
 MORE: Final = "_more"
-"""What the name of the line that tells only how many ends with."""
+"""Suffix of the event that counts the lines left out."""
 IN_THE_JOURNAL: Final = "in the journal"
-"""Where those are that were left out; what is for developers only is nowhere else."""
+"""Where to find the lines left out; debug lines are nowhere else."""
 
 Kind = tuple[str, str | None]
-"""Kind of a note, and the phase where it tells of one: every phase has lines of its own."""
+"""The kind of an event and its phase, if it has one: each phase has a limit of its own."""
 
 
 class Log(Protocol):
-    """What of a structlog logger is used."""
+    """The methods used of a structlog logger."""
 
     def debug(self, event: str, **fields: object) -> object:
-        """Write a line for developers."""
+        """Write a debug line."""
         ...
 
     def info(self, event: str, **fields: object) -> object:
-        """Write a line of the ordinary course of things."""
+        """Write a line about normal operation."""
         ...
 
     def warning(self, event: str, **fields: object) -> object:
-        """Write a line that an operator should look at."""
+        """Write a line that an operator should see."""
         ...
 
 
 @dataclass(slots=True)
 class _Window:
-    """Notes of one kind since the first of them."""
+    """The lines of one kind in the present window."""
 
     ends: Instant
     level: Level
@@ -53,7 +53,7 @@ class _Window:
 
 
 class LogLines:
-    """Writes notes to a log, at most ``LINES_MAX`` of a kind in a window."""
+    """Writes events to a log, at most ``LINES_MAX`` of a kind in a window."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         """Write to this log."""
@@ -61,27 +61,27 @@ class LogLines:
         self._clock = clock
         self._windows: dict[Kind, _Window] = {}
 
-    def write(self, note: LogEvent) -> None:
-        """Write a note, or count it."""
-        kind = (note.kind, note.phase)
+    def write(self, event: LogEvent) -> None:
+        """Write an event, or count it."""
+        kind = (event.kind, event.phase)
         window = self._windows.get(kind)
         if window is None:
-            window = _Window(Instant(self._clock.now() + WINDOW_S), note.level)
+            window = _Window(Instant(self._clock.now() + WINDOW_S), event.level)
             self._windows[kind] = window
         if window.lines < LINES_MAX:
             window.lines += 1
-            self._put(note.level, note.kind, note.fields)
+            self._put(event.level, event.kind, event.fields)
         else:
             window.left_out += 1
 
     def tend(self) -> None:
-        """Tell how many lines were left out of the windows that are over; to be called often."""
+        """Log how many lines were left out of the windows that ended; to be called often."""
         now = self._clock.now()
         for kind in [k for k, w in self._windows.items() if w.ends <= now]:
             self._close(kind)
 
     def flush(self) -> None:
-        """Tell how many lines were left out so far: there may be no later moment."""
+        """Log how many lines were left out so far, before the process ends."""
         for kind in list(self._windows):
             self._close(kind)
 

@@ -1,8 +1,9 @@
 """
-Log lines: structlog's own and those of the libraries, through one formatter to one stream.
+The configuration of logging: structlog and the libraries' loggers, one formatter, one stream.
 
-Configured once, explicitly, by the composition root; importing this module changes nothing. What is
-worth a line is decided in ``notes``, how it is written in ``log_streams``.
+The daemon configures it once; importing this module changes nothing. ``QueuedStream`` writes the
+lines on a thread of its own: a pipe that is not read, or a slow disk, would otherwise stop the
+loop. Lines that do not fit into its queue are dropped and counted, and the count is logged.
 """
 
 from __future__ import annotations
@@ -13,23 +14,28 @@ from typing import TYPE_CHECKING, Final, TextIO
 import structlog
 
 from controller.settings import LogFormat, LogLevel
-from controller.telemetry.log_streams import QueuedStream
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
+
+import queue
+import threading
+from io import FileIO
+from os import dup
+
 LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
-"""Loggers of libraries: only their warnings and errors are ours to pass on."""
+"""Loggers of libraries, of which warnings and errors are logged."""
 
 
 def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> QueuedStream:
     """
-    Route structlog and the standard library's loggers to the stream; return who writes to it.
+    Route structlog and the standard library's loggers to the stream; return its handler.
 
     Args:
-        log_format: One JSON object per line, or aligned text for people.
-        level: The least severe lines to write.
-        stream: Where to.
+        log_format: One JSON object per line, or aligned text.
+        level: The least severe level that is written.
+        stream: Receives the lines.
 
     """
     threshold = logging.getLevelNamesMapping()[level.value.upper()]
@@ -81,3 +87,129 @@ def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:
     if log_format is LogFormat.JSON:
         return structlog.processors.JSONRenderer()
     return structlog.dev.ConsoleRenderer(colors=stream.isatty())
+
+
+QUEUE_MAX: Final = 10_000
+"""Lines that may wait; the journal has the events of dropped lines."""
+FLUSH_S: Final = 2.0
+"""Longest time that ``flush`` and ``close`` wait."""
+_AGAIN_S: Final = 0.05
+"""Pause before the next attempt to write to a stream that is full."""
+
+
+class QueuedStream(logging.Handler):
+    """Writes lines to a stream, on a thread of its own."""
+
+    def __init__(self, stream: TextIO, *, queue_max: int = QUEUE_MAX) -> None:
+        """
+        Start the thread.
+
+        Args:
+            stream: Receives the lines; not closed here.
+            queue_max: Lines that may wait to be written.
+
+        """
+        super().__init__()
+        self._stream = stream
+        self._raw = _raw(stream)
+        self._queue_max = queue_max
+        self._lines: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
+        """Lines; events to set once the lines before them are written; None at the end."""
+        self._dropped = 0
+        """Lines that did not fit."""
+        self._failed = 0
+        """Lines that could not be written; counted on the writing thread."""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """Lines lost so far."""
+        return self._dropped + self._failed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a line; never waits."""
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - as every handler of the standard library does
+            self.handleError(record)
+            return
+        if self._lines.qsize() < self._queue_max:
+            self._lines.put(line)
+        else:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """Wait until the queued lines are written, at most ``FLUSH_S``."""
+        if self._thread.is_alive():
+            written = threading.Event()
+            self._lines.put(written)
+            written.wait(FLUSH_S)
+
+    def close(self) -> None:
+        """Write the queued lines, within ``FLUSH_S``, and end the thread."""
+        if not self._ended.is_set():
+            self._lines.put(None)
+            self._thread.join(FLUSH_S)
+            self._ended.set()
+            if self._raw is not None and not self._thread.is_alive():
+                self._raw.close()
+        super().close()
+
+    # --- on the writing thread -----------------------------------------------------------------
+
+    def _run(self) -> None:
+        reported = 0
+        while (item := self._lines.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
+            if not self._write(item):
+                self._failed += 1
+            elif (lost := self.dropped) > reported and self._write(self._note(lost - reported)):
+                reported = lost
+
+    def _write(self, line: str) -> bool:
+        """Write a line; return False if the stream is closed."""
+        try:
+            if self._raw is None:
+                self._stream.write(f"{line}\n")
+                self._stream.flush()
+            else:
+                self._write_raw(self._raw, f"{line}\n".encode(errors="backslashreplace"))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _write_raw(self, raw: FileIO, line: bytes) -> None:
+        left = memoryview(line)
+        while left and not self._ended.is_set():
+            written = raw.write(left)
+            if written is None:
+                self._ended.wait(_AGAIN_S)
+            else:
+                left = left[written:]
+
+    def _note(self, lines: int) -> str:
+        """Return the line that counts the lost lines."""
+        fields = {
+            "name": __name__,
+            "levelno": logging.WARNING,
+            "levelname": "WARNING",
+            "msg": "log_dropped",
+            "lines": lines,
+        }
+        return self.format(logging.makeLogRecord(fields))
+
+
+def _raw(stream: TextIO) -> FileIO | None:
+    """
+    Return the stream's file without its buffer; None if it has no file.
+
+    A thread that blocks in the buffer holds its lock, which the interpreter needs at exit.
+    """
+    try:
+        return FileIO(dup(stream.fileno()), "wb")
+    except (OSError, ValueError):  # of memory, or closed
+        return None

@@ -1,9 +1,9 @@
 """
-The metrics, by name: what exists, not when it moves (that is ``measurements``).
+The metrics by name: which exist; ``measurements`` says when they change.
 
-All live in a registry of their own. Labels are bounded sets (phases, reasons, kinds, broker ids);
-topics and partitions belong in logs and the status page. Names follow Kafka's ideas under
-``reassigner_``. What is counted anew at every scrape is in ``gauges``.
+Names follow Kafka's with the prefix ``reassigner_``. Labels have bounded values (phases, reasons,
+kinds, broker ids); topics and partitions are in logs and on the status page. ``gauges`` has the
+metrics that are computed at each scrape.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from prometheus_client import (
@@ -23,8 +24,6 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.metrics_core import Metric
 
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
@@ -38,15 +37,13 @@ LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 RPC_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 PHASE_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
-
-
 TARGETS: Final = ("webhook", "slack", "exec")
 OPERATIONS: Final = ("ping", "commit")
 RESULTS: Final = ("delivered", "failed", "dropped")
 
 
 class SessionState(StrEnum):
-    """What kazoo says of our ZooKeeper session."""
+    """The states of a ZooKeeper session, as kazoo names them."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -57,188 +54,135 @@ class Metrics:
     """Every metric of the daemon, in one registry."""
 
     def __init__(self) -> None:  # noqa: PLR0915 - one statement per metric
-        """Make them all, at zero where a label set is known."""
+        """Create all metrics, at zero where the label values are known."""
         self.registry = registry = CollectorRegistry()
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        loop = partial(Histogram, registry=registry, buckets=LOOP_BUCKETS)
+        rpc = partial(Histogram, registry=registry, buckets=RPC_BUCKETS)
+        phase = partial(Histogram, registry=registry, buckets=PHASE_BUCKETS)
         # --- the loop
-        self.event_queue = Histogram(
+        self.event_queue = loop(
             "reassigner_event_queue_seconds",
-            "Time from the arrival of an event until the loop has taken it up",
-            registry=registry,
-            buckets=LOOP_BUCKETS,
+            "Time from the arrival of an event until it is handled",
         )
-        self.event_processing = Histogram(
+        self.event_processing = loop(
             "reassigner_event_processing_seconds",
-            "Time to fold one event into the view",
+            "Time to update the view from one event",
             ["event"],
-            registry=registry,
-            buckets=LOOP_BUCKETS,
         )
-        self.event_queue_depth = Gauge(
-            "reassigner_event_queue_depth",
-            "Events that arrived and were not taken up yet",
-            registry=registry,
+        self.event_queue_depth = gauge(
+            "reassigner_event_queue_depth", "Events that wait to be handled"
         )
-        self.turn = Histogram(
+        self.turn = loop(
             "reassigner_turn_seconds",
-            "Time of one decision, by part: decide, commit, send",
+            "Time of one cycle of the loop, by part: decide, commit, send",
             ["part"],
-            registry=registry,
-            buckets=LOOP_BUCKETS,
         )
-        self.write_rejections = Counter(
+        self.write_rejections = counter(
             "reassigner_write_rejections_total",
-            "Changes the store refused, which were decided anew",
+            "Changes that the store rejected; they are decided again",
             ["error"],
-            registry=registry,
         )
-        # --- the work
-        self.partitions = Gauge(
-            "reassigner_partitions", "Reassignments by phase", ["phase"], registry=registry
-        )
-        self.blocked = Gauge(
+        # --- reassignments
+        self.partitions = gauge("reassigner_partitions", "Reassignments by phase", ["phase"])
+        self.blocked = gauge(
             "reassigner_blocked_partitions",
-            "Reassignments that wait, by what for; copying is not waiting",
+            "Blocked reassignments by reason; copying is not blocked",
             ["reason"],
-            registry=registry,
         )
-        self.unreachable = Gauge(
-            "reassigner_unreachable_brokers",
-            "Registered brokers that cannot be reached; only while we are the controller",
-            registry=registry,
-        )
-        self.copying = Gauge(
+        self.copying = gauge(
             "reassigner_copying_partitions",
-            "Reassignments whose new replicas copy and are not in sync yet; these do not wait",
-            registry=registry,
+            "Reassignments whose added replicas are not in the ISR yet and that are not blocked",
         )
-        self.stalled = Gauge(
+        self.stalled = gauge(
             "reassigner_stalled_partitions",
-            "Partitions without progress for too long, by what they wait for",
+            "Reassignments without progress for longer than stalled_after, by reason",
             ["reason"],
-            registry=registry,
         )
-        self.isr_wait = Gauge(
+        self.isr_wait = gauge(
             "reassigner_isr_wait_oldest_seconds",
-            "How long the oldest copy in flight has been awaited in its ISR; 0 when there is none",
-            registry=registry,
+            "Age of the oldest copy in flight that is not in the ISR; 0 without one",
         )
-        self.isr_shrinks = Counter(
+        self.isr_shrinks = counter(
             "reassigner_isr_shrinks_total",
-            "Times that a partition in flight lost replicas from its ISR, not by our doing",
-            registry=registry,
+            "Times that a partition in flight lost replicas from its ISR that were not dropped",
         )
-        self.copy_seconds = Histogram(
+        self.copy_seconds = phase(
             "reassigner_replica_copy_seconds",
-            "Time from the begin of a step until a new replica was in the ISR",
-            registry=registry,
-            buckets=PHASE_BUCKETS,
+            "Time from the start of a step until an added replica was in the ISR",
         )
-        self.copied_bytes = Counter(
-            "reassigner_copied_bytes_total",
-            "Bytes of copies that came to brokers, as DescribeLogDirs tells",
-            registry=registry,
+        self.copied_bytes = counter(
+            "reassigner_copied_bytes_total", "Bytes copied to brokers, from DescribeLogDirs"
         )
-        self.copies_abandoned = Counter(
+        self.copies_abandoned = counter(
             "reassigner_copies_abandoned_total",
-            "Replicas that were being copied and were given up, or lost sight of",
-            registry=registry,
+            "Copies that were cancelled, or unfinished when the tenure ended",
         )
-        self.progress_age = Gauge(
+        self.progress_age = gauge(
             "reassigner_progress_age_seconds",
-            "Time since a reassignment last came on; 0 when there is none",
-            registry=registry,
+            "Seconds since any reassignment last made progress; 0 without reassignments",
         )
-        self.under_min_isr = Gauge(
+        self.under_min_isr = gauge(
             "reassigner_under_min_isr_partitions",
-            "Partitions outside the work known to be below min.insync.replicas",
-            registry=registry,
+            "Partitions without a reassignment below min.insync.replicas",
         )
-        self.slow_throttles = Gauge(
+        self.slow_throttles = gauge(
             "reassigner_throttles_below_produce_rate",
-            "Throttles that copies under them cannot keep up with",
-            registry=registry,
+            "Throttles below the rate at which producers write to the partitions that are copied",
         )
-        self.throttled = Gauge(
-            "reassigner_throttled_entities",
-            "Topics and brokers with a throttle of ours in their settings",
-            registry=registry,
+        self.throttled = gauge(
+            "reassigner_throttled_entities", "Topics and brokers with a throttle set by the daemon"
         )
-        self.throttle = Gauge(
+        self.throttle = gauge(
             "reassigner_throttle_bytes_per_second",
-            "The throttle of everything, per broker, as an operator turned it; 0: none",
-            registry=registry,
+            "The live throttle of all reassignments, per broker; 0: none",
         )
-        self.paused = Gauge(
-            "reassigner_paused", "1 while an operator paused everything", registry=registry
+        self.paused = gauge("reassigner_paused", "1 while everything is paused")
+        self.disabled = gauge("reassigner_disabled", "1 while the kill switch is on")
+        self.orphans = gauge(
+            "reassigner_orphans", "Dropped replicas whose deletion is not confirmed"
         )
-        self.disabled = Gauge(
-            "reassigner_disabled", "1 while the kill switch is on", registry=registry
-        )
-        self.orphans = Gauge(
-            "reassigner_orphans",
-            "Replicas that were dropped and could not be deleted",
-            registry=registry,
-        )
-        self.pace = Gauge(
+        self.pace = gauge(
             "reassigner_pace_partitions",
-            "Partitions that may be in flight by the adaptive pace; 0 while there is none",
-            registry=registry,
+            "The adaptive limit of partitions in flight; 0 without one",
         )
-        self.accepted = Counter(
-            "reassigner_accepted_total", "Reassignments accepted", registry=registry
+        self.accepted = counter("reassigner_accepted_total", "Reassignments accepted")
+        self.ended = counter("reassigner_ended_total", "Reassignments ended")
+        self.steps = counter("reassigner_steps_total", "Steps begun")
+        self.phase_seconds = phase(
+            "reassigner_phase_seconds", "Time that a partition spent in a phase", ["phase"]
         )
-        self.ended = Counter("reassigner_ended_total", "Reassignments ended", registry=registry)
-        self.steps = Counter("reassigner_steps_total", "Steps begun", registry=registry)
-        self.phase_seconds = Histogram(
-            "reassigner_phase_seconds",
-            "Time a partition spent in a phase",
-            ["phase"],
-            registry=registry,
-            buckets=PHASE_BUCKETS,
+        self.refusals = counter(
+            "reassigner_refusals_total", "Refused entries by reason", ["reason"]
         )
-        self.refusals = Counter(
-            "reassigner_refusals_total", "Entries refused, by reason", ["reason"], registry=registry
-        )
-        self.last_progress = Gauge(
+        self.last_progress = gauge(
             "reassigner_last_progress_timestamp_seconds",
-            "When a reassignment last came on (Unix time)",
-            registry=registry,
+            "When a reassignment last made progress (Unix time)",
         )
-        # --- the role
-        self.leader = Gauge(
-            "reassigner_leader", "1 while this daemon leads among the daemons", registry=registry
+        # --- the controller role
+        self.leader = gauge("reassigner_leader", "1 while this daemon leads among the daemons")
+        self.tenure_held = gauge(
+            "reassigner_tenure_held", "1 while this daemon is the cluster's controller"
         )
-        self.tenure_held = Gauge(
-            "reassigner_tenure_held", "1 while we are the cluster's controller", registry=registry
+        self.controller_epoch = gauge(
+            "reassigner_controller_epoch", "The controller epoch of the latest claim"
         )
-        self.controller_epoch = Gauge(
-            "reassigner_controller_epoch", "The epoch of our latest claim", registry=registry
-        )
-        self.tenure_seconds = Gauge(
+        self.tenure_seconds = gauge(
             "reassigner_tenure_seconds",
-            "How long we have been the cluster's controller; 0 while we are not",
-            registry=registry,
+            "Seconds since this daemon became the cluster's controller; 0 while it is not",
         )
-        self.recoveries = Counter(
+        self.recoveries = counter(
             "reassigner_recoveries_total",
-            "Tenures that began with steps in flight that somebody else began",
-            registry=registry,
+            "Tenures that started with steps in flight of another process",
         )
-        self.recovered = Counter(
-            "reassigner_recovered_partitions_total",
-            "Steps in flight that a tenure began with",
-            registry=registry,
+        self.recovered = counter(
+            "reassigner_recovered_partitions_total", "Steps in flight when a tenure started"
         )
-        self.claims = Counter(
-            "reassigner_claims_total", "Successful claims of /controller", registry=registry
-        )
-        self.claim_failures = Counter(
-            "reassigner_claim_failures_total", "Claims that did not succeed", registry=registry
-        )
-        self.resignations = Counter(
-            "reassigner_resignations_total",
-            "Tenures that ended, given back or lost",
-            registry=registry,
+        self.claims = counter("reassigner_claims_total", "Successful claims of /controller")
+        self.claim_failures = counter("reassigner_claim_failures_total", "Failed claims")
+        self.resignations = counter(
+            "reassigner_resignations_total", "Tenures that ended, by resignation or by loss"
         )
         self.session = Enum(
             "reassigner_zookeeper_session",
@@ -246,154 +190,137 @@ class Metrics:
             states=[s.value for s in SessionState],
             registry=registry,
         )
-        self.zookeeper = Histogram(
+        self.zookeeper = rpc(
             "reassigner_zookeeper_seconds",
-            "How long ZooKeeper took to answer: ping (a small read), commit (all multis of a turn)",
+            "Response time of ZooKeeper: ping (a small read), commit (all multis of a cycle)",
             ["operation"],
-            registry=registry,
-            buckets=RPC_BUCKETS,
         )
         # --- brokers
-        self.brokers = Gauge("reassigner_brokers", "Brokers that are registered", registry=registry)
-        self.rpcs_sent = Counter(
+        self.brokers = gauge("reassigner_brokers", "Registered brokers")
+        self.unreachable = gauge(
+            "reassigner_unreachable_brokers",
+            "Registered brokers that cannot be reached; only while the daemon is the controller",
+        )
+        self.rpcs_sent = counter(
             "reassigner_rpcs_sent_total",
             "Controller requests handed to a broker's channel",
             ["broker", "kind"],
-            registry=registry,
         )
-        self.rpc_seconds = Histogram(
+        self.rpc_seconds = rpc(
             "reassigner_rpc_seconds",
-            "Time from the first sending of a controller request to its answer",
+            "Time from the first sending of a controller request to its response",
             ["broker", "kind"],
-            registry=registry,
-            buckets=RPC_BUCKETS,
         )
-        self.rpc_errors = Counter(
+        self.rpc_errors = counter(
             "reassigner_rpc_errors_total",
-            "Errors in brokers' answers, of whole requests and of single partitions",
+            "Errors in responses of brokers, of whole requests and of single partitions",
             ["broker", "kind", "error"],
-            registry=registry,
         )
-        self.effects_in_flight = Gauge(
+        self.effects_in_flight = gauge(
             "reassigner_effects_inflight",
-            "Controller requests sent to a broker and not answered yet",
+            "Controller requests sent to a broker without a response yet",
             ["broker"],
-            registry=registry,
         )
         # --- the delegated engine
-        self.orders = Counter(
+        self.orders = counter(
             "reassigner_orders_total",
-            "Partitions that the cluster's controller was told of, by its answer (delegated)",
+            "Partitions of alter requests by the controller's response (delegated engine)",
             ["result"],
-            registry=registry,
         )
-        self.order_seconds = Histogram(
+        self.order_seconds = rpc(
             "reassigner_order_seconds",
-            "Time until the cluster's controller answered, changes of the controller included",
-            registry=registry,
-            buckets=RPC_BUCKETS,
+            "Response time of alter requests, changes of the controller included",
         )
-        self.orders_unanswered = Gauge(
-            "reassigner_orders_unanswered",
-            "Partitions that the cluster's controller was told of and has not answered yet",
-            registry=registry,
+        self.orders_unanswered = gauge(
+            "reassigner_orders_unanswered", "Partitions of alter requests without a response yet"
         )
-        # --- what we tell
-        self.journal_dropped = Counter(
+        # --- journal and notifications
+        self.journal_dropped = counter(
             "reassigner_journal_dropped_total",
-            "Journal lines lost because the disk did not keep up, or was full",
-            registry=registry,
+            "Journal lines lost because the disk was slow or full",
         )
-        self.notifications = Counter(
+        self.notifications = counter(
             "reassigner_notifications_total",
-            "Notifications by where to (webhook, slack, exec) and what became of them "
+            "Notifications by target (webhook, slack, exec) and result "
             "(delivered, failed, dropped)",
             ["target", "result"],
-            registry=registry,
         )
-        self.build = Info("reassigner_build", "What runs here", registry=registry)
+        self.build = Info("reassigner_build", "Version and engine", registry=registry)
         ProcessCollector(namespace="reassigner", registry=registry)
-        self._collected = (ControllerGauges(), RequestGauges(), BrokerGauges())
-        for collector in self._collected:
+        self._collectors = (ControllerGauges(), RequestGauges(), BrokerGauges())
+        for collector in self._collectors:
             registry.register(collector)
         self._journal_lost = 0
-        self._at_zero()
+        self._create_series()
 
-    def _at_zero(self) -> None:
+    def _create_series(self) -> None:
+        """Export the series whose label values are known before anything happens."""
         self.session.state(SessionState.LOST.value)
-        for label in LABELS.values():
-            self.partitions.labels(label)
-        for by in BlockedBy:
-            self.blocked.labels(by.value)
-        for label in STALL_LABELS:
-            self.stalled.labels(label)
-        for reason in RefusalReason:
-            self.refusals.labels(reason.value)
+        for metric, values in (
+            (self.partitions, LABELS.values()),
+            (self.blocked, [by.value for by in BlockedBy]),
+            (self.stalled, STALL_LABELS),
+            (self.refusals, [reason.value for reason in RefusalReason]),
+            (self.zookeeper, OPERATIONS),
+            (self.orders, [*ORDER_ERRORS.values(), OTHER]),
+            (self.write_rejections, [error.value for error in WriteError]),
+        ):
+            for value in values:
+                metric.labels(value)
         for target in TARGETS:
             for result in RESULTS:
                 self.notifications.labels(target, result)
-        for operation in OPERATIONS:
-            self.zookeeper.labels(operation)
-        for result in (*ORDER_ERRORS.values(), OTHER):
-            self.orders.labels(result)
-        for error in WriteError:
-            self.write_rejections.labels(error.value)
 
     def session_is(self, state: SessionState) -> None:
-        """Note what became of the ZooKeeper session; safe from any thread."""
+        """Set the state of the ZooKeeper session; safe from any thread."""
         self.session.state(state.value)
 
     def zookeeper_took(self, operation: str, seconds: float) -> None:
-        """Note how long ZooKeeper took; safe from any thread."""
+        """Observe a response time of ZooKeeper; safe from any thread."""
         self.zookeeper.labels(operation).observe(seconds)
 
     def notified(self, target: str, result: str) -> None:
-        """Count a notification's fate; safe from any thread."""
+        """Count a notification; safe from any thread."""
         self.notifications.labels(target, result).inc()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Set the gauges that are counted, not incremented."""
+        """Set the gauges that a snapshot counts."""
+        work, health, role = snapshot.work, snapshot.health, snapshot.role
         for label in LABELS.values():
-            self.partitions.labels(label).set(snapshot.work.phases[label])
+            self.partitions.labels(label).set(work.phases[label])
         for by in BlockedBy:
-            self.blocked.labels(by.value).set(snapshot.work.blocked[by.value])
-        self.unreachable.set(len(snapshot.unreachable))
-        self.copying.set(snapshot.work.copying)
-        stalled = Tally(snapshot.work.stalled.values())
+            self.blocked.labels(by.value).set(work.blocked[by.value])
+        stalled = Tally(work.stalled.values())
         for label in STALL_LABELS:
             self.stalled.labels(label).set(stalled[label])
-        self.under_min_isr.set(snapshot.strain.under_min_isr)
-        self.slow_throttles.set(len(snapshot.strain.slow))
-        self.throttled.set(snapshot.strain.throttled)
-        self.pace.set(snapshot.strain.pace or 0)
-        role = snapshot.role
-        self.throttle.set(role.throttle)
-        self.paused.set(role.paused)
-        self.disabled.set(role.disabled)
-        self.orphans.set(role.orphans)
-        self.orders_unanswered.set(role.orders_unanswered)
-        self.brokers.set(role.brokers)
-        self.tenure_seconds.set(role.tenure_s)
-        self.isr_wait.set(role.oldest_isr_wait_s)
-        for collector in self._collected:
+        for gauge, value in (
+            (self.unreachable, len(snapshot.unreachable)),
+            (self.copying, work.copying),
+            (self.under_min_isr, health.under_min_isr),
+            (self.slow_throttles, len(health.slow)),
+            (self.throttled, health.throttled),
+            (self.pace, health.pace or 0),
+            (self.throttle, role.throttle),
+            (self.paused, role.paused),
+            (self.disabled, role.disabled),
+            (self.orphans, role.orphans),
+            (self.orders_unanswered, role.orders_unanswered),
+            (self.brokers, role.brokers),
+            (self.tenure_seconds, role.tenure_s),
+            (self.isr_wait, role.oldest_isr_wait_s),
+        ):
+            gauge.set(value)
+        for collector in self._collectors:
             collector.snapshot = snapshot
 
     def lost_lines(self, total: int) -> None:
-        """Note how many lines the journal has lost so far."""
+        """Count the lines that the journal lost since the last call, of so many in all."""
         self.journal_dropped.inc(max(0, total - self._journal_lost))
         self._journal_lost = max(total, self._journal_lost)
 
     def watch_queue(self, depth: Callable[[], int]) -> None:
-        """Look here for how many events wait."""
+        """Read the number of waiting events there at each scrape."""
         self.event_queue_depth.set_function(depth)
-
-    def labels_of(self, family: Metric) -> tuple[str, ...]:
-        """Return the names of a family's labels, whether it has samples or not."""
-        own = getattr(family, "_labelnames", None)
-        if own is None:
-            wrapped = (m for m in vars(self).values() if isinstance(m, MetricWrapperBase))
-            own = next((m._labelnames for m in wrapped if m._name == family.name), ())  # noqa: SLF001 - not told otherwise
-        return tuple(own)
 
     def exposition(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

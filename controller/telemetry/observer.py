@@ -1,9 +1,8 @@
 """
-The observer of the loop: everything telemetry hears, it hears here.
+The observer of the loop: turns its callbacks into log events, metrics and snapshots.
 
-Each callback becomes notes (log and journal), measurements (metrics) and, when it is time, a
-snapshot for the status page. Nothing waits for a disk or a network, and nothing here has an answer:
-telemetry observes decisions, it never steers them.
+Log events go to the log, the journal and the notifier. No callback waits for a disk or a network,
+and none returns anything that changes a decision. ``TimedInbox`` measures how long events wait.
 """
 
 from __future__ import annotations
@@ -12,35 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
+from controller.core import records
 from controller.core.events import Deposed, Event, LeadershipLost, SizesRead, StatesRead
 from controller.core.model import BrokerId, Instant
-from controller.core.records import (
-    AtomicCheckedRecord,
-    BlockedRecord,
-    Change,
-    Decision,
-    ForeignAdoptedRecord,
-    IdleRecord,
-    JudgedRecord,
-    LeaderMovedRecord,
-    LeadersBalancedRecord,
-    PendingSortedRecord,
-    PhaseRecord,
-    PreferredTriedRecord,
-    RequestOutcomeRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    StartSkippedRecord,
-    StatesPolledRecord,
-    SubmissionReliedRecord,
-    ThrottlesSettledRecord,
-)
 from controller.core.view import ClusterView
-from controller.reactor.ports import BrokerRequest, Clock, WriteError
+from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.blocked_events import BlockedEvents
+from controller.telemetry.cluster_health import HealthEvents
 from controller.telemetry.copies import CopyEvent
-from controller.telemetry.event_arrivals import TimedInbox
-from controller.telemetry.health_events import HealthEvents
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.log_lines import Log, LogLines
@@ -51,26 +29,25 @@ from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import Snapshot, StatusPublisher
 
 UNJOURNALED = (
-    BlockedRecord,
-    ForeignAdoptedRecord,
-    AtomicCheckedRecord,
-    IdleRecord,
-    JudgedRecord,
-    LeaderMovedRecord,
-    LeadersBalancedRecord,
-    StatesPolledRecord,
-    PendingSortedRecord,
-    StartSkippedRecord,
-    PhaseRecord,
-    PreferredTriedRecord,
-    SubmissionReliedRecord,
-    ThrottlesSettledRecord,
+    records.BlockedRecord,
+    records.ForeignAdoptedRecord,
+    records.AtomicCheckedRecord,
+    records.IdleRecord,
+    records.JudgedRecord,
+    records.LeaderMovedRecord,
+    records.LeadersBalancedRecord,
+    records.StatesPolledRecord,
+    records.PendingSortedRecord,
+    records.StartSkippedRecord,
+    records.PhaseRecord,
+    records.PreferredTriedRecord,
+    records.SubmissionReliedRecord,
+    records.ThrottlesSettledRecord,
 )
-"""Volatile records: phases have a note of their own, the others tell nothing lasting."""
+"""Volatile records; a phase change is journaled as an event of its own."""
 
-
-PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
-"""Records that mean that a reassignment came on."""
+PROGRESS = (records.SpecRecord, records.SpecEndedRecord, records.PhaseRecord)
+"""Records that mean that a reassignment made progress."""
 
 
 class Notifier(Protocol):
@@ -88,7 +65,7 @@ class Notifier(Protocol):
 class TelemetryObserver:
     """Implements ``reactor.ports.Observer``."""
 
-    def __init__(  # noqa: PLR0913 - what it tells
+    def __init__(  # noqa: PLR0913 - its outputs
         self,
         *,
         log: Log,
@@ -105,15 +82,15 @@ class TelemetryObserver:
         Observe into these.
 
         Args:
-            log: Where lines go.
-            metrics: What is counted and measured.
-            journal: What is kept.
+            log: Receives log lines.
+            metrics: Receives counts and durations.
+            journal: Receives events and committed records.
             publisher: Publishes the snapshots of the status.
             clock: The loop's clock.
             wall: The time of day, in UTC.
-            arrivals: The inbox that knows when events arrived; without it queueing is not measured.
+            arrivals: Knows when events arrived; without it waiting is not measured.
             notifier: Sends notifications; without it none are sent.
-            unreachable: Returns the brokers that have no connection, and why.
+            unreachable: Returns the brokers without a connection, with the reason.
 
         """
         self._lines = LogLines(log, clock)
@@ -127,9 +104,9 @@ class TelemetryObserver:
         self._arrivals = arrivals
         self._phases = PhaseMemory()
         self._events = LogEvents()
-        self._strains = HealthEvents()
+        self._health = HealthEvents()
         self._had_tenure = False
-        self._blockages = BlockedEvents()
+        self._blocked = BlockedEvents()
         self._progress_at = clock.now()
         self._requests = RequestEvents()
         self._notifier = notifier
@@ -139,11 +116,11 @@ class TelemetryObserver:
             metrics.watch_queue(arrivals.__len__)
 
     def on_event(self, event: Event, view: ClusterView) -> None:
-        """Tell, count and time an event."""
+        """Log, count and time an event."""
         self._timed(event)
         self._leading = view.leading
         self._follow_copies(event, view)
-        self._tell(self._events.of(event, view), keep=True)
+        self._write(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
@@ -159,7 +136,7 @@ class TelemetryObserver:
                 self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
             case SizesRead():
                 self._copied(self._publisher.copies.sizes_read(event))
-                self._tell(self._requests.sizes(event, view), keep=True)
+                self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass
 
@@ -168,70 +145,72 @@ class TelemetryObserver:
         if not found:
             return
         now = self._clock.now()
-        self._publisher.book.count(found, now)
+        self._publisher.progress.count(found, now)
         self._measurements.copied(found)
-        self._tell(copy_events(found, now, self._wall()), keep=True)
+        self._write(copy_events(found, now, self._wall()), keep=True)
 
     def _timed(self, event: Event) -> None:
-        """Measure how long the event waited, and how long folding it took at most."""
+        """Measure how long the event waited, and how long handling it took."""
         arrived = None if self._arrivals is None else self._arrivals.taken(event)
         if arrived is None:
             return
         now = self._clock.now()
-        # The loop was free from the later of the two on.
+        # Handling starts when the event has arrived and the previous callback has returned.
         begun = max(arrived, self._last_callback)
         self._metrics.event_queue.observe(max(0.0, begun - arrived))
         self._metrics.event_processing.labels(type(event).__name__).observe(max(0.0, now - begun))
 
-    def on_committed(self, change: Change, view: ClusterView) -> None:
-        """Tell, count and keep a change that became durable."""
+    def on_committed(self, change: records.Change, view: ClusterView) -> None:
+        """Log, count and journal a durable change."""
         moved = self._phases.changes(change, view)
         for phase in moved:
             self._measurements.phase(phase)
-            self._tell([phase_event(phase)], keep=True)
+            self._write([phase_event(phase)], keep=True)
             self._publisher.timelines.changed(phase, self._wall())
         self._copied(self._publisher.copies.committed(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
         self._measurements.committed(change)
-        self._tell(change_events(change), keep=False)
+        self._write(change_events(change), keep=False)
         at = self._wall()
         for record in change.records:
-            if isinstance(record, RequestOutcomeRecord):
+            if isinstance(record, records.RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
             if not isinstance(record, UNJOURNALED):
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()
 
-    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
-        """Tell and count a change the store refused."""
+    def on_rejected(self, change: records.Change, error: WriteError, view: ClusterView) -> None:
+        """Log and count a change that the store rejected."""
         del view
         self._metrics.write_rejections.labels(error.value).inc()
-        records = tuple(kind_of(r) for r in change.records)
+        kinds = tuple(kind_of(r) for r in change.records)
         fields = {} if change.partition is None else change.partition._asdict()
-        self._tell([warning("write_rejected", error=error, records=records, **fields)], keep=True)
+        self._write([warning("write_rejected", error=error, records=kinds, **fields)], keep=True)
         self._last_callback = self._clock.now()
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
-        """Count a request."""
+        """Count a controller request."""
         self._measurements.sent(broker, request)
 
-    def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
-        """Time a turn and publish what it led to."""
+    def on_cycle(
+        self, decision: records.Decision, view: ClusterView, seconds: Mapping[str, float]
+    ) -> None:
+        """Measure a cycle and publish its results."""
         del decision
         for part, taken in seconds.items():
             self._metrics.turn.labels(part).observe(taken)
-        # The end of what was short, or came last of all, has to be told before the process is gone.
-        is_owed = view.stopping and self._requests.owes_an_end()
-        self.tend(view, at_once=is_owed or (not view.reassignments and self._shows_work()))
+        # The end of a request must be logged before the process stops.
+        is_end_due = view.stopping and self._requests.owes_an_end()
+        self.tend(view, at_once=is_end_due or (not view.reassignments and self._shows_work()))
         self._last_callback = self._clock.now()
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> float:
         """
-        Publish a snapshot if it is time; also to be called while the loop idles.
+        Publish a snapshot if one is due; also called while the loop is idle.
 
         Returns:
-            How soon to call again, in seconds; for ever where nothing is half done.
+            Seconds until the next call is needed; infinite if no snapshot is in the making.
 
         """
         self._lines.tend()
@@ -242,15 +221,15 @@ class TelemetryObserver:
 
     def _published(self, view: ClusterView, snapshot: Snapshot) -> None:
         self._metrics.show(snapshot)
-        self._tell(self._events.eligibility(view), keep=True)
-        self._tell(self._strains.of(view, snapshot.work.in_flight), keep=True)
-        self._tell(self._strains.reach(view, snapshot.unreachable), keep=True)
+        self._write(self._events.eligibility(view), keep=True)
+        self._write(self._health.of(view, snapshot.work.in_flight), keep=True)
+        self._write(self._health.reach(view, snapshot.unreachable), keep=True)
         now = self._clock.now()
-        self._tell(self._blockages.of(snapshot.work, now, self._wall()), keep=True)
-        for note in self._requests.of(snapshot.status, now):
-            self._tell([note], keep=True)
-            if note.kind == "request_ended":
-                self._publisher.timelines.ended(note.fields, self._wall())
+        self._write(self._blocked.of(snapshot.work, now, self._wall()), keep=True)
+        for event in self._requests.of(snapshot.status, now):
+            self._write([event], keep=True)
+            if event.kind == "request_ended":
+                self._publisher.timelines.ended(event.fields, self._wall())
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
             self._notifier.send_due(now, self._wall())
@@ -258,18 +237,47 @@ class TelemetryObserver:
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
     def close(self) -> None:
-        """Tell what is still to be told: nothing will be observed any more."""
+        """Log what is still to be logged."""
         self._lines.flush()
 
     def _shows_work(self) -> bool:
         latest = self._publisher.latest
         return latest is not None and bool(latest.work.phases)
 
-    def _tell(self, notes: Iterable[LogEvent], *, keep: bool) -> None:
+    def _write(self, events: Iterable[LogEvent], *, keep: bool) -> None:
         at = self._wall()
-        for note in notes:
+        for event in events:
             if self._leading and self._notifier is not None:
-                self._notifier.take(note, at)
-            self._lines.write(note)
+                self._notifier.take(event, at)
+            self._lines.write(event)
             if keep:
-                self._journal.append(at, note.kind, note.content)
+                self._journal.append(at, event.kind, event.content)
+
+
+class TimedInbox:
+    """
+    An inbox around the loop's inbox that remembers when each event arrived.
+
+    Adapters put events here; the loop takes them from the inner inbox. Every event is taken once,
+    so memory is bounded by the events that wait.
+    """
+
+    def __init__(self, inner: Inbox, clock: Clock) -> None:
+        """Wrap an inbox."""
+        self._inner = inner
+        self._clock = clock
+        self._arrived: dict[int, Instant] = {}
+        """By the identity of the event, which the inner inbox keeps alive."""
+
+    def put(self, event: Event) -> None:
+        """Record the time and pass the event on."""
+        self._arrived[id(event)] = self._clock.now()
+        self._inner.put(event)
+
+    def __len__(self) -> int:
+        """Return how many events wait; safe from any thread."""
+        return len(self._arrived)
+
+    def taken(self, event: Event) -> Instant | None:
+        """Return when the event arrived; None for events of the loop itself."""
+        return self._arrived.pop(id(event), None)

@@ -43,11 +43,11 @@ def partition_document(
     view: ClusterView,
     partition: TopicPartition,
     clocks: Clocks,
-    waits: BlockedReasons,
+    reasons: BlockedReasons,
     *,
     is_stalled: bool,
 ) -> dict[str, Any]:
-    """Return where one reassignment stands."""
+    """Return the progress of one reassignment."""
     reassignment = view.reassignments[partition]
     assignment = view.known_assignment(partition)
     state = view.states.get(partition)
@@ -59,7 +59,7 @@ def partition_document(
         "partition": partition.partition,
         "request": spec.request,
         "phase": label_of(reassignment.phase),
-        "state": _state_of(reassignment, waits),
+        "state": _state_of(reassignment, reasons),
         "step": step,
         "steps": steps,
         "replicas": list(assignment.replicas) if assignment else [],
@@ -69,25 +69,25 @@ def partition_document(
         "original_replicas": None if spec.original is None else list(spec.original),
         "isr": list(state.isr) if state else [],
         "leader": state.leader if state else None,
-        "blocked_on": _blocked_on(reassignment, waits, clocks),
+        "blocked_on": _blocked_on(reassignment, reasons, clocks),
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
         "stalled": is_stalled,
     }
 
 
-def _state_of(reassignment: Reassignment, waits: BlockedReasons) -> str:
+def _state_of(reassignment: Reassignment, reasons: BlockedReasons) -> str:
     if reassignment.is_copying:
         return COPYING
-    if waits.of(reassignment) is not None:
+    if reasons.of(reassignment) is not None:
         return "blocked"
     return "moving" if reassignment.in_flight else "waiting"
 
 
 def _blocked_on(
-    reassignment: Reassignment, waits: BlockedReasons, clocks: Clocks
+    reassignment: Reassignment, reasons: BlockedReasons, clocks: Clocks
 ) -> dict[str, Any] | None:
-    blocked = waits.of(reassignment)
+    blocked = reasons.of(reassignment)
     if blocked is None:
         return None
     since = clocks.at(since_of(reassignment))
@@ -96,9 +96,9 @@ def _blocked_on(
 
 def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
     """
-    Return the step a partition is in and how many there will be.
+    Return the number of the present step, and of all steps.
 
-    Told from the assignment, not from a counter, so that it is right after a restart too.
+    Computed from the assignment, not from a counter, so that it is right after a restart.
     """
     spec = reassignment.spec
     remaining = steps_between(current, spec.target, options.step_size)
@@ -119,19 +119,19 @@ def explanation_of(
     view: ClusterView, partition: TopicPartition, clocks: Clocks, *, stalled_after_s: float
 ) -> dict[str, Any]:
     """
-    Return what is known of a partition.
+    Return the answer of ``/explain`` for one partition.
 
     Args:
-        view: What is known.
-        partition: Which.
+        view: The view.
+        partition: The partition.
         clocks: The present moment.
-        stalled_after_s: Without progress for so long it counts as stalled.
+        stalled_after_s: Seconds without progress after which it is stalled.
 
     """
     assignment = view.known_assignment(partition)
-    waits = BlockedReasons(view, clocks.now)
+    reasons = BlockedReasons(view, clocks.now)
     reassignment = view.reassignments.get(partition)
-    undecided = waits.of_entry(partition)
+    undecided = reasons.of_entry(partition)
     document: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -149,9 +149,9 @@ def explanation_of(
     if reassignment is None:
         return document
     still_since = Instant(clocks.now - stalled_after_s)
-    stalled = view.leading and is_stalled(reassignment, waits.of(reassignment), still_since)
+    stalled = view.leading and is_stalled(reassignment, reasons.of(reassignment), still_since)
     document["reassignment"] = {
-        **partition_document(view, partition, clocks, waits, is_stalled=stalled),
+        **partition_document(view, partition, clocks, reasons, is_stalled=stalled),
         "route": reassignment.spec.route.value,
         "size_bytes": view.sizes.get(partition),
     }
@@ -169,7 +169,7 @@ def _steps(
     leader = NO_LEADER if state is None else state.leader
 
     def is_sound(replica: BrokerId) -> bool:
-        # A replica that the step in flight adds will be in sync before the next one begins.
+        # A replica that the step in flight adds is in sync before the next step begins.
         assignment = view.known_assignment(partition)
         is_added = assignment is not None and replica in assignment.adding_replicas
         is_synced = state is None or replica in state.isr or is_added
@@ -179,7 +179,7 @@ def _steps(
 
 
 def step_document(step: Step) -> dict[str, Any]:
-    """Return a step for a program."""
+    """Return a step as JSON."""
     return {
         "target": list(step.target),
         "adding": list(step.adding),
@@ -189,20 +189,20 @@ def step_document(step: Step) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which partitions are wanted; empty is any."""
+    """Selects partitions; an empty field selects all."""
 
     topic: str = ""
     """A part of the topic's name."""
     request: str = ""
     phase: str = ""
     broker: int | None = None
-    """It holds a replica, or will."""
+    """Has a replica of the partition, or is to have one."""
     page: int = 1
 
     def selects(
         self, view: ClusterView, partition: TopicPartition, reassignment: Reassignment
     ) -> bool:
-        """Whether a reassignment is wanted."""
+        """Return whether a reassignment is selected."""
         spec = reassignment.spec
         if self.request and spec.request != self.request:
             return False
@@ -223,7 +223,7 @@ class Filter:
 def listing_of(
     view: ClusterView, wanted: Filter, clocks: Clocks, *, stalled_after_s: float
 ) -> dict[str, Any]:
-    """Return one page of the partitions that are wanted, those in flight first."""
+    """Return one page of the selected partitions, those in flight first."""
     moving: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
     for partition, reassignment in view.reassignments.items():
@@ -234,7 +234,7 @@ def listing_of(
     page = min(max(1, wanted.page), pages)
     first, last = (page - 1) * ROWS, page * ROWS
     shown = moving[first:last] + waiting[max(0, first - len(moving)) : max(0, last - len(moving))]
-    waits = BlockedReasons(view, clocks.now)
+    reasons = BlockedReasons(view, clocks.now)
     still_since = Instant(clocks.now - stalled_after_s)
     return {
         "total": total,
@@ -245,11 +245,11 @@ def listing_of(
                 view,
                 partition,
                 clocks,
-                waits,
+                reasons,
                 is_stalled=view.leading
                 and is_stalled(
                     view.reassignments[partition],
-                    waits.of(view.reassignments[partition]),
+                    reasons.of(view.reassignments[partition]),
                     still_since,
                 ),
             )

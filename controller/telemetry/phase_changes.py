@@ -1,8 +1,8 @@
 """
-Phase changes as they are told: from where, for how long, and what the partition looked like then.
+Phase changes with the phase before, its duration, and the partition's state.
 
-Remembers the phase each reassignment was last seen in, for the view has forgotten it when a change
-is reported; the memory goes with the reassignment, and as a whole with the tenure.
+Remembers the last phase of each reassignment, as the view has the new one when a change is
+reported. It forgets a reassignment that ended, and everything when the tenure ends.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ STARTING = LABELS[Starting]
 
 @dataclass(frozen=True, slots=True)
 class PhaseChange:
-    """One partition came into a phase; the fields are those of its log line."""
+    """One partition entered a phase; the fields are those of the log event ``phase``."""
 
     partition: TopicPartition
     phase: str
     before: str
     seconds: float | None
-    """How long the phase before it lasted; None when its begin was not seen."""
+    """How long the phase before lasted; None if its start is not known."""
     cause: str
     step: int
     request: str | None
@@ -41,19 +41,19 @@ class PhaseChange:
 
     @property
     def begins_step(self) -> bool:
-        """Whether a step begins with it; one that is sent anew stays the same step."""
+        """Whether a step begins; sending its requests again is no new step."""
         return self.phase == STARTING and self.before != STARTING
 
 
 class PhaseMemory:
-    """The phase each reassignment was last seen in, and since when."""
+    """The last phase of each reassignment, and since when."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without phases."""
         self._seen: dict[TopicPartition, tuple[str, Instant]] = {}
 
     def forget(self) -> None:
-        """Forget all: the tenure ended, and the phases with it."""
+        """Forget all phases at the end of a tenure."""
         self._seen.clear()
 
     def changes(self, change: Change, view: ClusterView) -> list[PhaseChange]:
@@ -70,7 +70,7 @@ class PhaseMemory:
         return found
 
     def _accepted(self, change: Change, view: ClusterView) -> None:
-        """Note since when an accepted reassignment waits."""
+        """Remember since when an accepted reassignment is pending."""
         for record in change.records:
             if isinstance(record, SpecRecord) and record.partition not in self._seen:
                 accepted = view.reassignments.get(record.partition)

@@ -1,16 +1,23 @@
 """
-How far requests and brokers are, how fast they come on, and when that may end.
+Progress, rates and estimated ends of requests, and traffic of brokers.
 
-Remembers the last minutes of what was counted; a request that waits has no rate, and no end is
-guessed for it. Requests have slots, small numbers that metrics can use as a label where an id would
-not be bounded: a slot is given again when the request that had it has ended.
+A rate comes from samples of the last minutes: the window is divided into slices, and the spread of
+their rates (twice the standard error) gives the range of the estimate. A request that made no
+progress in the window has no rate and no estimate.
+
+Metrics name a request by its slot, a small number, as ids would not be a bounded set. A slot is
+reused after its request has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, pstdev
+from typing import Any, Final, NamedTuple
 
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.reassignments import Request
@@ -18,15 +25,112 @@ from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import unjudged_entries
 from controller.telemetry.copies import CopyEvent, Received
 from controller.telemetry.copy_volumes import BrokerVolume, Volume, Volumes
-from controller.telemetry.rates import Range, Rate, Samples, eta_of
 
 SLOTS: Final = 10
 BROKER_WINDOW_S: Final = 120.0
+WINDOW_S: Final = 600.0
+"""Older samples are dropped."""
+SAMPLE_EVERY_S: Final = 2.0
+"""A sample that follows sooner replaces the last one."""
+SPAN_MIN_S: Final = 5.0
+"""A shorter span gives no rate."""
+SLICES_MAX: Final = 6
+SLOWEST: Final = 0.25
+"""The lowest rate is at least this part of the mean."""
+UNCERTAIN: Final = 0.5
+"""The margin, as a part of the mean, with only one slice."""
+
+
+class Sample(NamedTuple):
+    """A count at one moment."""
+
+    at: Instant
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Amount per second, with its range."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Range(NamedTuple):
+    """Seconds to the end, at best and at worst."""
+
+    low: float
+    high: float
+
+
+class Samples:
+    """Samples of a growing count within a window."""
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        """Start without samples."""
+        self._window_s = window_s
+        self._kept: deque[Sample] = deque()
+
+    def add(self, at: Instant, total: float) -> None:
+        """
+        Add a sample.
+
+        A count below the last one (a size that shrank, a daemon that restarted) drops the earlier
+        samples: a rate across the gap would be wrong.
+        """
+        kept = self._kept
+        if kept and total < kept[-1].total:
+            kept.clear()
+        if len(kept) > 1 and at - kept[-2].at < SAMPLE_EVERY_S:
+            kept.pop()
+        kept.append(Sample(at, total))
+        while len(kept) > 1 and kept[1].at <= at - self._window_s:
+            kept.popleft()
+
+    def rate(self) -> Rate | None:
+        """Return the rate of the window; None if it cannot be computed."""
+        return rate_of(self._kept)
+
+
+def rate_of(samples: Sequence[Sample]) -> Rate | None:
+    """Return the rate with its range; None for a short span or a count that did not grow."""
+    if len(samples) < 2:  # noqa: PLR2004 - a rate is between two
+        return None
+    first, last = samples[0], samples[-1]
+    span = last.at - first.at
+    if span < SPAN_MIN_S or last.total <= first.total:
+        return None
+    slices = min(SLICES_MAX, len(samples) - 1)
+    edges = [first.at + span * n / slices for n in range(slices + 1)]
+    counts = [_count_at(samples, edge) for edge in edges]
+    rates = [(b - a) * slices / span for a, b in pairwise(counts)]
+    mean = (last.total - first.total) / span
+    margin = mean * UNCERTAIN if slices == 1 else 2 * pstdev(rates, fmean(rates)) / sqrt(slices)
+    return Rate(mean, max(mean - margin, mean * SLOWEST), mean + margin)
+
+
+def eta_of(rate: Rate | None, remaining: float) -> Range | None:
+    """Return the estimated seconds until ``remaining`` is done; None without a rate."""
+    if remaining <= 0:
+        return Range(0.0, 0.0)
+    if rate is None:
+        return None
+    return Range(remaining / rate.high, remaining / rate.low)
+
+
+def _count_at(samples: Sequence[Sample], at: float) -> float:
+    """Return the count between two samples, interpolated linearly."""
+    for before, after in pairwise(samples):
+        if at <= after.at:
+            share = (at - before.at) / (after.at - before.at) if after.at > before.at else 1.0
+            return before.total + (after.total - before.total) * min(1.0, max(0.0, share))
+    return samples[-1].total
 
 
 @dataclass(slots=True)
-class _Course:
-    """The last minutes of one open request."""
+class _RequestSamples:
+    """Samples of one open request."""
 
     moved: Samples = field(default_factory=Samples)
     ended: Samples = field(default_factory=Samples)
@@ -34,7 +138,7 @@ class _Course:
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes of copies that came to a broker, and went out of it, since the daemon began."""
+    """Bytes copied to and from a broker since the daemon started."""
 
     received: int = 0
     served: int = 0
@@ -44,7 +148,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one request is."""
+    """The progress of one request."""
 
     slot: int | None = None
     volume: Volume | None = None
@@ -53,10 +157,10 @@ class Progress:
     """Bytes per second."""
     eta: Range | None = None
     unknown: int = 0
-    """Open partitions whose size is not known."""
+    """Open partitions of unknown size."""
 
     def as_status(self) -> dict[str, Any]:
-        """Return what the status document says of it."""
+        """Return it for the status document."""
         volume = self.volume
         return {
             "slot": self.slot,
@@ -74,69 +178,69 @@ class Progress:
 
 
 class ProgressTracker:
-    """Keeps the counts of the last minutes."""
+    """Keeps samples of requests and brokers."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without samples."""
         self.volumes = Volumes()
         self.traffic: dict[BrokerId, Traffic] = {}
-        self._courses: dict[RequestId, _Course] = {}
+        self._samples: dict[RequestId, _RequestSamples] = {}
         self._slots: dict[int, RequestId] = {}
         self._ended: dict[RequestId, Volume] = {}
-        """What was counted of requests with a slot before they ended."""
+        """Volumes of requests with a slot before they ended."""
 
     def count(self, events: Iterable[CopyEvent], now: Instant) -> None:
-        """Count bytes that brokers told of."""
+        """Count the bytes that brokers reported."""
         for event in events:
             if isinstance(event, Received):
                 into = self.traffic.setdefault(event.replica, Traffic())
                 out_of = self.traffic.setdefault(event.leader, Traffic())
                 into.received += event.bytes
                 out_of.served += event.bytes
-                into.received_samples.note(now, into.received)
-                out_of.served_samples.note(now, out_of.served)
+                into.received_samples.add(now, into.received)
+                out_of.served_samples.add(now, out_of.served)
 
-    def note(self, view: ClusterView, volumes: Volumes, now: Instant) -> None:
-        """Take what was counted at a moment."""
+    def add(self, view: ClusterView, volumes: Volumes, now: Instant) -> None:
+        """Add the volumes of one moment."""
         self.volumes = volumes
         unjudged = unjudged_entries(view)
-        for name in [n for n in self._courses if not _is_open(view.requests.get(n))]:
-            del self._courses[name]
+        for name in [n for n in self._samples if not _is_open(view.requests.get(n))]:
+            del self._samples[name]
         for name, request in view.requests.items():
             if not _is_open(request):
                 continue
-            course = self._courses.setdefault(name, _Course())
+            samples = self._samples.setdefault(name, _RequestSamples())
             volume = volumes.requests.get(name)
-            course.moved.note(now, 0 if volume is None else volume.moved)
-            course.ended.note(now, request.total - request.open - unjudged[name])
+            samples.moved.add(now, 0 if volume is None else volume.moved)
+            samples.ended.add(now, request.total - request.open - unjudged[name])
             self._give_slot(name, view)
         for traffic in self.traffic.values():
-            traffic.received_samples.note(now, traffic.received)
-            traffic.served_samples.note(now, traffic.served)
+            traffic.received_samples.add(now, traffic.received)
+            traffic.served_samples.add(now, traffic.served)
 
     def of(self, name: RequestId, request: Request, unjudged: int = 0) -> Progress:
-        """Return how far a request is, so many entries of which were not judged yet."""
+        """Return the progress of a request with so many entries neither accepted nor refused."""
         slot = next((s for s, n in self._slots.items() if n == name), None)
         volume = self.volumes.requests.get(name)
         unknown = 0 if volume is None else volume.unknown
         if volume is not None and not (volume.known or volume.moved):
             volume = None
-        course = self._courses.get(name)
-        if not request.open or course is None:
+        samples = self._samples.get(name)
+        if not request.open or samples is None:
             moved = request.moved_bytes
             ended = None if moved is None else Volume(moved=moved)
             return Progress(slot, ended)
-        rate = course.moved.rate()
+        rate = samples.moved.rate()
         eta = None
         if volume is not None and volume.remaining:
             guess = volume.remaining / max(1, volume.known) * volume.unknown
             eta = eta_of(rate, volume.remaining + guess)
         if eta is None and (volume is None or not volume.remaining):
-            eta = eta_of(course.ended.rate(), request.open + unjudged)
+            eta = eta_of(samples.ended.rate(), request.open + unjudged)
         return Progress(slot, volume, rate, eta, unknown)
 
     def broker(self, broker: BrokerId) -> dict[str, Any]:
-        """Return what the status document says of one broker."""
+        """Return one broker for the status document."""
         volume = self.volumes.brokers.get(broker, BrokerVolume())
         traffic = self.traffic.get(broker, Traffic())
         into, out_of = traffic.received_samples.rate(), traffic.served_samples.rate()
@@ -151,11 +255,11 @@ class ProgressTracker:
         }
 
     def brokers(self, live: Iterable[BrokerId]) -> list[dict[str, Any]]:
-        """Return every broker that is live or has a part in the work."""
+        """Return the live brokers and those with copies, for the status document."""
         return [self.broker(b) for b in sorted({*live, *self.volumes.brokers})]
 
     def routes(self) -> list[dict[str, int]]:
-        """Return who copies from whom just now."""
+        """Return the copies in progress by leader and receiving broker."""
         return [
             {"from": leader, "to": replica, "replicas": count}
             for (leader, replica), count in sorted(self.volumes.routes.items())

@@ -1,7 +1,8 @@
 """
-The course of requests and copies as notes: begun, on the way, ended; each size, each copy.
+Log events about requests and copies: started, progress, ended; sizes and copies.
 
-Told from the status documents, so that log, journal, page and notifications agree.
+Events of requests are made from the status document, so that log, journal, page and notifications
+agree.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from controller.telemetry.json_values import iso_time
 from controller.telemetry.log_events import Level, LogEvent
 
 BUSY_EVERY_S: Final = 10.0
-"""Between two lines about a request something of which came on."""
+"""Between two ``progress`` events of a request that made progress."""
 IDLE_EVERY_S: Final = 60.0
+"""The same without progress."""
 OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
-OTHERWISE: Final = ("refused", "cancelled", "superseded", "skipped")
+OTHER_OUTCOMES: Final = ("refused", "cancelled", "superseded", "skipped")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was last told of an open request."""
+class _Logged:
+    """The last ``progress`` event of an open request."""
 
     since: Instant
     at: Instant
@@ -35,60 +37,60 @@ class _Told:
 
 
 class RequestEvents:
-    """Tells the course of requests; remembers what was told."""
+    """Makes events of the changes between two status documents."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
-        self._open: dict[str, _Told] = {}
+        """Start without requests."""
+        self._open: dict[str, _Logged] = {}
         self._sized: set[TopicPartition] = set()
         self._concluded: set[str] = set()
-        """Whose outcome this process wrote, and whose end was not told."""
-        self._told_ended: set[str] = set()
-        """Whose end was told, and whose outcome is not written yet."""
+        """Requests whose outcome this process wrote, without ``request_ended`` so far."""
+        self._ended: set[str] = set()
+        """Requests with ``request_ended``, whose outcome is not written yet."""
 
     def owes_an_end(self) -> bool:
-        """Whether a request has ended here that the next status is to be told of."""
+        """Return whether the next status document brings a ``request_ended``."""
         return bool(self._concluded)
 
     def concluded(self, request: str) -> None:
-        """Take note that this process wrote a request's outcome: its end is ours to tell."""
-        if request in self._told_ended:
-            self._told_ended.discard(request)
+        """Record that this process wrote a request's outcome, and so logs its end."""
+        if request in self._ended:
+            self._ended.discard(request)
         else:
             self._concluded.add(request)
 
     def of(self, status: Mapping[str, Any], now: Instant) -> Iterator[LogEvent]:
         """
-        Return what changed since the last status.
+        Return events for the changes since the last status document.
 
-        What a daemon finds ended when it starts was told by whoever ended it.
+        A request that ended before this daemon led has none: another daemon logged them.
         """
         if status["role"] != "leader":
             self._open.clear()
             self._concluded.clear()
-            self._told_ended.clear()
+            self._ended.clear()
             return
         named = set()
         for request in status["requests"]:
             named.add(request["id"])
             yield from self._of(request, now)
             if request["id"] in self._concluded and _had_work(request):
-                # It began and ended between two statuses.
+                # It started and ended between two status documents.
                 yield _begun(request)
                 yield _progress(request)
                 yield _ended(request, _seconds(request["since"], status["at"]))
         self._concluded.clear()
-        self._told_ended &= named
+        self._ended &= named
         for name in [n for n in self._open if n not in named]:
-            # Too many requests: it is told of again when it is among those named.
+            # The status has a limited number of requests; this one is open, and may return.
             del self._open[name]
 
     def _of(self, request: Mapping[str, Any], now: Instant) -> Iterator[LogEvent]:
         name, is_open = request["id"], request["state"] in OPEN_STATES
-        told = self._open.get(name)
-        if told is None:
+        logged = self._open.get(name)
+        if logged is None:
             if is_open:
-                self._open[name] = _Told(now, now, _moving(request))
+                self._open[name] = _Logged(now, now, _moving(request))
                 yield _begun(request)
                 yield _progress(request)
             return
@@ -97,18 +99,18 @@ class RequestEvents:
             if name in self._concluded:
                 self._concluded.discard(name)
             else:
-                self._told_ended.add(name)
+                self._ended.add(name)
             yield _progress(request)
-            yield _ended(request, now - told.since)
+            yield _ended(request, now - logged.since)
             return
         progress = _moving(request)
-        every_s = IDLE_EVERY_S if progress == told.progress else BUSY_EVERY_S
-        if now >= told.at + every_s:
-            told.at, told.progress = now, progress
+        every_s = IDLE_EVERY_S if progress == logged.progress else BUSY_EVERY_S
+        if now >= logged.at + every_s:
+            logged.at, logged.progress = now, progress
             yield _progress(request)
 
     def sizes(self, event: SizesRead, view: ClusterView) -> Iterator[LogEvent]:
-        """Return the sizes that were told for the first time."""
+        """Return events for sizes that are known for the first time."""
         if len(self._sized) > len(view.reassignments):
             self._sized &= view.reassignments.keys()
         for partition, size in event.sizes.items():
@@ -136,12 +138,12 @@ class RequestEvents:
 
 def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Iterator[LogEvent]:
     """
-    Return what is worth a line of copies.
+    Return events for copies that ended, and for shrunk ISRs.
 
     Args:
-        events: What happened.
-        now: The loop's time.
-        wall: The same moment of the day.
+        events: Copies and ISR changes.
+        now: The time on the loop's clock.
+        wall: The same moment in UTC.
 
     """
     for event in events:
@@ -179,13 +181,13 @@ def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> It
 
 
 def _moving(request: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what changes when a request comes on."""
+    """Return the values that change when a request makes progress."""
     counts, volume = request["partitions"], request["bytes"]
     return (*counts.values(), None if volume is None else volume["moved"])
 
 
 def _had_work(request: Mapping[str, Any]) -> bool:
-    """Whether anything of it was accepted; a cancellation has no work of its own."""
+    """Return whether any entry was accepted; a cancellation has none of its own."""
     counts = request["partitions"]
     return request["kind"] != "cancel" and bool(counts["total"] > counts["refused"])
 
@@ -237,7 +239,7 @@ def _ended(request: Mapping[str, Any], seconds: float) -> LogEvent:
         "seconds": round(seconds, 3),
         "entries": counts["total"],
         "done": counts["done"],
-        **{state: counts[state] for state in OTHERWISE},
+        **{state: counts[state] for state in OTHER_OUTCOMES},
         "bytes_moved": volume.get("moved"),
     }
     return LogEvent("request_ended", Level.DEBUG, fields)

@@ -1,12 +1,22 @@
 """
-Names of the error codes of Kafka's protocol, as labels: bounded sets, any other is ``other``.
+Names of controller requests and of Kafka's error codes, as labels and in log events.
 
-Says nothing of which of them is a problem.
+Bounded sets: any other error is ``other``.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from controller.core.controllership.responses import NONE, STALE_CONTROLLER_EPOCH
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+
+Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 OTHER: Final = "other"
 ERROR_NAMES: Final = {
@@ -22,7 +32,7 @@ ERROR_NAMES: Final = {
     77: "stale_broker_epoch",
     103: "inconsistent_topic_id",
 }
-"""Errors of Kafka's protocol that brokers answer to a controller."""
+"""Errors in brokers' responses to controller requests."""
 
 ORDER_ERRORS: Final = {
     0: "accepted",
@@ -34,14 +44,40 @@ ORDER_ERRORS: Final = {
     60: "reassignment_in_progress",
     85: "no_reassignment_in_progress",
 }
-"""What the cluster's controller answers to an order."""
+"""Results in the controller's responses to AlterPartitionReassignments."""
+
+_REQUESTS: Final = {
+    LeaderAndIsr: "leader_and_isr",
+    UpdateMetadata: "update_metadata",
+    StopReplica: "stop_replica",
+    LeaderAndIsrAnswered: "leader_and_isr",
+    UpdateMetadataAnswered: "update_metadata",
+    StopReplicaAnswered: "stop_replica",
+}
+REQUEST_NAMES: Final = tuple(sorted(set(_REQUESTS.values())))
 
 
 def error_name(error: int) -> str:
-    """Name the error code of a broker's answer to a controller."""
+    """Name the error code of a broker's response to a controller request."""
     return ERROR_NAMES.get(error, OTHER)
 
 
 def order_result(error: int) -> str:
-    """Name what the cluster's controller made of an order."""
+    """Name the controller's result for one partition of an alter request."""
     return ORDER_ERRORS.get(error, OTHER)
+
+
+def request_name(message: BrokerRequest | Answer) -> str:
+    """Name a controller request by the request or by its response."""
+    return _REQUESTS[type(message)]
+
+
+def is_failure(answer: Answer, error: int) -> bool:
+    """
+    Return whether the error code of one partition means a failure.
+
+    STALE_CONTROLLER_EPOCH for a partition of LeaderAndIsr means that the broker has this leader
+    epoch already, as after a claim that repeats what the broker knows.
+    """
+    is_known = isinstance(answer, LeaderAndIsrAnswered) and error == STALE_CONTROLLER_EPOCH
+    return error != NONE and not is_known

@@ -1,9 +1,8 @@
 """
-The view as the status document of ``/status``: a pure function of the view and two clocks.
+The status document of ``/status``: a pure function of the view and two clocks.
 
-Runs on the loop's thread; what it returns holds nothing of the view and is never changed
-afterwards, so any thread may read it. Lists are cut at a length that keeps the document readable;
-counts are whole.
+Runs on the loop's thread. The document holds nothing of the view and does not change, so any
+thread may read it. Long lists are cut; counts are not.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ def status_of(
     work: WorkCounts,
     *,
     engine: str,
-    book: ProgressTracker | None = None,
+    progress: ProgressTracker | None = None,
 ) -> Incremental[dict[str, Any]]:
     """
-    Make the status document.
+    Return the status document.
 
     Args:
-        view: What is known.
+        view: The view.
         clocks: The present moment.
         work: The counts of this view.
-        engine: Which engine the settings want; what is at work the view says, once it is chosen.
-        book: Bytes, rates and estimates; nothing is known of them without.
+        engine: The engine in the settings, until the view has the one that was chosen.
+        progress: Bytes, rates and estimates; without it they are unknown.
 
     """
-    book = book or ProgressTracker()
+    progress = progress or ProgressTracker()
     named = yield from _in_flight(view, clocks, work)
     return {
         "role": "leader" if view.leading else "standby",
@@ -61,9 +60,9 @@ def status_of(
         "tenure": _tenure(view, clocks),
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.brokers),
-        "broker_loads": book.brokers(view.brokers),
-        "routes": book.routes(),
-        "requests": _requests(view, clocks, work, book),
+        "broker_loads": progress.brokers(view.brokers),
+        "routes": progress.routes(),
+        "requests": _requests(view, clocks, work, progress),
         "partitions": {
             "in_flight": len(work.in_flight),
             "copying": work.copying,
@@ -87,7 +86,7 @@ def status_of(
 def _in_flight(
     view: ClusterView, clocks: Clocks, work: WorkCounts
 ) -> Incremental[list[dict[str, Any]]]:
-    """Tell of the first partitions in flight; one that has ended since it was counted is gone."""
+    """Return the first partitions in flight, without those that ended since they were counted."""
     waits = BlockedReasons(view, clocks.now)
     found = []
     for partitions in in_slices(work.in_flight[:IN_FLIGHT_MAX]):
@@ -101,7 +100,7 @@ def _in_flight(
 
 
 def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
-    """Return one of the few that stand for all that wait for the same."""
+    """Return one blocked partition as an example of its reason."""
     since = None if example.since is None else clocks.at(example.since)
     return {
         "topic": example.partition.topic,
@@ -121,13 +120,13 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 
 
 def _requests(
-    view: ClusterView, clocks: Clocks, work: WorkCounts, book: ProgressTracker
+    view: ClusterView, clocks: Clocks, work: WorkCounts, progress: ProgressTracker
 ) -> list[dict[str, Any]]:
     unjudged = unjudged_entries(view)
     return [
         {
             **_request(view, name, clocks, work, unjudged[name]),
-            **book.of(name, request, unjudged[name]).as_status(),
+            **progress.of(name, request, unjudged[name]).as_status(),
         }
         for name, request in _newest(view.requests.items())
     ]
@@ -136,7 +135,7 @@ def _requests(
 def _newest(
     requests: Iterable[tuple[RequestId, Request]],
 ) -> list[tuple[RequestId, Request]]:
-    """Return the last ones, newest first; where they are too many, the open ones."""
+    """Return the newest requests first; if they are too many, prefer the open ones."""
     kept = sorted(requests, key=lambda r: (bool(r[1].open), r[1].since), reverse=True)
     return sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)
 
@@ -145,7 +144,7 @@ def _request(
     view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
 ) -> dict[str, Any]:
     request = view.requests[name]
-    # Counted while the loop went on: what is open is known to the moment, and so is what has ended.
+    # The counts may be older than the view: open entries are those of the view.
     in_flight = min(work.moving[name], request.open)
     waiting = request.open - in_flight + unjudged
     options = request.options
@@ -181,7 +180,7 @@ def _request(
 
 
 def _reason(request: Request, held: Blocked | None) -> str | None:
-    """Return why nothing of it goes on, or why something of it was refused."""
+    """Return why the request is held, or why one of its entries was refused."""
     if held is not None:
         return held.detail
     return request.refused[0].detail if request.refused else None
@@ -203,7 +202,7 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
 
 
 def controls_of(view: ClusterView) -> dict[str, Any]:
-    """Return the pauses, the kill switch and the throttle of all."""
+    """Return the pauses, the kill switch and the live throttle."""
     pauses = view.controls.pauses
     everything = pauses.everything
     return {
@@ -218,7 +217,7 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
 
 
 def limits_of(view: ClusterView) -> dict[str, Any]:
-    """Return the limits of all that hold, turned live or as in the settings; None: no limit."""
+    """Return the limits in effect, live or from the settings; None: no limit."""
     live, options = view.controls.limits, view.options
     return {
         "max_partitions_in_flight": limits.in_flight_limit(view),

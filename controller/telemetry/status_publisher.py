@@ -1,12 +1,10 @@
 """
-The notice board between the loop and everybody else: the newest snapshot, replaced, never changed.
+Publishes snapshots of the view for readers on other threads, and passes their questions.
 
-The loop publishes at most a few times per second, and less often where the view is so large that
-making the snapshot takes long: then it is made in slices, and what is counted first may have
-changed when the last is counted. Readers on other threads take the reference that is there.
-
-A snapshot names few of many partitions; about a single one, or a page of them, a reader asks, and
-the loop answers the next time it looks at the board.
+A snapshot is immutable and replaced as a whole. The loop makes one a few times per second at most,
+less often for a large view, in slices between other work; counts of one snapshot may be of
+different moments. It names few partitions: a reader asks for a single one, or for a page of them,
+and the loop answers at its next call.
 """
 
 from __future__ import annotations
@@ -42,40 +40,41 @@ from controller.telemetry.timelines import Timelines
 INTERVAL_S: Final = 0.2
 VOLUMES_INTERVAL_S: Final = 1.0
 CLUSTER_INTERVAL_S: Final = 5.0
-"""Counting every partition of the cluster is the longest part and the least urgent."""
+"""Counting every partition of the cluster takes longest and is least urgent."""
 SHARE: Final = 0.05
-"""The part of the loop's time that snapshots may take."""
+"""Largest part of the loop's time for snapshots."""
 SLICE_S: Final = 0.01
-"""How long the loop stands still for a snapshot: a large one is made in slices, turn by turn."""
+"""Longest time in one cycle for a snapshot; a large one takes several cycles."""
 ANSWERING_S: Final = 0.1
-"""Time for answers at one look at the board; what is left is answered at the next."""
+"""Time for answers in one call; further questions wait for the next."""
 QUESTIONS_MAX: Final = 64
-"""Questions that may wait; beyond, the oldest is forgotten and its asker gives up in time."""
+"""Questions that may wait; beyond it the oldest is dropped, and its reader times out."""
 
 Document = Mapping[str, Any]
 Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
-"""What is to be made of the view on the loop's thread, and who waits for it."""
+"""A function that the loop calls with the view, and the future of its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the loop last said of itself."""
+    """The state of the daemon at one moment."""
 
     status: Mapping[str, Any]
     work: WorkCounts
     cluster: ClusterCounts | None
-    """None while we are not the controller."""
-    strain: ClusterHealth = field(default_factory=ClusterHealth)
+    """None while the daemon is not the controller."""
+    health: ClusterHealth = field(default_factory=ClusterHealth)
     role: Role = field(default_factory=Role)
     received: Mapping[BrokerId, int] = field(default_factory=dict)
-    """Bytes of copies that came to each broker since the daemon began."""
+    """Bytes copied to each broker since the daemon started."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)
+    """Bytes copied from each broker."""
     unreachable: Mapping[BrokerId, str] = field(default_factory=dict)
-    """Registered brokers that cannot be reached while the role is held, and why."""
+    """Registered brokers without a connection during a tenure, and why."""
 
 
 class StatusPublisher:
-    """Written by the loop, read by anybody."""
+    """Written by the loop; ``latest`` and the questions are safe from any thread."""
 
     def __init__(
         self,
@@ -87,13 +86,13 @@ class StatusPublisher:
         interval_s: float = INTERVAL_S,
     ) -> None:
         """
-        Begin with nothing to show.
+        Start without a snapshot.
 
         Args:
             clock: The loop's clock.
             wall: The time of day, in UTC.
-            engine: Which engine is at work, as the status says it.
-            stalled_after_s: Without progress for so long a partition in flight counts as stalled.
+            engine: The engine in the settings.
+            stalled_after_s: Seconds without progress after which a partition is stalled.
             interval_s: Shortest time between two snapshots.
 
         """
@@ -110,29 +109,29 @@ class StatusPublisher:
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
         self._next_volumes_at = Instant(float("-inf"))
         self.copies = Copies()
-        """What is being copied: told by the observer."""
-        self.book = ProgressTracker()
+        """The copies in progress; the observer updates it."""
+        self.progress = ProgressTracker()
         """Bytes, rates and estimates."""
         self.timelines = Timelines()
-        """What partitions went through: told by the observer."""
+        """The phases of partitions; the observer updates it."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
-        """Returns the brokers that cannot be reached while the role is held, and why."""
+        """Returns the registered brokers without a connection, and why."""
 
     @property
     def latest(self) -> Snapshot | None:
-        """The newest snapshot; None before the loop's first turn."""
+        """The newest snapshot; None before the loop's first cycle."""
         return self._latest
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> Snapshot | None:
         """
-        Publish a snapshot if it is time; a large one is ready some calls later.
+        Answer questions, and publish a snapshot if one is due; a large one takes several calls.
 
         Args:
-            view: What is known.
-            at_once: Do not wait for the interval: something changed that people look for.
+            view: The view.
+            at_once: Start a new snapshot without waiting for the interval.
 
         Returns:
-            The new snapshot, None if it is too early or not ready.
+            The new snapshot; None if it is not due or not ready.
 
         """
         self._answer(view, self._clock.now())
@@ -143,7 +142,7 @@ class StatusPublisher:
             return None
         if self._draft is None:
             self._draft = self._drafted(view, started, at_once=at_once)
-        # Who is stopping has nothing better to do, and may not be asked again.
+        # There may be no further call after a shutdown.
         until = float("inf") if view.stopping else started + SLICE_S
         snapshot = None
         try:
@@ -161,7 +160,7 @@ class StatusPublisher:
 
     @property
     def due_in_s(self) -> float:
-        """How soon the next slice of a snapshot in the making is due; for ever without one."""
+        """Seconds until the next slice of a snapshot in the making; infinite without one."""
         if self._draft is None:
             return float("inf")
         return max(0.0, self._next_at - self._clock.now())
@@ -171,24 +170,26 @@ class StatusPublisher:
         yield from self._count(view, now)
         yield from self._measure(view, now, at_once=at_once)
         work = yield from work_counts(view, now, self._stalled_after_s)
-        status = yield from status_of(view, clocks, work, engine=self._engine, book=self.book)
-        strain, role = cluster_health(view, work.in_flight), role_of(view, now)
+        status = yield from status_of(
+            view, clocks, work, engine=self._engine, progress=self.progress
+        )
+        health, role = cluster_health(view, work.in_flight), role_of(view, now)
         orders = {"unanswered": role.orders_unanswered}
         unreachable = self.unreachable() if view.tenure is not None else {}
         return Snapshot(
             status={
                 **status,
-                "strain": strain.as_status(),
+                "strain": health.as_status(),
                 "orders": orders,
                 "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
             },
             unreachable=unreachable,
             work=work,
             cluster=self._cluster,
-            strain=strain,
+            health=health,
             role=role,
-            received={b: t.received for b, t in self.book.traffic.items()},
-            served={b: t.served for b, t in self.book.traffic.items()},
+            received={b: t.received for b, t in self.progress.traffic.items()},
+            served={b: t.served for b, t in self.progress.traffic.items()},
         )
 
     def ask(self, partition: TopicPartition) -> Future[Document]:
@@ -222,7 +223,7 @@ class StatusPublisher:
         if now < self._next_volumes_at and not at_once:
             return
         volumes = yield from volumes_of(view, self.copies.held)
-        self.book.note(view, volumes, now)
+        self.progress.add(view, volumes, now)
         self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:

@@ -1,59 +1,64 @@
 """
-Which phases the partitions of a request went through, and when: for the page's pictures.
+The phases of the latest requests' partitions over time, for the status page.
 
-Bounded: few requests, and of each the first partitions; the journal has everything. Written by the
-loop, read by the HTTP server's threads.
+Bounded by numbers of requests, partitions and phases; the journal has everything. Written by the
+loop, read by the HTTP server's threads. ``replay`` restores them at start from the journal.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from controller.core.model import TopicPartition
+from controller.telemetry.journal import FILE_NAME
+from controller.telemetry.journal_kinds import VERSION
 from controller.telemetry.phase_changes import PhaseChange
 
 REQUESTS_KEPT: Final = 50
 PARTITIONS_KEPT: Final = 100
 SPANS_KEPT: Final = 200
-"""Of one partition; one that goes to and fro for days keeps its latest."""
+"""The latest phases of one partition that are kept."""
 ENDED: Final = "ended"
 
 
 @dataclass(slots=True)
 class Span:
-    """A partition was in a phase."""
+    """A time that a partition spent in a phase."""
 
     phase: str
     since: datetime
     until: datetime | None = None
-    """None: it still is."""
+    """None: it has not ended."""
 
 
 @dataclass(slots=True)
 class Timeline:
-    """One request."""
+    """The phases of one request's partitions."""
 
     partitions: dict[TopicPartition, list[Span]] = field(default_factory=dict)
     left_out: set[TopicPartition] = field(default_factory=set)
+    """Partitions beyond ``PARTITIONS_KEPT``."""
     summary: Mapping[str, Any] | None = None
-    """What was told when it ended."""
+    """The fields of its ``request_ended``; None while it is open."""
 
 
 class Timelines:
-    """The latest requests."""
+    """The timelines of the latest requests; safe from any thread."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without requests."""
         self._lock = threading.Lock()
         self._requests: OrderedDict[str, Timeline] = OrderedDict()
 
     def changed(self, change: PhaseChange, wall: datetime) -> None:
-        """Take a phase change."""
+        """Add a phase change."""
         if change.request is not None:
             self.moved(
                 change.request,
@@ -64,7 +69,7 @@ class Timelines:
                 wall=wall,
             )
 
-    def moved(  # noqa: PLR0913 - what a phase change is made of
+    def moved(  # noqa: PLR0913 - the parts of a phase change
         self,
         request: str,
         partition: TopicPartition,
@@ -74,7 +79,7 @@ class Timelines:
         seconds: float | None,
         wall: datetime,
     ) -> None:
-        """Take that a partition came from a phase, after so many seconds, into another one."""
+        """Add that a partition entered ``phase`` after ``seconds`` in the phase ``before``."""
         with self._lock:
             timeline = self._kept(request)
             self._requests.move_to_end(request)
@@ -93,7 +98,7 @@ class Timelines:
             del spans[:-SPANS_KEPT]
 
     def ended(self, summary: Mapping[str, Any], wall: datetime) -> None:
-        """Take what was told of a request's end, after which no phase goes on; later words win."""
+        """Add the summary of an ended request, and end its phases; a later summary replaces it."""
         with self._lock:
             timeline = self._kept(str(summary["request"]))
             timeline.summary = summary
@@ -102,14 +107,14 @@ class Timelines:
                     spans[-1].until = wall
 
     def _kept(self, request: str) -> Timeline:
-        """Return a request's timeline, a new one where it has none; the oldest makes room."""
+        """Return a request's timeline, made if missing; drop the oldest beyond the bound."""
         timeline = self._requests.setdefault(request, Timeline())
         while len(self._requests) > REQUESTS_KEPT:
             self._requests.popitem(last=False)
         return timeline
 
     def of(self, request: str) -> Timeline | None:
-        """Return a copy of a request's timeline; None: it is not kept any more."""
+        """Return a copy of a request's timeline; None if it is not kept."""
         with self._lock:
             found = self._requests.get(request)
             if found is None:
@@ -124,7 +129,76 @@ class Timelines:
             )
 
     def summaries(self) -> list[Mapping[str, Any]]:
-        """Return what was told of the ends of requests, the latest first."""
+        """Return the summaries of ended requests, the latest first."""
         with self._lock:
             found = [t.summary for t in self._requests.values() if t.summary is not None]
         return found[::-1]
+
+
+BYTES_MAX: Final = 16 * 1024 * 1024
+_KINDS: Final = (b'"kind":"phase"', b'"kind":"request_ended"')
+
+
+def replay(directory: Path, timelines: Timelines, *, bytes_max: int = BYTES_MAX) -> None:
+    """
+    Restore the timelines from the end of the journal.
+
+    Lines that are cut off, of another version or incomplete are ignored.
+
+    Args:
+        directory: The journal's; files that are missing or unreadable are ignored.
+        timelines: Receives the phases and summaries.
+        bytes_max: Bytes that are read from the end of the journal.
+
+    """
+    for line in _lines(directory, bytes_max):
+        if any(kind in line for kind in _KINDS):
+            try:
+                _take(json.loads(line), timelines)
+            except (ValueError, KeyError, TypeError):
+                continue
+
+
+def _take(document: dict[str, Any], timelines: Timelines) -> None:
+    if document["v"] != VERSION:
+        return
+    at = datetime.fromisoformat(document["at"])
+    if document["kind"] == "phase":
+        if document["request"] is not None:
+            timelines.moved(
+                str(document["request"]),
+                TopicPartition(str(document["topic"]), int(document["partition"])),
+                before=str(document["before"]),
+                phase=str(document["phase"]),
+                seconds=document["seconds"],
+                wall=at,
+            )
+    elif document["kind"] == "request_ended":
+        numbers = {k: document[k] for k in ("seconds", "entries", "done", "refused", "cancelled")}
+        summary = {"request": str(document["request"]), "state": str(document["state"])}
+        timelines.ended({**summary, **numbers, "bytes_moved": document["bytes_moved"]}, at)
+
+
+def _lines(directory: Path, bytes_max: int) -> Iterator[bytes]:
+    """Yield the last lines, the oldest first, of the rotated file and of the present one."""
+    tails: list[bytes] = []
+    left = bytes_max
+    for name in (FILE_NAME, f"{FILE_NAME}.1"):
+        tail = _tail(directory / name, left)
+        tails.append(tail)
+        left -= len(tail)
+        if left <= 0:
+            break
+    for tail in reversed(tails):
+        yield from tail.splitlines()
+
+
+def _tail(path: Path, bytes_max: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - bytes_max))
+            found = file.read(bytes_max)
+    except OSError:
+        return b""
+    return found if size <= bytes_max else found.partition(b"\n")[2]

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
+
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
-from controller.telemetry.measurements import KIND_NAMES
 from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionState
 from controller.telemetry.progress import SLOTS
-from controller.telemetry.rpc_names import ERROR_NAMES, ORDER_ERRORS, OTHER
+from controller.telemetry.rpc_names import ERROR_NAMES, ORDER_ERRORS, OTHER, REQUEST_NAMES
 
 _HEAD: Final = """# Metrics
 
@@ -45,7 +47,7 @@ LABEL_VALUES: Final = {
     "state of reassigner_requests": REQUEST_STATES,
     "reassigner_zookeeper_session": tuple(s.value for s in SessionState),
     "bound": BOUNDS,
-    "kind": KIND_NAMES,
+    "kind": REQUEST_NAMES,
     "error of reassigner_rpc_errors_total": (*ERROR_NAMES.values(), OTHER),
     "error of reassigner_write_rejections_total": tuple(e.value for e in WriteError),
     "operation": OPERATIONS,
@@ -67,12 +69,21 @@ class Described(NamedTuple):
     meaning: str
 
 
+def labels_of(metrics: Metrics, family: Metric) -> tuple[str, ...]:
+    """Return the label names of a family, with or without samples."""
+    own = getattr(family, "_labelnames", None)
+    if own is None:
+        wrapped = (m for m in vars(metrics).values() if isinstance(m, MetricWrapperBase))
+        own = next((m._labelnames for m in wrapped if m._name == family.name), ())  # noqa: SLF001 - no public way
+    return tuple(own)
+
+
 def described(metrics: Metrics) -> list[Described]:
     """Return every metric there is, by name."""
     found = []
     for family in metrics.registry.collect():
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
-        labels = metrics.labels_of(family)
+        labels = labels_of(metrics, family)
         found.append(
             Described(family.name + suffix, family.type, labels, family.documentation.strip())
         )

@@ -57,7 +57,7 @@ def test_estimate_is_exported_with_both_bounds() -> None:
     built = two_to_copy()
     for n in range(1, 13):
         built.view.requests[REQUEST].moved_bytes = n * 100
-        publisher.book.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
+        publisher.progress.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
         snapshot = publisher.tend(built.view)
         clock.go(10)
     assert snapshot is not None

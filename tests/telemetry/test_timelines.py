@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
+from controller.telemetry.journal import FILE_NAME, line_of
+from controller.telemetry.log_events import phase_event
 from controller.telemetry.timelines import (
     PARTITIONS_KEPT,
     REQUESTS_KEPT,
     SPANS_KEPT,
     Timelines,
+    replay,
 )
 from tests.core.builders import tp
 from tests.telemetry.builders import START
@@ -89,3 +93,87 @@ def test_ends_are_listed_latest_first() -> None:
         ("b", "done"),
         ("a", "cancelled"),
     ]
+
+
+REQUEST = str(CHANGE.request)
+END = {
+    "request": REQUEST,
+    "state": "done",
+    "seconds": 9.0,
+    "entries": 1,
+    "done": 1,
+    "refused": 0,
+    "cancelled": 0,
+    "superseded": 0,
+    "skipped": 0,
+    "bytes_moved": 5,
+}
+
+
+def phase(after_s: float, before: str, name: str, request: str = REQUEST) -> str:
+    """Return the journal's line of a phase change."""
+    note = phase_event(replace(CHANGE, before=before, phase=name, seconds=1.0, request=request))
+    return line_of(START + timedelta(seconds=after_s), note.kind, note.fields)
+
+
+def ended(after_s: float) -> str:
+    """Return the journal's line of the request's end."""
+    return line_of(START + timedelta(seconds=after_s), "request_ended", END)
+
+
+def write(path: Path, *lines: str) -> None:
+    """Write a journal's file."""
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def recalled(directory: Path, **options: int) -> Timelines:
+    """Return what is recalled of a journal."""
+    timelines = Timelines()
+    replay(directory, timelines, **options)
+    return timelines
+
+
+def test_a_restart_leaves_phases_and_ends_as_they_were(tmp_path: Path) -> None:
+    """The file that was set aside comes first."""
+    write(tmp_path / f"{FILE_NAME}.1", phase(0, "pending", "A2"))
+    write(tmp_path / FILE_NAME, phase(3, "A2", "A2-syncing"), phase(9, "A2-syncing", "ended"))
+    with (tmp_path / FILE_NAME).open("a") as file:
+        file.write(ended(9) + "\n")
+    timelines = recalled(tmp_path)
+    found = timelines.of(REQUEST)
+    assert found is not None
+    assert [(s.phase, s.since, s.until) for s in found.partitions[tp()]] == [
+        ("pending", START - timedelta(seconds=1), START),
+        ("A2", START, START + timedelta(seconds=3)),
+        ("A2-syncing", START + timedelta(seconds=3), START + timedelta(seconds=9)),
+    ]
+    (summary,) = timelines.summaries()
+    assert summary == {k: v for k, v in END.items() if k not in {"superseded", "skipped"}}
+
+
+def test_what_cannot_be_understood_is_passed_over(tmp_path: Path) -> None:
+    """Torn lines, another version, other kinds, fields that are missing; no journal at all."""
+    assert recalled(tmp_path / "nowhere").summaries() == []
+    write(
+        tmp_path / FILE_NAME,
+        ended(1)[:-20],
+        ended(1).replace('"v":', '"v":9'),
+        ended(1).replace('"entries"', '"entrys"'),
+        '{"v":1,"kind":"phase"}',
+        '["kind":"phase"]',
+        line_of(START, "daemon_started", {"version": "1"}),
+        phase(0, "pending", "A2", request="r2"),
+    )
+    timelines = recalled(tmp_path)
+    assert timelines.summaries() == []
+    assert timelines.of("r2") is not None
+
+
+def test_only_the_end_of_a_large_journal_is_read(tmp_path: Path) -> None:
+    """A line that is cut by that is left out."""
+    lines = [phase(n, "pending", "A2", request=f"r{n}") for n in range(10)]
+    write(tmp_path / FILE_NAME, *lines)
+    write(tmp_path / f"{FILE_NAME}.1", phase(0, "pending", "A2", request="older"))
+    timelines = recalled(tmp_path, bytes_max=3 * (len(lines[0]) + 1) - 5)
+    assert [n for n in range(10) if timelines.of(f"r{n}") is not None] == [8, 9]
+    assert timelines.of("older") is None

@@ -88,8 +88,8 @@ def page(view: ClusterView) -> str:
     clocks = Clocks(NOW, START)
     work = run_to_end(work_counts(view, clocks.now, 300.0))
     book = ProgressTracker()
-    book.note(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
-    status = run_to_end(status_of(view, clocks, work, engine="native", book=book))
+    book.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
+    status = run_to_end(status_of(view, clocks, work, engine="native", progress=book))
     listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
     return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
 
