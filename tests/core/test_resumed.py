@@ -206,3 +206,23 @@ def test_a_step_that_min_isr_was_raised_over_keeps_its_replicas_until_the_next_h
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("step_size", [1, None])
+def test_a_step_keeps_a_good_copy_that_it_was_to_take_back_and_the_present_target_has(
+    *, step_size: int | None, is_back: bool
+) -> None:
+    """It took 3 back for a target without it, waited, and 3 caught up while 5 was lost."""
+    step = PartitionAssignment(replicas(4, 5, 1, 3), replicas(3), replicas(3))
+    driver = Driver({tp(): (4, 5, 1)}, options=Options(step_size=step_size), min_isr=2)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 3, 4, 6)}))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    driver.change_isr(tp(), replicas(4, 3, 1))
+    driver.states[tp()].clear()
+    by = RequestId("cancel-0000000000000064") if is_back else None
+    original = (4, 3, 1) if is_back else (4, 5, 1)
+    took_over(driver, {tp(): goal((4, 3, 1), original, cancelled_by=by)})
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 3, 1))
+    assert all(len(s.isr) >= 3 for s in driver.states[tp()])

@@ -7,6 +7,7 @@ What to do with them, and when, is ``native``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Self
 
 from controller.core.effects import (
@@ -146,7 +147,9 @@ class Turn:
         """
         Return what keeps good copies from leaving: the target is to be in sync instead of them.
 
-        A replica of the target that is dead does not hold up the way back: it may never return.
+        One of the target that leaves as well replaces nothing: the ISR that would be left is
+        judged. A replica of the target that is dead does not hold up the way back: it may never
+        return.
         """
         return self._uncopied(dropping, self.goal.target)
 
@@ -159,7 +162,8 @@ class Turn:
             return None
         if self.goal.rolls_back:
             awaited = self.view.live(awaited, self.partition)
-        return sync_gate(self.view, self.partition, self.goal, self.state, awaited)
+        left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
+        return sync_gate(self.view, self.partition, self.goal, left, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return what keeps these replicas from being in sync; going back waits for copies only."""
