@@ -7,13 +7,19 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
+from controller.core.effects import (
+    ClaimController,
+    DescribeTopicConfigs,
+    ReadAccepted,
+    SendStopReplica,
+)
 from controller.core.events import (
     AcceptedRead,
     BrokersRead,
     CancellationRead,
     ControllerClaimed,
     ControlsRead,
+    DeletionsRead,
     Deposed,
     GoalsRead,
     HistoryRead,
@@ -31,11 +37,13 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Fate,
+    Instant,
     LeaderEpoch,
     PartitionAssignment,
     PartitionState,
     RequestId,
     TopicAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -526,6 +534,34 @@ def test_what_somebody_else_moved_since_is_skipped() -> None:
     undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+
+
+def test_what_was_finished_is_not_undone_in_a_topic_that_is_to_be_deleted() -> None:
+    """A replica whose log is deleted already never joins the ISR: the way back would not end."""
+    driver = Driver({tp(): (1, 3)})
+    driver.view.yielded = frozenset({"t"})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert driver.history[tp()] == []
+
+
+def test_what_was_finished_is_not_undone_where_producers_would_fail() -> None:
+    """The operator raised min.insync.replicas since; settings that are not known are asked for."""
+    driver = Driver({tp(): (1, 3)}, min_isr=2)
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1,), (1, 3)),)))
+    assert not has_ended(driver)
+    assert DescribeTopicConfigs(("t",)) in driver.sent
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {Fate.SKIPPED: 1}
+    assert driver.history[tp()] == []
 
 
 def test_what_a_request_did_not_bring_to_its_target_is_not_undone() -> None:

@@ -23,6 +23,7 @@ from controller.core.model import (
     Ending,
     Fate,
     Goal,
+    Instant,
     Replicas,
     RequestId,
     Route,
@@ -36,6 +37,8 @@ from controller.core.records import (
     GoalRecord,
     PartRecord,
 )
+from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.topic_configs import ask
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
 
@@ -62,9 +65,13 @@ def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
 
 
 def undo_finished(
-    view: ClusterView, cancellation: Cancellation, chunk: int
+    view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
 ) -> tuple[list[Change], tuple[Effect, ...]]:
-    """Give what was finished its original replicas as a new target, a chunk at a time."""
+    """
+    Give what was finished its original replicas as a new target, a chunk at a time.
+
+    Return the changes, and the questions that have to be answered before it is complete.
+    """
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.accepted]
     if unread:
@@ -73,15 +80,16 @@ def undo_finished(
     known = view.requests.get(cancellation.request)
     done = known.settled if known is not None else frozenset()
     changes: list[Change] = []
+    unknown: set[str] = set()
     for partition, entries in _by_partition(view, cancellation, names, done).items():
         if len(changes) >= chunk:
             break
-        change = _undo(view, cancellation, partition, entries)
+        change = _undo(view, cancellation, partition, entries, unknown)
         if change is not None:
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
-        return [_opened(view, cancellation, names)], ()
-    return changes, ()
+        changes = [_opened(view, cancellation, names)]
+    return changes, tuple(ask(view, unknown, now))
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
@@ -163,9 +171,19 @@ def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
 
 
 def _undo(  # noqa: PLR0911 - one return per case
-    view: ClusterView, cancellation: Cancellation, partition: TopicPartition, entries: list[Past]
+    view: ClusterView,
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    entries: list[Past],
+    unknown: set[str],
 ) -> Change | None:
-    """Return the way back of a finished partition, a reason not to go it, None: nothing to do."""
+    """
+    Return the way back of a finished partition, a reason not to go it, None: nothing to do.
+
+    Where the partition was is judged as any target that is asked for: brokers, the topic and its
+    settings may have changed since. A topic whose settings decide and are not known is added to
+    ``unknown``.
+    """
     topic = view.topics.get(partition.topic)
     if partition in view.reassignments or topic is None or topic.stale:
         return None
@@ -184,10 +202,12 @@ def _undo(  # noqa: PLR0911 - one return per case
         return skipped(cancellation, partition, "nobody knows where it was before")
     if original == now:
         return None
-    dead = [r for r in original if r not in now and r not in view.brokers]
-    if dead:
-        named = ",".join(map(str, dead))
-        return skipped(cancellation, partition, f"broker {named} of the original is not live")
+    refusal = refusal_of(view, cancellation.request, partition, original)
+    if refusal is not None:
+        return skipped(cancellation, partition, refusal.detail)
+    if partition.topic not in view.configs:
+        unknown.add(partition.topic)
+        return None
     goal = Goal(original, now, cancellation.request, Route.REQUEST)
     there = AcceptedEntry(partition, now, original)
     return Change(
