@@ -543,7 +543,14 @@ class ClusterView:
             self.bounced.setdefault(partition, set()).update(concerned)
 
     def _is_judgeable(self, partition: TopicPartition) -> bool:
-        """Whether the topic and the state, or that there is none, are known and not in doubt."""
+        """
+        Whether a bounce can be treated: the topic and the state are known and not in doubt.
+
+        That there is no state is known as well. Nobody is elected for a topic that is to be deleted
+        unless it is moved: an operator may take the deletion back.
+        """
+        if partition.topic in (self.deletions or ()) and partition not in self.reassignments:
+            return False
         is_read = partition in self.states or partition in self.stateless
         return is_read and self.assignment(partition) is not None
 

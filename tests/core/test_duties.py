@@ -644,6 +644,20 @@ def test_nobody_is_elected_for_a_topic_that_is_being_deleted() -> None:
     assert driver.view.states[tp()] == driver.first_states[tp()]
 
 
+def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> None:
+    """The leader forgot everything, and nobody was elected while its topic was to be deleted."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3))
+    driver.view.yielded = frozenset({"t"})
+    driver.view.being_deleted = frozenset({"t"})
+    driver.submit({tp(0, "u"): (3, 1)})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
+    assert driver.view.states[tp()] == driver.first_states[tp()]
+    driver.observe(DeletionsRead(frozenset()))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
 def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() -> None:
     """The deletion waits for the role, and the role for the end of the step."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
