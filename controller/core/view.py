@@ -202,6 +202,12 @@ class ClusterView:
     """The plan at the last look, be it in an earlier session; 0: there was none."""
     legacy_came: Instant | None = None
     """When that plan was seen to come; None: it was there at the first look."""
+    taken_out: set[TopicPartition] = field(default_factory=set)
+    """
+    Entries an operator took out of the legacy znode that may have begun or not.
+
+    Another controller may have begun them before the claim: their topics are being read.
+    """
     goals_read: bool = False
     may_have_foreign: bool = False
     """Whether the topic znodes may name reassignments that nobody drives yet."""
@@ -507,9 +513,11 @@ class ClusterView:
         """
         Return what one turn looks at and start a new list with what is more.
 
-        A bounce is passed on once the partition can be judged, and kept until then.
+        A bounce is passed on once the partition can be judged, and kept until then. So is an entry
+        that was taken out of the legacy znode.
         """
         due = self.due
+        self._keep_taken_out(due)
         self._keep_bounces(due)
         self.due = due.leave(self.shared(self.options.look_chunk))
         for partition in tuple(due.bounced_from):
@@ -522,6 +530,13 @@ class ClusterView:
                 bounced = self.bounced.pop(partition)
                 due.bounced_from.setdefault(partition, set()).update(bounced)
         return due
+
+    def _keep_taken_out(self, due: Due) -> None:
+        taken_out = self.taken_out | due.dropped
+        self.taken_out = {
+            p for p in taken_out & self.reassignments.keys() if not self.assignment(p)
+        }
+        due.dropped = taken_out - self.taken_out
 
     def _keep_bounces(self, due: Due) -> None:
         """

@@ -75,12 +75,22 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """End what an operator took out of the znode before it began; what is in flight goes on."""
-    reassignment = view.reassignments.get(partition)
+    """
+    End what an operator took out of the znode before it began; what is in flight goes on.
+
+    Another controller may have begun it: the topic znode says so before its next step is decided.
+    """
+    reassignment, assignment = view.reassignments.get(partition), view.assignment(partition)
     if reassignment is None or reassignment.has_moved:
+        return None
+    if assignment is None or assignment.is_reassigning:
         return None
     if reassignment.goal.route is not Route.LEGACY or reassignment.goal.rolls_back:
         # What goes back has no entry any more: the one taken out was another plan's.
+        return None
+    listed = {} if view.legacy is None else view.legacy.entries
+    if listed.get(partition) == reassignment.goal.target:
+        # It was listed again while it was not known whether it has begun.
         return None
     refusal = Refusal(
         reassignment.goal.request,
