@@ -57,7 +57,7 @@ from controller.core.requests.orders import put_in_order
 from controller.core.requests.queues import drain_queue
 from controller.core.requests.requests import accept_submissions, learn_submissions, refuse_disabled
 from controller.core.requests.topic_configs import ask_ahead, ask_for_unwell
-from controller.core.role.duties import introduce
+from controller.core.role.duties import introduce, leader_bounced
 from controller.core.role.engines import engine_of
 from controller.core.role.seeding import learn_topics
 from controller.core.role.tenures import consider_tenure, hold_of
@@ -149,7 +149,7 @@ def _in_tenure(view: ClusterView, due: Due, now: Instant) -> list[Decision]:
     parts += engine.chores(view, due, now, budget)
     parts.append(follow_pace(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
-        parts.append(_deadlines(view, now))
+        parts.append(_deadlines(view, due, now))
     return parts
 
 
@@ -208,7 +208,7 @@ def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
     }
 
 
-def _deadlines(view: ClusterView, now: Instant) -> Decision:
+def _deadlines(view: ClusterView, due: Due, now: Instant) -> Decision:
     """Tell leaders again that owe an acknowledgement for long, and ask for the next times."""
     effects: list[Effect] = []
     deadlines = []
@@ -219,7 +219,8 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
                 deadlines.append(phase.deadline)
             continue
         owes = view.has_excluded(partition) and not view.is_acknowledged(partition)
-        if owes and now >= reassignment.phase_since + ACK_AGAIN_S:
+        is_late = now >= reassignment.phase_since + ACK_AGAIN_S
+        if owes and is_late and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     if view.refusers:

@@ -459,6 +459,18 @@ def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None
     assert driver.view.states[held[-1]].leader == 2
 
 
+def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() -> None:
+    """It may lack what it acknowledged: it is to hear of the epoch of its repair only."""
+    options = Options(look_chunk=1)
+    driver = Driver({tp(n): (1, 2) for n in range(3)}, brokers=(1, 2), options=options)
+    driver.fold(LogDirEventsRead(("log_dir_event_0000000001",), frozenset({BrokerId(1)})))
+    driver.fold(live(1, 2, bounced=(1,)))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    assert driver.view.due.held
+    told = [e for e in decision.effects if isinstance(e, SendLeaderAndIsr)]
+    assert told == []
+
+
 def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
     """Without the bump the broker could not be told."""
     driver = Driver({tp(): (1,)}, brokers=(1, 2))

@@ -11,8 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from controller.core.agendas import Due
 from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
-from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
+from controller.core.model import (
+    NO_BROKERS,
+    NO_LEADER,
+    BrokerId,
+    PartitionState,
+    Replicas,
+    TopicPartition,
+)
 from controller.core.moves.leaders import offline_leader, preferred_leader, reassigned_leader
 from controller.core.moves.remnants import without_strangers
 from controller.core.moves.turns import state_record
@@ -43,6 +51,21 @@ def introduce(
     if view.assignment(partition) is None or not recipients:
         return ()
     return (SendLeaderAndIsr(partition, recipients),)
+
+
+def leader_bounced(view: ClusterView, due: Due, partition: TopicPartition) -> bool:
+    """
+    Whether the leader restarted, and this turn or a later one treats it as failed.
+
+    It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
+    durable. It may have lost what it acknowledged at the present one.
+    """
+    state = view.states.get(partition)
+    if state is None:
+        return False
+    now = due.bounced | due.bounced_from.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
+    return state.leader in now | later
 
 
 def repair(

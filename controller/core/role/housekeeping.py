@@ -36,7 +36,7 @@ from controller.core.records import (
     PreferredTriedRecord,
     StateRecord,
 )
-from controller.core.role.duties import elect_preferred, introduce
+from controller.core.role.duties import elect_preferred, introduce, leader_bounced
 from controller.core.view import ClusterView
 
 PREFERRED_TIMER = "preferred_elections"
@@ -179,7 +179,8 @@ def follow_notifications(view: ClusterView, due: Due) -> Decision:
         effects.append(ReadStates(notified, ReadPurpose.REFRESH))
     for broker in sorted(due.log_dir_brokers):
         for partition in view.states:
-            if broker in view.serving_replicas(partition):
+            is_served = broker in view.serving_replicas(partition)
+            if is_served and not leader_bounced(view, due, partition):
                 effects += introduce(view, partition, (broker,))
     changes = [
         Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
@@ -208,7 +209,8 @@ def tell_departures(view: ClusterView, due: Due) -> Decision:
             state = view.states.get(partition)
             # Nothing is deleted before the leader said that it has the present epoch.
             leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
-            effects = introduce(view, partition, leader)
+            is_told = not leader_bounced(view, due, partition)
+            effects = introduce(view, partition, leader) if is_told else ()
             records = orphan_records(view, partition, left)
             changes.append(Change(records, partition=partition, effects=effects))
     return Decision(tuple(changes))
