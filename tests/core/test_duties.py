@@ -56,12 +56,13 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from controller.core.requests.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.role.doubts import invalidate, set_aside
 from controller.core.role.membership import welcome
+from controller.core.role.seeding import pass_on
 from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
 from tests.core.test_topic_configs import asked, settings
 
@@ -733,3 +734,34 @@ def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
     assert channels == [CloseChannel(BrokerId(2)), OpenChannel(moved)]
     assert SendLeaderAndIsr(tp(), replicas(2), ()) in driver.sent
     assert driver.view.states[tp()] == driver.first_states[tp()]
+
+
+def test_a_new_partition_of_a_topic_to_be_deleted_gets_no_state() -> None:
+    """Kafka's controller would have to take it offline again."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    assignment = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(70))
+    driver.observe(DeletionsRead(frozenset({"new"})), TopicsListed(frozenset({"t", "new"})))
+    driver.observe(TopicsRead({"new": assignment}), StatesRead({tp(0, "new"): None}))
+    assert tp(0, "new") not in driver.view.states
+
+
+@pytest.mark.parametrize(
+    "noted", ["bounced", "before the state was read", "held for a later turn", "refused before"]
+)
+def test_a_leader_that_bounced_is_not_told_what_was_read(noted: str) -> None:
+    """It is to hear of the epoch of the repair only, whenever that is written."""
+    driver = Driver({tp(): (1, 2)})
+    view, due = driver.view, Due(seeded={tp(): None})
+    told = [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+    assert [e.brokers for e in told] == [(1, 2)]
+    bounced = {BrokerId(1)}
+    match noted:
+        case "bounced":
+            due.bounced = bounced
+        case "before the state was read":
+            due.bounced_from[tp()] = bounced
+        case "held for a later turn":
+            view.due.held[tp()] = frozenset(bounced)
+        case _:
+            view.bounced[tp()] = bounced
+    assert not [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]
