@@ -53,6 +53,7 @@ from controller.core.pace.limits import step_size_of, throttle_of, windows_of
 from controller.core.records import (
     CancellationEndedRecord,
     Change,
+    GoalEndedRecord,
     GoalRecord,
     LegacyEntryRecord,
     OutcomeForgottenRecord,
@@ -61,7 +62,7 @@ from controller.core.records import (
 )
 from controller.core.requests.undoing import UNDO_PART
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
-from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
+from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 CZXID = 100
@@ -106,6 +107,7 @@ def test_an_added_replica_that_is_not_in_sync_goes_at_once() -> None:
     assert deleted == [3]
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1}
+    assert outcomes(driver)[CANCEL].ended_ms == 1000 * WALL_S
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {Fate.ROLLED_BACK: 1}
 
 
@@ -134,13 +136,19 @@ def test_the_original_order_is_restored_whatever_step_was_reached(steps: int) ->
 
 
 def test_what_has_not_begun_never_does() -> None:
-    """It ends without a write to the topic znode."""
+    """It ends without a write to the topic znode, if that is still as it was read."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (1, 3)}))
     cancel(driver)
     assert driver.history[tp(1)] == []
     assert driver.view.reassignments == {}
     assert outcomes(driver)[CANCEL].fates == {Fate.ROLLED_BACK: 1, Fate.CANCELLED: 1}
+    records = [r for change in driver.changes for r in change.records]
+    ended = {r.partition: r.stands for r in records if isinstance(r, GoalEndedRecord)}
+    assert ended == {tp(0): False, tp(1): True}
+    # What it chose is counted as it ends; it submits no entry itself.
+    parts = [r.part for r in records if isinstance(r, PartRecord) and r.request == CANCEL]
+    assert [part.total for part in parts] == [0]
 
 
 def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:

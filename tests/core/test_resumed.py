@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.apply import apply
 from controller.core.controls import Controls, Limits
 from controller.core.events import (
     BrokersRead,
@@ -15,6 +16,7 @@ from controller.core.events import (
     LeadershipGained,
     LeadershipLost,
     LegacyPlanRead,
+    Orphan,
     StatesRead,
     TopicsListed,
     TopicsRead,
@@ -31,7 +33,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.moves.native import NativeTurn
 from controller.core.options import Options
+from controller.core.pace.budgets import Budget
+from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
 from controller.core.submissions import Window
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -226,3 +231,57 @@ def test_a_step_keeps_a_good_copy_that_it_was_to_take_back_and_the_present_targe
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 3, 1))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])
+
+
+@pytest.mark.parametrize(
+    ("step_size", "isr", "surplus"),
+    [
+        (1, (0, 1), (3, 4, 5)),
+        (1, (0, 1, 4), (2, 3, 5)),
+        (1, (0, 1, 2, 3), (4, 5)),
+        (3, (0, 1), (5,)),
+        (4, (0, 1), ()),
+    ],
+)
+def test_a_jump_of_kafkas_controller_is_reduced_to_what_a_step_may_copy(
+    step_size: int, isr: tuple[int, ...], surplus: tuple[int, ...]
+) -> None:
+    """Good copies stay, however many it made; of the others the first of the target."""
+    driver = Driver({tp(): (0, 1)}, options=Options(step_size=step_size))
+    driver.submit({tp(): (2, 3, 4, 5)})
+    jump = PartitionAssignment(replicas(2, 3, 4, 5, 0, 1), replicas(2, 3, 4, 5), replicas(0, 1))
+    driver.view.topics["t"].partitions[0] = jump
+    driver.view.states[tp()] = replace(driver.view.states[tp()], isr=replicas(*isr))
+    turn = NativeTurn.of(driver.view, tp(), driver.now)
+    assert isinstance(turn, NativeTurn)
+    reduced = turn.reduced()
+    assert (() if reduced is None else reduced.removing_replicas) == surplus
+    if reduced is not None:
+        assert reduced.target_replicas[:2] == (0, 1)
+
+
+def test_a_step_that_adds_again_what_was_to_be_deleted_ends_its_record_with_its_first_write() -> (
+    None
+):
+    """A record that outlives it would have the new copy deleted."""
+    driver = Driver({tp(): (0, 1)})
+    driver.submit({tp(): (0, 1, 4)})
+    orphan = Orphan(BrokerId(4), tp(), driver.view.topics["t"].czxid, "not live")
+    apply(driver.view, OrphanRecord(orphan), driver.now)
+    turn = NativeTurn.of(driver.view, tp(), driver.now)
+    assert isinstance(turn, NativeTurn)
+    budget = Budget(driver.view, driver.now)
+    begun = turn.open_step(turn.assignment, (), "found in the topic znode", budget)
+    assert isinstance(begun, Change)
+    assert OrphanEndedRecord(orphan) in begun.records
+
+
+def test_a_step_that_another_controller_ended_is_not_written_again() -> None:
+    """The topic znode says what it is to say: only the record goes."""
+    driver = Driver({tp(): (0, 1)})
+    driver.submit({tp(): (0, 1, 4)})
+    written = list(driver.history[tp()])
+    driver.view.topics["t"].partitions[0] = PartitionAssignment(replicas(0, 1, 4))
+    driver.catch_up(tp(), 4)
+    assert tp() not in driver.view.reassignments
+    assert driver.history[tp()] == written
