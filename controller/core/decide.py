@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TypeGuard
 
 from controller.core.controllership.cluster_loading import learn_topics
-from controller.core.controllership.duties import introduce
+from controller.core.controllership.duties import introduce, leader_bounced
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.effects import Effect, SendLiveBrokers, SetTimer
@@ -153,7 +153,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     parts += engine.chores(view, due, now, budget)
     parts.append(adapt_limit(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
-        parts.append(_deadlines(view, now))
+        parts.append(_deadlines(view, due, now))
     return parts
 
 
@@ -212,7 +212,7 @@ def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
     }
 
 
-def _deadlines(view: ClusterView, now: Instant) -> Decision:
+def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
     effects: list[Effect] = []
     deadlines = []
@@ -223,7 +223,8 @@ def _deadlines(view: ClusterView, now: Instant) -> Decision:
                 deadlines.append(phase.deadline)
             continue
         owes = view.has_excluded(partition) and not view.is_acknowledged(partition)
-        if owes and now >= reassignment.phase_since + ACK_AGAIN_S:
+        is_late = now >= reassignment.phase_since + ACK_AGAIN_S
+        if owes and is_late and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     if view.refusers:

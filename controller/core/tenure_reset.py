@@ -192,6 +192,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.waiting.clear()
     view.resumed.clear()
     view.preferred.clear()
+    view.taken_out.clear()
     for partition, reassignment in list(view.reassignments.items()):
         _stand(reassignment, Pending(), now)
         reassignment.load = None

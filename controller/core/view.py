@@ -206,6 +206,12 @@ class ClusterView:
     """The plan at the last look, also in an earlier session; 0: there was none."""
     legacy_came: Instant | None = None
     """When that plan appeared; None: it existed at the first look."""
+    taken_out: set[TopicPartition] = field(default_factory=set)
+    """
+    Entries that an operator removed from the legacy znode, and that may have begun.
+
+    Another controller may have begun them before the claim: their topics are being read.
+    """
     specs_read: bool = False
     may_have_foreign: bool = False
     """Whether topic znodes may contain foreign reassignments that are not adopted yet."""
@@ -525,9 +531,11 @@ class ClusterView:
         """
         Return the worklist of this cycle and start a new one with the surplus.
 
-        A bounce is passed on once the partition can be judged, and kept until then.
+        A bounce is passed on once the partition can be judged, and kept until then. So is an entry
+        that was taken out of the legacy znode.
         """
         due = self.due
+        self._keep_taken_out(due)
         self._keep_bounces(due)
         self.due = due.leave(self.shared(self.options.look_chunk))
         for partition in tuple(due.bounced_from):
@@ -541,6 +549,13 @@ class ClusterView:
                 bounced = self.bounced.pop(partition)
                 due.bounced_from.setdefault(partition, set()).update(bounced)
         return due
+
+    def _keep_taken_out(self, due: Worklist) -> None:
+        taken_out = self.taken_out | due.dropped
+        self.taken_out = {
+            p for p in taken_out & self.reassignments.keys() if not self.assignment(p)
+        }
+        due.dropped = taken_out - self.taken_out
 
     def _keep_bounces(self, due: Worklist) -> None:
         """
@@ -562,7 +577,14 @@ class ClusterView:
             self.bounced.setdefault(partition, set()).update(concerned)
 
     def _is_judgeable(self, partition: TopicPartition) -> bool:
-        """Return whether the topic and the state, or its absence, are known and valid."""
+        """
+        Return whether a bounce can be handled: topic and state are known and not in doubt.
+
+        That there is no state is known as well. Nobody is elected for a topic that is to be deleted
+        unless it is reassigned: an operator may withdraw the deletion.
+        """
+        if partition.topic in (self.deletions or ()) and partition not in self.reassignments:
+            return False
         is_read = partition in self.states or partition in self.stateless
         return is_read and self.assignment(partition) is not None
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.controls import Controls, Pause, Pauses
-from controller.core.effects import ClaimController, ReadAccepted, SendStopReplica
+from controller.core.effects import (
+    ClaimController,
+    DescribeTopicConfigs,
+    ReadAccepted,
+    SendStopReplica,
+)
 from controller.core.events import (
     AcceptedRead,
     BrokersRead,
     CancellationRead,
     ControllerClaimed,
     ControlsRead,
+    DeletionsRead,
     Deposed,
     HistoryRead,
     LegacyPlanRead,
@@ -29,12 +35,14 @@ from controller.core.model import (
     AcceptedEntry,
     BrokerId,
     ControllerEpoch,
+    Instant,
     LeaderEpoch,
     OutcomeKind,
     PartitionAssignment,
     PartitionState,
     RequestId,
     TopicAssignment,
+    TopicConfig,
     TopicPartition,
     ZkVersion,
     Zxid,
@@ -47,13 +55,14 @@ from controller.core.records import (
     LegacyEntryRecord,
     PartRecord,
     RequestOutcomeForgottenRecord,
+    SpecEndedRecord,
     SpecRecord,
     SubmissionEndedRecord,
 )
 from controller.core.requests.undo import UNDO_PART
 from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
-from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
+from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
 
 CZXID = 100
@@ -98,6 +107,7 @@ def test_an_added_replica_that_is_not_in_sync_goes_at_once() -> None:
     assert deleted == [3]
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1}
+    assert outcomes(driver)[CANCEL].ended_ms == 1000 * WALL_S
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.ROLLED_BACK: 1}
 
 
@@ -126,13 +136,19 @@ def test_the_original_order_is_restored_whatever_step_was_reached(steps: int) ->
 
 
 def test_what_has_not_begun_never_does() -> None:
-    """It ends without a write to the topic znode."""
+    """It ends without a write to the topic znode, if that is still as it was read."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (1, 3)}))
     cancel(driver)
     assert driver.history[tp(1)] == []
     assert driver.view.reassignments == {}
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1, OutcomeKind.CANCELLED: 1}
+    records = [r for change in driver.changes for r in change.records]
+    ended = {r.partition: r.stands for r in records if isinstance(r, SpecEndedRecord)}
+    assert ended == {tp(0): False, tp(1): True}
+    # What it chose is counted as it ends; it submits no entry itself.
+    parts = [r.part for r in records if isinstance(r, PartRecord) and r.request == CANCEL]
+    assert [part.total for part in parts] == [0]
 
 
 def test_what_could_begin_in_the_turn_of_its_cancellation_does_not() -> None:
@@ -526,6 +542,34 @@ def test_what_somebody_else_moved_since_is_skipped() -> None:
     undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
+
+
+def test_what_was_finished_is_not_undone_in_a_topic_that_is_to_be_deleted() -> None:
+    """A replica whose log is deleted already never joins the ISR: the way back would not end."""
+    driver = Driver({tp(): (1, 3)})
+    driver.view.yielded = frozenset({"t"})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1, 2), (1, 3)),)))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
+    assert driver.history[tp()] == []
+
+
+def test_what_was_finished_is_not_undone_where_producers_would_fail() -> None:
+    """The operator raised min.insync.replicas since; settings that are not known are asked for."""
+    driver = Driver({tp(): (1, 3)}, min_isr=2)
+    name = RequestId("request_0000000000")
+    driver.observe(HistoryRead({}, {name: EndedHistory(("summary",), Zxid(40))}))
+    driver.now = Instant(driver.now + driver.options.config_refresh_s)
+    undo(driver, AcceptedRead(name, (_entry(tp(), (1,), (1, 3)),)))
+    assert not has_ended(driver)
+    assert DescribeTopicConfigs(("t",)) in driver.sent
+    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
+    assert driver.history[tp()] == []
 
 
 def test_what_a_request_did_not_bring_to_its_target_is_not_undone() -> None:

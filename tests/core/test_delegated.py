@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.controllership.eligibility import native_refusals, refusals
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     BeginTenure,
     ClaimController,
     ElectPreferred,
     ProbeReassignments,
+    ReadTopics,
     SendLeaderAndIsr,
     SendStopReplica,
+    SetTimer,
 )
 from controller.core.events import (
     AlterationsWithdrawn,
@@ -34,7 +37,9 @@ from controller.core.model import (
     AlterOutcome,
     BlockedBy,
     BrokerId,
+    Instant,
     OutcomeKind,
+    PartitionAssignment,
     ReassignmentSpec,
     Refusal,
     RefusalReason,
@@ -46,6 +51,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName, Options
 from controller.core.partition.alter_backoff import REST_S, UNSENT_S
+from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.phases import AwaitingController, Pending, Syncing
 from controller.core.records import OrphanRecord, SpecRecord
 from controller.core.requests.atomic import atomic_refused
@@ -284,6 +290,8 @@ def test_a_refused_order_is_told_and_tried_again_after_a_rest() -> None:
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
     assert driver.view.in_flight == 0
     assert len(driver.orders) == 1
+    # Nothing else has it looked at when the rest is over.
+    assert SetTimer(ORDER_TIMER, Instant(driver.now + REST_S)) in driver.sent
     driver.pass_time(1)
     assert len(driver.orders) == 1
     driver.refuses = None
@@ -552,9 +560,13 @@ def test_an_answer_to_an_older_order_means_nothing() -> None:
     """Only the order that stands is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     ask(driver, 1, 2)
-    order = driver.view.reassignments[tp()].phase
+    moved = driver.view.reassignments[tp()]
+    order = moved.phase
     driver.observe(ReassignmentsAltered((), BrokerId(1)))
-    assert driver.view.reassignments[tp()].phase == order
+    answer(driver, AlterOutcome.ANSWERED, 0, 1, 3)
+    assert moved.phase == order
+    assert moved.is_out
+    assert ReadTopics(()) not in driver.sent
 
 
 def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
@@ -668,6 +680,27 @@ def test_no_engine_works_during_a_migration_to_kraft() -> None:
     assert not any(isinstance(e, BeginTenure | ClaimController) for e in driver.sent[sent:])
 
 
+@pytest.mark.parametrize("final", [True, False])
+def test_auto_refuses_only_where_neither_engine_is_safe(*, final: bool) -> None:
+    """What forbids one engine is no reason where the other one can work."""
+    driver = auto(features=False)
+    assert refusals(driver.view) == ()
+    driver = auto(features=True)
+    assert refusals(driver.view) == ()
+    driver.observe(ReassignmentsProbed("broker 1 is older than Kafka 2.4", is_final=final))
+    reasons = refusals(driver.view)
+    assert len(reasons) == (2 if final else 0)
+    assert ("broker 1 is older than Kafka 2.4" in reasons) == final
+
+
+def test_an_enabled_feature_znode_shows_protocol_2_7() -> None:
+    """Though no registration of a broker says so yet."""
+    driver = auto(features=False)
+    driver.observe(ClaimGuardsRead(BrokerId(1), True, -1, True, None))  # noqa: FBT003
+    (reason,) = native_refusals(driver.view)
+    assert reason.startswith("/feature is enabled")
+
+
 def test_the_legacy_znode_is_left_to_the_controller() -> None:
     """It starts every entry at once: nothing of it is accepted, refused or tidied by us."""
     driver = DelegatedDriver({tp(): (0, 1)})
@@ -684,3 +717,65 @@ def test_goals_of_either_engine_are_the_same() -> None:
     driver.adopt({tp(): spec})
     driver.run(tp())
     assert at(driver) == (1, 2)
+
+
+# --- gates -------------------------------------------------------------------------------------
+
+
+def test_leaders_that_orders_move_keep_to_the_limit() -> None:
+    """The controller elects as soon as a leader is dropped: clients look for theirs anew."""
+    options = replace(delegated(step_size=None), max_leader_moves_per_broker_per_second=1)
+    driver = DelegatedDriver({tp(n): (0, 1) for n in range(2)}, options=options)
+    submit(driver, submission(FIRST, {tp(n): (1, 2) for n in range(2)}))
+    assert len(driver.orders) == 1
+    (waiting,) = [r for r in driver.view.reassignments.values() if not r.in_flight]
+    assert waiting.blocked is not None
+    assert waiting.blocked.by is BlockedBy.LEADER_MOVES
+    driver.pass_time(1.0)
+    assert len(driver.orders) == 2
+
+
+def test_a_live_replica_that_lags_makes_room_as_a_dead_one_does() -> None:
+    """It is no good copy, and nobody wants it."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    driver.change_isr(tp(), replicas(0))
+    ask(driver, 0, 2)
+    assert driver.orders == [(replicas(0), False), (replicas(0, 2), False)]
+
+
+def test_no_order_adds_while_what_is_to_go_would_outgrow_the_bound() -> None:
+    """KAFKA-6794: one replica above the larger set, also where min.insync.replicas holds copies."""
+    driver = DelegatedDriver({tp(): (0, 1, 2, 3)}, min_isr=3, brokers=(0, 3, 4, 5))
+    driver.change_isr(tp(), replicas(0, 3))
+    spec = ReassignmentSpec(
+        replicas(3, 4, 5), replicas(0, 1, 2), FIRST, Route.REQUEST, ZkVersion(0)
+    )
+    driver.adopt({tp(): spec})
+    assert driver.orders == []
+    assert blocked_by(driver) is BlockedBy.MIN_ISR
+
+
+def test_a_way_back_without_a_live_replica_in_sync_is_not_ordered() -> None:
+    """The controller would have none to elect."""
+    driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
+    ask(driver, 3, 4)
+    driver.change_isr(tp(), replicas(0, 1, 3))
+    driver.observe(BrokersRead({BrokerId(5): broker(5)}))
+    orders = len(driver.orders)
+    cancel(driver)
+    assert len(driver.orders) == orders
+    assert blocked_by(driver) is BlockedBy.NO_LEADER
+
+
+def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already() -> None:
+    """The other engine left it so: one added replica goes, the other waits for an original."""
+    driver = DelegatedDriver({tp(): (0, 1)})
+    spec = ReassignmentSpec(replicas(3, 4), replicas(0, 1), FIRST, Route.REQUEST, ZkVersion(0))
+    back = spec.led_back(replicas(0, 1), CANCEL)
+    left = PartitionAssignment(replicas(0, 1, 3, 4), replicas(3, 4), replicas(4))
+    driver.view.topics["t"].partitions[0] = left
+    driver.change_isr(tp(), replicas(0, 3))
+    driver.view.configs["t"] = replace(driver.view.configs["t"], min_insync_replicas=2)
+    driver.adopt({tp(): back})
+    assert driver.orders == []
+    assert blocked_by(driver) is BlockedBy.MIN_ISR

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cached_znodes import PlanNode
-from controller.core.controllership.invalidation import invalidate
+from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import (
     ClaimController,
@@ -36,6 +36,7 @@ from controller.core.events import (
     TopicsRead,
 )
 from controller.core.model import (
+    BlockedBy,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -58,6 +59,7 @@ from controller.core.records import (
     LegacyEntryRecord,
     NotificationsDeletedRecord,
     PartitionOutcomeRecord,
+    PhaseRecord,
     SpecRecord,
     StateRecord,
 )
@@ -360,6 +362,9 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
         driver.observe(TopicsListed(frozenset()))
     else:
         driver.catch_up(tp())
+        blocked = driver.view.reassignments[tp()].blocked
+        assert blocked is not None
+        assert "the legacy znode was edited" in blocked.detail
     assert tp() in driver.view.reassignments
     assert not any(isinstance(r, LegacyEntryRecord) for c in driver.changes for r in c.records)
     driver.observe(LegacyPlanRead(None))
@@ -544,3 +549,21 @@ def _acknowledged(driver: Driver) -> LeaderAndIsrAnswered:
     result = LeaderAndIsrResult(tp(), state.leader_epoch, 0)
     epoch = driver.epoch(state.leader)
     return LeaderAndIsrAnswered(state.leader, epoch, 0, (result,), resent=False)
+
+
+def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
+    """Others wait for it, and the permission may never come; refused again it frees no other."""
+    driver = Driver({tp(): (1, 2)})
+    driver.submit({tp(): (1, 3)})
+    moved = driver.view.reassignments[tp()]
+    moved.blocked = None
+    begun = Change((PhaseRecord(tp(), Syncing(), driver.now, "begun"),), partition=tp())
+    freed = []
+    for _ in range(2):
+        driver.view.take_due()
+        set_aside(driver.view, begun, "/brokers/topics/t", "no_auth", driver.now)
+        freed.append(driver.view.due.capacity)
+    assert freed == [True, False]
+    waits = driver.view.reassignments[tp()].blocked
+    assert waits is not None
+    assert waits.by is BlockedBy.WRITE_REFUSED

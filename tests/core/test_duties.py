@@ -9,6 +9,7 @@ import pytest
 
 from controller.core.apply import issued
 from controller.core.controllership.broker_membership import welcome
+from controller.core.controllership.cluster_loading import pass_on
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -57,7 +58,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
+from controller.core.options import Options, TenurePolicy
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
 from controller.core.requests.config_questions import CONFIG_RETRY_S, UNWELL_TIMER
@@ -459,6 +460,18 @@ def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None
     assert driver.view.states[held[-1]].leader == 2
 
 
+def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() -> None:
+    """It may lack what it acknowledged: it is to hear of the epoch of its repair only."""
+    options = Options(look_chunk=1)
+    driver = Driver({tp(n): (1, 2) for n in range(3)}, brokers=(1, 2), options=options)
+    driver.fold(LogDirEventsRead(("log_dir_event_0000000001",), frozenset({BrokerId(1)})))
+    driver.fold(live(1, 2, bounced=(1,)))
+    decision = decide(driver.view, driver.view.take_due(), driver.now)
+    assert driver.view.due.held
+    told = [e for e in decision.effects if isinstance(e, SendLeaderAndIsr)]
+    assert told == []
+
+
 def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
     """Without the bump the broker could not be told."""
     driver = Driver({tp(): (1,)}, brokers=(1, 2))
@@ -644,6 +657,20 @@ def test_nobody_is_elected_for_a_topic_that_is_being_deleted() -> None:
     assert driver.view.states[tp()] == driver.first_states[tp()]
 
 
+def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> None:
+    """The leader forgot everything, and nobody was elected while its topic was to be deleted."""
+    driver = Driver({tp(): (1, 2), tp(0, "u"): (3, 2)}, brokers=(1, 2, 3))
+    driver.view.yielded = frozenset({"t"})
+    driver.view.being_deleted = frozenset({"t"})
+    driver.submit({tp(0, "u"): (3, 1)})
+    driver.observe(DeletionsRead(frozenset({"t"})))
+    driver.observe(live(1, 2, 3, bounced=(1,)))
+    driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
+    assert driver.view.states[tp()] == driver.first_states[tp()]
+    driver.observe(DeletionsRead(frozenset()))
+    assert driver.view.states[tp()].leader == BrokerId(2)
+
+
 def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() -> None:
     """The deletion waits for the role, and the role for the end of the step."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
@@ -707,3 +734,34 @@ def test_a_broker_that_listens_elsewhere_is_told_everything_there() -> None:
     assert channels == [CloseChannel(BrokerId(2)), OpenChannel(moved)]
     assert SendLeaderAndIsr(tp(), replicas(2), ()) in driver.sent
     assert driver.view.states[tp()] == driver.first_states[tp()]
+
+
+def test_a_new_partition_of_a_topic_to_be_deleted_gets_no_state() -> None:
+    """Kafka's controller would have to take it offline again."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    assignment = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(70))
+    driver.observe(DeletionsRead(frozenset({"new"})), TopicsListed(frozenset({"t", "new"})))
+    driver.observe(TopicsRead({"new": assignment}), StatesRead({tp(0, "new"): None}))
+    assert tp(0, "new") not in driver.view.states
+
+
+@pytest.mark.parametrize(
+    "noted", ["bounced", "before the state was read", "held for a later turn", "refused before"]
+)
+def test_a_leader_that_bounced_is_not_told_what_was_read(noted: str) -> None:
+    """It is to hear of the epoch of the repair only, whenever that is written."""
+    driver = Driver({tp(): (1, 2)})
+    view, due = driver.view, Worklist(seeded={tp(): None})
+    told = [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+    assert [e.brokers for e in told] == [(1, 2)]
+    bounced = {BrokerId(1)}
+    match noted:
+        case "bounced":
+            due.bounced = bounced
+        case "before the state was read":
+            due.bounced_from[tp()] = bounced
+        case "held for a later turn":
+            view.due.held[tp()] = frozenset(bounced)
+        case _:
+            view.bounced[tp()] = bounced
+    assert not [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]

@@ -204,6 +204,48 @@ def test_a_broker_gains_no_more_leaderships_in_a_second_than_the_limit_says() ->
     assert driver.view.states[tp(2)].leader == 1
 
 
+def test_elections_keep_to_their_rate() -> None:
+    """Each makes clients look for their leader again."""
+    driver = led_by_two(3, preferred_elections_per_second=1)
+
+    def elected() -> int:
+        return sum(driver.view.states[tp(n)].leader == 1 for n in range(3))
+
+    driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
+    assert elected() == 1
+    pass_time(driver, 0.9)
+    assert elected() == 1
+    pass_time(driver, 0.2)
+    assert elected() == 2
+
+
+def test_elections_by_the_controller_keep_to_their_rate_and_are_all_asked_for() -> None:
+    """Nothing else has them looked at again but the time."""
+    options = replace(delegated(), preferred_elections_per_second=1)
+    driver = Driver({tp(n): (1, 2, 3) for n in range(2)}, options=options)
+    driver.view.preferred = {tp(n): None for n in range(2)}
+    driver.view.due.elections = True
+    driver.settle()
+    assert [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)] == [(tp(0),)]
+    assert SetTimer(PREFERRED_TIMER, Instant(driver.now + 1.0)) in driver.sent
+    pass_time(driver)
+    asked = [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)]
+    assert asked == [(tp(0),), (tp(1),)]
+
+
+def test_a_partition_whose_state_is_not_read_yet_is_waited_for() -> None:
+    """It is still in question who leads it."""
+    driver = led_by_two()
+    state = driver.view.states.pop(tp())
+    driver.view.unseeded[tp()] = None
+    driver.observe(ASKED)
+    pass_time(driver)
+    assert not is_ended(driver)
+    driver.observe(StatesRead({tp(): state}))
+    pass_time(driver)
+    assert driver.view.states[tp()].leader == 1
+
+
 # --- the balance of leaderships ------------------------------------------------------------------
 
 

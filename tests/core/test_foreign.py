@@ -17,7 +17,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import ForeignMoves
-from controller.core.records import RefusalRecord
+from controller.core.records import RefusalRecord, SpecEndedRecord
 from controller.core.requests.acceptance import spec_of
 from tests.core.builders import replicas, tp
 from tests.core.delegated_rigs import DelegatedDriver, delegated
@@ -160,3 +160,22 @@ def test_a_partition_of_ours_that_others_turn_elsewhere_is_left_to_them_meanwhil
     driver.pass_time(61)
     driver.run(OURS)
     assert driver.assignment(OURS).replicas == (1, 2)
+
+
+@pytest.mark.parametrize("target", [(2, 4), (1, 2), (2, 3, 4)])
+def test_a_move_of_others_has_the_target_that_they_give_it(target: tuple[int, ...]) -> None:
+    """It may become any other one, smaller or larger."""
+    driver = beside_a_move_of_others(ForeignMoves.WAIT)
+    driver.order(THEIRS, replicas(*target))
+    driver.settle()
+    assert driver.view.reassignments[THEIRS].spec.target == replicas(*target)
+
+
+def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
+    """What they wanted is not so."""
+    driver = beside_a_move_of_others(ForeignMoves.WAIT)
+    driver.order(THEIRS, None)
+    driver.settle()
+    assert THEIRS not in driver.view.reassignments
+    ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
+    assert [r.outcome for r in ended] == ["others took it back"]

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.controllership.housekeeping import announce_departures
 from controller.core.controllership.invalidation import set_aside
 from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
+from controller.core.controllership.state_polling import follow_watched
 from controller.core.controllership.tenure import has_work
 from controller.core.effects import ResignController, SendStopReplica
 from controller.core.events import (
@@ -40,7 +42,9 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.delegated_rigs import delegated
 from tests.core.test_duties import live
 from tests.core.walks import Walked
 
@@ -359,3 +363,33 @@ def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
     isrs = [(1,), (1, 2), (1,), (1, 2)]
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, isr) for isr in isrs]
     assert waits == [60.0, 60.0, 120.0, 240.0]
+
+
+@pytest.mark.parametrize("kept_by", ["reassignment", "topic in doubt"])
+def test_what_another_controller_dropped_is_left_to_what_tells_of_it_later(kept_by: str) -> None:
+    """The end of a reassignment records what it leaves, and a topic in doubt is being read."""
+    driver = Driver({tp(): (1, 2, 3)})
+    departed = {(BrokerId(4), tp()): driver.now}
+    due = Worklist(claimed=True)
+    driver.view.departed = dict(departed)
+    (change,) = announce_departures(driver.view, due).changes
+    assert [r.orphan.broker for r in change.records if isinstance(r, OrphanRecord)] == [4]
+    if kept_by == "reassignment":
+        driver.view.departed = {}
+        driver.submit({tp(): (1, 2, 5)})
+        assert tp() in driver.view.reassignments
+        driver.view.departed = dict(departed)
+    else:
+        driver.view.topics["t"].put_in_doubt(driver.view.read_generation + 1)
+    assert announce_departures(driver.view, due).changes == ()
+
+
+def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
+    """The cluster's controller does the work; whether the broker is a replica is not known yet."""
+    driver = Driver({tp(): (1, 2, 3)}, options=delegated(), answers_topics=False)
+    orphan = Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(TopicsListed(frozenset({"t", "new"})), OrphansRead(frozenset({orphan})))
+    assert follow_watched(driver.view, Worklist(orphans=True)).changes == ()
+    driver.view.listed = frozenset({"t"})
+    (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes
+    assert change.records == (OrphanEndedRecord(orphan),)

@@ -87,5 +87,5 @@ def test_what_goes_back_already_is_not_gathered_again_for_the_next_chunk() -> No
     request = driver.view.requests[NAME]
     assert all(r.spec.target == replicas(0, 1) for r in driver.view.reassignments.values())
     gathered = request.endings = Looked(request.endings)
-    assert undo_finished(driver.view, read, COUNT) == ([], ())
+    assert undo_finished(driver.view, read, COUNT, driver.now) == ([], ())
     assert gathered.looked == 0

@@ -118,6 +118,28 @@ def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> N
     assert tp() in driver.view.reassignments
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_what_another_controller_began_is_not_dropped_as_not_begun(*, has_begun: bool) -> None:
+    """It began before our claim; whether it did is known when the topic was read."""
+    options = Options(legacy_mode=LegacyMode.MIRROR)
+    driver = Driver({tp(): (0, 1, 2)}, options=options, answers_topics=False)
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.submit({tp(): (0, 1, 3)})
+    known = dict(driver.view.states)
+    driver.observe(Deposed("x"))
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(*driver.own_records()[1:], LegacyPlanRead(plan({tp(): (0, 1, 3)})))
+    driver.observe(LegacyPlanRead(None))
+    spec = driver.view.reassignments[tp()].spec
+    plain = PartitionAssignment(replicas(0, 1, 2))
+    begun = PartitionAssignment(replicas(0, 1, 3, 2), replicas(3), replicas(2))
+    found = TopicAssignment({0: begun if has_begun else plain}, ZkVersion(1), Zxid(9))
+    driver.observe(TopicsRead({"t": found}), StatesRead(known))
+    assert (tp() in driver.view.reassignments) is has_begun
+    if has_begun:
+        assert driver.view.reassignments[tp()].spec == spec
+
+
 def edited() -> Driver:
     """Return a daemon that waits with an entry, of which an operator just asked something else."""
     driver = half_way(Route.LEGACY)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.apply import apply
 from controller.core.controls import Controls, Limits
 from controller.core.events import (
     BrokersRead,
@@ -15,6 +16,7 @@ from controller.core.events import (
     LeadershipGained,
     LeadershipLost,
     LegacyPlanRead,
+    Orphan,
     StatesRead,
     TopicsListed,
     TopicsRead,
@@ -32,6 +34,9 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.partition.native import NativeContext
+from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
+from controller.core.scheduling.budget import Budget
 from controller.core.submissions import Window
 from tests.core.builders import Driver, broker, replicas, tp
 
@@ -206,3 +211,77 @@ def test_a_step_that_min_isr_was_raised_over_keeps_its_replicas_until_the_next_h
     driver.run(tp())
     assert driver.view.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("step_size", [1, None])
+def test_a_step_keeps_a_good_copy_that_it_was_to_take_back_and_the_present_target_has(
+    *, step_size: int | None, is_back: bool
+) -> None:
+    """It took 3 back for a target without it, waited, and 3 caught up while 5 was lost."""
+    step = PartitionAssignment(replicas(4, 5, 1, 3), replicas(3), replicas(3))
+    driver = Driver({tp(): (4, 5, 1)}, options=Options(step_size=step_size), min_isr=2)
+    driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 3, 4, 6)}))
+    driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
+    driver.change_isr(tp(), replicas(4, 3, 1))
+    driver.states[tp()].clear()
+    by = RequestId("cancel-0000000000000064") if is_back else None
+    original = (4, 3, 1) if is_back else (4, 5, 1)
+    took_over(driver, {tp(): spec((4, 3, 1), original, cancelled_by=by)})
+    driver.run(tp())
+    assert driver.view.assignment(tp()) == PartitionAssignment(replicas(4, 3, 1))
+    assert all(len(s.isr) >= 3 for s in driver.states[tp()])
+
+
+@pytest.mark.parametrize(
+    ("step_size", "isr", "surplus"),
+    [
+        (1, (0, 1), (3, 4, 5)),
+        (1, (0, 1, 4), (2, 3, 5)),
+        (1, (0, 1, 2, 3), (4, 5)),
+        (3, (0, 1), (5,)),
+        (4, (0, 1), ()),
+    ],
+)
+def test_a_jump_of_kafkas_controller_is_reduced_to_what_a_step_may_copy(
+    step_size: int, isr: tuple[int, ...], surplus: tuple[int, ...]
+) -> None:
+    """Good copies stay, however many it made; of the others the first of the target."""
+    driver = Driver({tp(): (0, 1)}, options=Options(step_size=step_size))
+    driver.submit({tp(): (2, 3, 4, 5)})
+    jump = PartitionAssignment(replicas(2, 3, 4, 5, 0, 1), replicas(2, 3, 4, 5), replicas(0, 1))
+    driver.view.topics["t"].partitions[0] = jump
+    driver.view.states[tp()] = replace(driver.view.states[tp()], isr=replicas(*isr))
+    turn = NativeContext.of(driver.view, tp(), driver.now)
+    assert isinstance(turn, NativeContext)
+    reduced = turn.reduced()
+    assert (() if reduced is None else reduced.removing_replicas) == surplus
+    if reduced is not None:
+        assert reduced.target_replicas[:2] == (0, 1)
+
+
+def test_a_step_that_adds_again_what_was_to_be_deleted_ends_its_record_with_its_first_write() -> (
+    None
+):
+    """A record that outlives it would have the new copy deleted."""
+    driver = Driver({tp(): (0, 1)})
+    driver.submit({tp(): (0, 1, 4)})
+    orphan = Orphan(BrokerId(4), tp(), driver.view.topics["t"].czxid, "not live")
+    apply(driver.view, OrphanRecord(orphan), driver.now)
+    turn = NativeContext.of(driver.view, tp(), driver.now)
+    assert isinstance(turn, NativeContext)
+    budget = Budget(driver.view, driver.now)
+    begun = turn.open_step(turn.assignment, (), "found in the topic znode", budget)
+    assert isinstance(begun, Change)
+    assert OrphanEndedRecord(orphan) in begun.records
+
+
+def test_a_step_that_another_controller_ended_is_not_written_again() -> None:
+    """The topic znode says what it is to say: only the record goes."""
+    driver = Driver({tp(): (0, 1)})
+    driver.submit({tp(): (0, 1, 4)})
+    written = list(driver.history[tp()])
+    driver.view.topics["t"].partitions[0] = PartitionAssignment(replicas(0, 1, 4))
+    driver.catch_up(tp(), 4)
+    assert tp() not in driver.view.reassignments
+    assert driver.history[tp()] == written

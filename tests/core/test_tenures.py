@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from controller.core.controllership.tenure import LINGER_TIMER
+from controller.core.controllership.responses import STALE_CONTROLLER_EPOCH
+from controller.core.controllership.tenure import LINGER_TIMER, has_work, hold_of
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -16,6 +19,7 @@ from controller.core.effects import (
 )
 from controller.core.events import (
     BrokersRead,
+    ClaimGuardsRead,
     ControlsRead,
     Deposed,
     Event,
@@ -24,9 +28,11 @@ from controller.core.events import (
     LegacyPlanRead,
     Orphan,
     OrphansRead,
+    QueueRead,
     TimerFired,
     TopicsListed,
     TopicsRead,
+    UpdateMetadataAnswered,
 )
 from controller.core.model import (
     BlockedBy,
@@ -219,3 +225,59 @@ def test_a_topic_that_comes_in_the_turn_in_which_the_role_is_lost_is_read() -> N
     decide(driver.view, driver.view.take_due(), driver.now)
     driver.observe(Deposed("the claim was gone when it was to be written"))
     assert ReadTopics(("new",)) in driver.sent
+
+
+def fire(driver: Driver, at: Instant) -> bool:
+    """Let a time come; return whether the role is given back then."""
+    driver.now = at
+    for _ in range(2):
+        driver.observe(TimerFired(LINGER_TIMER))
+    return any(isinstance(e, ResignController) for e in driver.sent)
+
+
+def test_orphans_alone_keep_the_role_for_a_minute() -> None:
+    """Their broker may never answer; the next tenure tries again."""
+    driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.0), acknowledges=False)
+    assert driver.view.tenure is not None
+    since = driver.view.tenure.since
+    driver.observe(OrphansRead(frozenset({Orphan(BrokerId(3), tp(), Zxid(9), "not confirmed")})))
+    assert not fire(driver, Instant(since + 59.9))
+    assert fire(driver, Instant(since + 60.0))
+
+
+def test_no_step_begins_while_the_role_is_being_given_back() -> None:
+    """The next controller would find it begun; what is in flight already ends there as well."""
+    driver = Driver({tp(): (1, 2)})
+    one = BrokerId(1)
+    driver.observe(UpdateMetadataAnswered(one, driver.epoch(one), STALE_CONTROLLER_EPOCH))
+    assert driver.view.resigning
+    submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
+    assert not driver.view.in_flight
+    hold = hold_of(driver.view)
+    assert hold is not None
+    assert hold.by is BlockedBy.DRAINING
+
+
+def test_a_cluster_that_turns_out_to_be_newer_gets_its_controller_back() -> None:
+    """The first reason is given; leaders that ask us for their ISR would get no answer."""
+    driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
+    brokers = {b: replace(r, has_features=True) for b, r in driver.view.brokers.items()}
+    driver.observe(
+        ClaimGuardsRead(BrokerId(1), True, -1, True, None),  # noqa: FBT003 - the event's fields in order
+        BrokersRead(brokers),
+    )
+    (resigned,) = (e.reason for e in driver.sent if isinstance(e, ResignController))
+    assert resigned.startswith("broker 1,2 runs inter-broker protocol 2.7 or later")
+
+
+def test_a_queue_to_be_ended_needs_the_role_under_a_pause_too() -> None:
+    """Nothing leaves it, but that it is empty, or has entries to refuse, is said at once."""
+    driver = Driver({tp(): (1, 2)})
+    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
+    driver.fold(QueueRead(plan({tp(): (1, 3)})))
+    assert not has_work(driver.view, driver.now)
+    driver.fold(QueueRead(plan({}, czxid=51)))
+    assert has_work(driver.view, driver.now)
+    malformed = replace(plan({tp(): (1, 3)}, czxid=52), refused=(("t-0", "no replicas"),))
+    driver.fold(QueueRead(malformed))
+    assert has_work(driver.view, driver.now)

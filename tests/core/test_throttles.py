@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from controller.core.applied_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -15,10 +17,26 @@ from controller.core.applied_throttles import (
 )
 from controller.core.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
 from controller.core.effects import ReadEntityConfigs
-from controller.core.events import BrokersRead, ClaimGuardsRead, ControlsRead, EntityConfigsRead
-from controller.core.model import BlockedBy, BrokerId, RequestId, Route, TopicPartition, ZkVersion
+from controller.core.events import (
+    AppliedThrottlesRead,
+    BrokersRead,
+    ClaimGuardsRead,
+    ControlsRead,
+    EntityConfigsRead,
+)
+from controller.core.model import (
+    BlockedBy,
+    BrokerId,
+    ReassignmentSpec,
+    RequestId,
+    Route,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.core.observe import observe
+from controller.core.reassignments import Request
 from controller.core.records import AppliedThrottleEndedRecord, AppliedThrottleRecord, SpecRecord
+from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttles import CHANGES_MAX, follow_throttles
 from tests.core.builders import broker, replicas, tp
 from tests.core.throttle_rigs import REQUEST, ThrottleRig
@@ -497,3 +515,74 @@ def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
     }
     made.end(orders(0))
     assert made.values(ORDERS) == {LEADER_REPLICAS: "7:7"}
+
+
+def test_the_gate_says_which_throttle_is_being_set() -> None:
+    """Until the write is made, or found not to be needed."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    made.view.participants.note(Entity(ORDERS))
+    blocked = made.gate(orders())
+    assert blocked is not None
+    assert blocked.detail == "the throttle of topics/orders is being set"
+
+
+@pytest.mark.parametrize(
+    ("others", "rest"), [({}, None), ({FOLLOWER_REPLICAS: "3:7"}, "3:7")], ids=["ours", "theirs"]
+)
+def test_a_list_with_nothing_of_ours_left_is_as_others_set_it(
+    others: dict[str, str], rest: str | None
+) -> None:
+    """The throttle of one request is taken away, and what is left of the other copies nothing."""
+    made = rig(orders=others)
+    made.ask_for({orders(0): (2, 1, 3)})
+    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    assert "1:5" in made.values(ORDERS)[FOLLOWER_REPLICAS]
+    limits = Limits(requests={OTHER: RequestLimits(throttle=UNTHROTTLED)})
+    made.view.controls = Controls(limits=limits)
+    made.change_controls()
+    assert made.values(ORDERS).get(FOLLOWER_REPLICAS) == rest
+    assert "0:1" in made.values(ORDERS)[LEADER_REPLICAS]
+
+
+def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
+    """A turn must not last longer than the claim does without us."""
+    topics = {f"t{n}": 1 for n in range(CHANGES_MAX + 10)}
+    made = ThrottleRig(topics=topics)
+    made.begin()
+    observe(
+        made.view,
+        EntityConfigsRead({Entity(f"topics/{t}"): EntityConfig({}, ZkVersion(0)) for t in topics}),
+        made.now,
+    )
+    made.view.requests[REQUEST] = Request(
+        Route.REQUEST, made.now, options=RequestOptions(throttle=5)
+    )
+    for topic in topics:
+        spec = ReassignmentSpec(replicas(1, 2, 4), replicas(1, 2, 3), REQUEST, Route.REQUEST)
+        made.apply(SpecRecord(tp(0, topic), spec))
+    decision = follow_throttles(made.view, made.view.take_due(), made.now)
+    assert len(decision.changes) == CHANGES_MAX
+
+
+def test_a_lease_in_doubt_is_as_it_is_read() -> None:
+    """Somebody was faster with it; what is not in doubt only we write."""
+    made = rig()
+    made.ask_for({orders(): (1, 2, 4)})
+    known = dict(made.view.applied_throttles)
+    made.view.doubtful_throttles.add(Entity(ORDERS))
+    observe(made.view, AppliedThrottlesRead({}), made.now)
+    assert known.keys() - made.view.applied_throttles.keys() == {ORDERS}
+
+
+def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
+    """A read that began before the write does not take it back."""
+    made = rig()
+    made.ask_for({orders(0): (1, 2, 4)})
+    before = dict(made.view.applied_throttles)
+    made.operator_sets(ORDERS, **{"retention.ms": "5"})
+    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    written = made.view.applied_throttles[Entity(ORDERS)]
+    assert written != before[Entity(ORDERS)]
+    observe(made.view, AppliedThrottlesRead(before), made.now)
+    assert made.view.applied_throttles[Entity(ORDERS)] == written

@@ -3,7 +3,8 @@ Draw mutants, judge them, print the share that was killed and every survivor.
 
 ``python -m tests.mutants [--count N] [--seed N] [--histories N] [--minutes N] [FILE ...]``. What
 was judged is kept below ``.cache/mutants``: a run that was ended goes on where it was, and one on a
-changed tree judges anew only what the change may concern.
+changed tree judges anew only what the change may concern. Which tests and histories execute each
+line is recorded once for each tree, and kept there too.
 """
 
 from __future__ import annotations
@@ -19,11 +20,22 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.mutants.mutants import DECISIONS, Mutant, sample
-from tests.mutants.trials import Bench, Killers, TrialEndedError, Verdict
+from tests.mutants.executions import Executions
+from tests.mutants.mutants import DECISIONS, Mutant, files, sample
+from tests.mutants.trials import (
+    NO_END,
+    Bench,
+    Killers,
+    TrialEndedError,
+    Verdict,
+    is_test,
+    record_histories,
+    record_tests,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 PLACE: Final = ROOT / ".cache" / "mutants"
@@ -32,26 +44,54 @@ GOAL: Final = 0.9
 """The share of mutants that the tests have to kill; accepted ones do not count."""
 
 
-class Ledger:
-    """What was judged, one line of JSON each."""
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What stands for the tree in what is kept; a new unit test changes nothing for histories."""
 
-    def __init__(self, file: Path, tree: str) -> None:
+    tests: str
+    """The digest of all code."""
+    histories: str
+    """The digest of all code but the files of unit tests."""
+
+    @classmethod
+    def of(cls, root: Path) -> Trees:
+        """Return the digests of a tree."""
+        tests, histories = hashlib.sha256(), hashlib.sha256()
+        for name in ("controller", "tests"):
+            for path in sorted((root / name).rglob("*.py")):
+                code = path.read_bytes()
+                tests.update(code)
+                if not path.name.startswith("test_"):
+                    histories.update(code)
+        return cls(tests.hexdigest(), histories.hexdigest())
+
+
+class Ledger:
+    """What was judged, one line of JSON for each mutant and stage: by tests, by histories."""
+
+    def __init__(self, file: Path, trees: Trees) -> None:
         self._file = file
-        self._tree = tree
+        self._trees = trees
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._known: dict[tuple[tuple[str, ...], bool], dict[str, Any]] = {}
         for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
             row = json.loads(line)
-            self._known[tuple(row["key"])] = row
+            self._known[tuple(row["key"]), row["histories"] > 0] = row
 
-    def verdict(self, mutant: Mutant, histories: int) -> Verdict | None:
-        """Return what became of a mutant that need not be judged again."""
-        row = self._known.get(mutant.key)
+    def stage(self, mutant: Mutant, histories: int) -> Verdict | None:
+        """Return a verdict that stands: by so many histories, or by the tests where it is none."""
+        row = self._known.get((mutant.key, histories > 0))
         if row is None:
             return None
-        is_same = row["tree"] == self._tree and row["histories"] >= histories
+        is_same = row["tree"] == self._tree(histories) and row["histories"] >= histories
         is_dead = row["killed_by"] is not None and row["module"] == _digest(mutant.code)
-        return Verdict(row["killed_by"]) if is_same or is_dead else None
+        return Verdict(row["killed_by"], row["judges"]) if is_same or is_dead else None
+
+    def verdict(self, mutant: Mutant, histories: int) -> Verdict | None:
+        """Return what became of a mutant: the histories judge where no test killed it."""
+        by_tests = self.stage(mutant, 0)
+        is_over = by_tests is None or by_tests.killed_by is not None or not histories
+        return by_tests if is_over else self.stage(mutant, histories)
 
     def kills(self) -> Iterator[tuple[str, str]]:
         """Yield the path of each mutant that was killed in earlier runs, and what killed it."""
@@ -61,28 +101,24 @@ class Ledger:
 
     def write(self, mutant: Mutant, verdict: Verdict, histories: int) -> None:
         """Keep a verdict."""
-        row = {
+        row: dict[str, Any] = {
             "key": mutant.key,
             "killed_by": verdict.killed_by,
+            "judges": verdict.judges,
             "histories": histories,
-            "tree": self._tree,
+            "tree": self._tree(histories),
             "module": _digest(mutant.code),
         }
         with self._lock, self._file.open("a", encoding="utf-8") as file:
+            self._known[mutant.key, histories > 0] = row
             file.write(json.dumps(row) + "\n")
+
+    def _tree(self, histories: int) -> str:
+        return self._trees.histories if histories else self._trees.tests
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def tree_digest() -> str:
-    """Return what the code and the tests are, as a number."""
-    found = hashlib.sha256()
-    for name in ("controller", "tests"):
-        for path in sorted((ROOT / name).rglob("*.py")):
-            found.update(path.read_bytes())
-    return found.hexdigest()
 
 
 def accepted() -> dict[tuple[str, str, str, str], str]:
@@ -94,62 +130,80 @@ def accepted() -> dict[tuple[str, str, str, str], str]:
 class Trials:
     """The workers that judge, each on a copy of its own, as many as there are processors."""
 
-    def __init__(self, mutants: list[Mutant], ledger: Ledger, histories: int) -> None:
+    def __init__(self, ledger: Ledger, trees: Trees, modules: list[str], histories: int) -> None:
+        """Copy the tree."""
+        self.histories: Final = histories
         self._ledger = ledger
-        self._histories = histories
-        self._waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[Mutant, Verdict] | Exception | None]
-        self._done = queue.SimpleQueue()
         self._killers = Killers()
-        self._paths = list(dict.fromkeys(m.path for m in mutants))
-        self._workers = min(os.cpu_count() or 1, len(mutants))
         for path, killed_by in ledger.kills():
             self._killers.learn(path, killed_by)
-        for mutant in mutants:
-            self._waiting.put(mutant)
+        places = [PLACE / f"tree-{number}" for number in range(os.cpu_count() or 1)]
+        self._benches = [Bench(ROOT, place, self._killers) for place in places]
+        self._tests = PLACE / f"tests-{_digest(f'{trees.tests} {modules}')[:16]}"
+        played = _digest(f"{trees.histories} {modules} {histories}")[:16]
+        self._played = PLACE / f"histories-{played}"
+        self._modules = modules
 
-    def judge(self, ends_at: float) -> Iterator[tuple[Mutant, Verdict]]:
+    def record(self) -> Executions:
+        """Return what executes the modules; record it where that is not known yet."""
+        if not self._tests.exists():
+            record_tests(self._benches[0], self._tests, self._modules)
+        if not self._played.exists():
+            record_histories(self._benches, self._played, self._modules, self.histories)
+        return Executions(self._tests, self._played)
+
+    def judge(
+        self, mutants: list[Mutant], executions: Executions, histories: int, ends_at: float
+    ) -> Iterator[tuple[Mutant, Verdict]]:
         """
         Judge all; yield each verdict as it comes. Nothing is begun after ``ends_at``.
 
-        Raises:
-            AssertionError: a test fails without any mutant, so that no verdict would mean anything.
+        Args:
+            mutants: What is judged.
+            executions: Which tests and histories execute them.
+            histories: How many a mutant that no test killed has to pass; 0: the tests judge.
+            ends_at: On the monotonic clock.
 
         """
-        places = [PLACE / f"tree-{number}" for number in range(self._workers)]
-        benches = [Bench(ROOT, place, self._killers) for place in places]
-        try:
-            broken = benches[0].baseline(self._paths)
-            if broken is not None:
-                raise AssertionError(f"{broken} fails without any mutant")
-            for bench in benches:
-                threading.Thread(target=self._work, args=(bench, ends_at), daemon=True).start()
-            working = self._workers
-            while working:
-                match self._done.get():
-                    case None:
-                        working -= 1
-                    case Exception() as error:
-                        raise error
-                    case verdict:
-                        yield verdict
-        finally:
-            for bench in benches:
-                bench.end()
+        waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[Mutant, Verdict] | Exception | None] = queue.SimpleQueue()
+        for mutant in mutants:
+            waiting.put(mutant)
 
-    def _work(self, bench: Bench, ends_at: float) -> None:
-        try:
-            while time.monotonic() < ends_at:
-                mutant = self._waiting.get_nowait()
-                verdict = bench.judge(mutant, self._histories)
-                self._ledger.write(mutant, verdict, self._histories)
-                self._done.put((mutant, verdict))
-        except (queue.Empty, TrialEndedError):
-            pass
-        except Exception as error:  # noqa: BLE001 - raised again where the verdicts are read
-            self._done.put(error)
-        finally:
-            self._done.put(None)
+        def work(bench: Bench) -> None:
+            try:
+                while time.monotonic() < ends_at:
+                    mutant = waiting.get_nowait()
+                    verdict = (
+                        bench.by_histories(mutant, executions, histories)
+                        if histories
+                        else bench.by_tests(mutant, executions)
+                    )
+                    self._ledger.write(mutant, verdict, histories)
+                    done.put((mutant, verdict))
+            except (queue.Empty, TrialEndedError):
+                pass
+            except Exception as error:  # noqa: BLE001 - raised again where the verdicts are read
+                done.put(error)
+            finally:
+                done.put(None)
+
+        for bench in self._benches:
+            threading.Thread(target=work, args=(bench,), daemon=True).start()
+        working = len(self._benches)
+        while working:
+            match done.get():
+                case None:
+                    working -= 1
+                case Exception() as error:
+                    raise error
+                case verdict:
+                    yield verdict
+
+    def end(self) -> None:
+        """End what is running."""
+        for bench in self._benches:
+            bench.end()
 
 
 def main(arguments: list[str]) -> int:
@@ -167,28 +221,45 @@ def main(arguments: list[str]) -> int:
     excused = accepted()
     drawn = sample(ROOT, chosen.count, chosen.seed, chosen.under)
     mutants = [m for m in drawn if m.key not in excused]
-    ledger = Ledger(PLACE / "verdicts.jsonl", tree_digest())
-    verdicts = {m.key: v for m in mutants if (v := ledger.verdict(m, chosen.histories)) is not None}
-    left = [m for m in mutants if m.key not in verdicts]
+    trees = Trees.of(ROOT)
+    ledger = Ledger(PLACE / "trials.jsonl", trees)
     ends_at = began + 60 * chosen.minutes
-    for mutant, verdict in Trials(left, ledger, chosen.histories).judge(ends_at) if left else ():
-        verdicts[mutant.key] = verdict
-        told = verdict.killed_by or "SURVIVED"
-        at = f"{mutant.path}:{mutant.line}"
-        sys.stdout.write(f"{len(verdicts)}/{len(mutants)} {at} {mutant.function}: {told}\n")
-        sys.stdout.flush()
-    survivors = [m for m in mutants if m.key in verdicts and verdicts[m.key].killed_by is None]
+    if any(ledger.verdict(m, chosen.histories) is None for m in mutants):
+        modules = list(files(ROOT, chosen.under))
+        judge(mutants, Trials(ledger, trees, modules, chosen.histories), ledger, ends_at)
+    judged = {m: v for m in mutants if (v := ledger.verdict(m, chosen.histories)) is not None}
+    survivors = [mutant for mutant, verdict in judged.items() if verdict.killed_by is None]
     for mutant in survivors:
         original = (ROOT / mutant.path).read_text(encoding="utf-8")
         sys.stdout.write(f"\nsurvived in {mutant.function}\n{mutant.diff(original)}")
-    killed = len(verdicts) - len(survivors)
-    share = killed / len(verdicts) if verdicts else 0.0
+    killers = [verdict.killed_by for verdict in judged.values() if verdict.killed_by is not None]
+    share = len(killers) / len(judged) if judged else 0.0
     sys.stdout.write(
-        f"\n{killed} of {len(verdicts)} mutants killed ({share:.1%}), "
-        f"{len(mutants) - len(verdicts)} not judged, {len(drawn) - len(mutants)} accepted as "
+        f"\n{len(killers)} of {len(judged)} mutants killed ({share:.1%}), "
+        f"{sum(is_test(name) for name in killers)} by tests, "
+        f"{sum(not is_test(name) for name in killers)} by histories, "
+        f"{sum(NO_END in name for name in killers)} of all by time limits; "
+        f"{len(mutants) - len(judged)} not judged, {len(drawn) - len(mutants)} accepted as "
         f"equivalent, seed {chosen.seed}, {time.monotonic() - began:.0f} s\n"
     )
-    return 0 if share >= GOAL and len(verdicts) == len(mutants) else 1
+    return 0 if share >= GOAL and len(judged) == len(mutants) else 1
+
+
+def judge(mutants: list[Mutant], trials: Trials, ledger: Ledger, ends_at: float) -> None:
+    """Judge mutants: all by the tests, then those that none killed by histories."""
+    try:
+        executions = trials.record()
+        for histories in dict.fromkeys((0, trials.histories)):
+            left = [m for m in mutants if ledger.verdict(m, histories) is None]
+            verdicts = trials.judge(left, executions, histories, ends_at)
+            for number, (mutant, verdict) in enumerate(verdicts, start=1):
+                of = f"{verdict.judges} {'histories' if histories else 'tests'}"
+                told = verdict.killed_by or f"SURVIVED {of}"
+                at = f"{mutant.path}:{mutant.line}"
+                sys.stdout.write(f"{number}/{len(left)} {at} {mutant.function}: {told}\n")
+                sys.stdout.flush()
+    finally:
+        trials.end()
 
 
 if __name__ == "__main__":

@@ -1,42 +1,62 @@
 """
 Histories that judge one mutant: the first that fails is enough.
 
-``python -m tests.mutants.histories --count 300`` plays so many, and one history of the delegated
-engine for each five of them; it prints each seed before it is played.
+``python -m tests.mutants.histories "native 0" "delegated 7"`` plays these two and prints the name
+of each before. ``--record FILE`` records which lines each of them executes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Final
 
+from tests.mutants.executions import IMPORT, Recorder
 from tests.sim import campaigns, delegated_campaigns
 
 PER_DELEGATED: Final = 5
 """Native histories for each of the delegated engine, as in ``make unit``."""
+FAILURE_MAX: Final = 200
+"""The characters of a failure that are printed; the history itself tells the rest."""
+
+
+def names(count: int) -> list[str]:
+    """Return the names of so many native histories, and of their share of delegated ones."""
+    native = [f"native {seed}" for seed in range(count)]
+    return [*native, *(f"delegated {seed}" for seed in range(count // PER_DELEGATED))]
 
 
 def main(arguments: list[str]) -> int:
     """Play histories until one fails; return 1 if one did."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.histories")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--delegated-first", action="store_true")
-    parser.add_argument("--first", default="", help="seeds that killed others, played first")
+    parser.add_argument("names", nargs="*", help="an engine and a seed each")
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--module", action="append", help="the path of a module to record")
     chosen = parser.parse_args(arguments)
-    first = [int(seed) for seed in chosen.first.split(",") if seed]
-    native = [*first, *(n for n in range(chosen.count) if n not in first)]
-    plays = [("native", seed) for seed in native]
-    others = [("delegated", seed) for seed in range(chosen.count // PER_DELEGATED)]
-    for engine, seed in [*others, *plays] if chosen.delegated_first else [*plays, *others]:
-        sys.stdout.write(f"{engine} {seed}\n")
-        sys.stdout.flush()
-        attempt = campaigns.attempt if engine == "native" else delegated_campaigns.attempt
-        failure = attempt(seed).failure
-        if failure is not None:
-            sys.stdout.write(failure.partition("\n")[0] + "\n")
-            return 1
+    recorder = Recorder(chosen.record, chosen.module) if chosen.record else None
+    try:
+        for name in chosen.names:
+            sys.stdout.write(f"{name}\n")
+            sys.stdout.flush()
+            if recorder is not None:
+                recorder.enter(name)
+            failure = _failure(name)
+            if recorder is not None:
+                recorder.enter(IMPORT)
+            if failure is not None:
+                sys.stdout.write(failure.partition("\n")[0][:FAILURE_MAX] + "\n")
+                return 1
+    finally:
+        if recorder is not None:
+            recorder.close()
     return 0
+
+
+def _failure(name: str) -> str | None:
+    engine, seed = name.split()
+    attempt = campaigns.attempt if engine == "native" else delegated_campaigns.attempt
+    return attempt(int(seed)).failure
 
 
 if __name__ == "__main__":

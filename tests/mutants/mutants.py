@@ -147,7 +147,7 @@ def sample(root: Path, count: int, seed: int, under: Sequence[str] = DECISIONS) 
 
     """
     chance = Random(seed)
-    places = [(path, place) for path in _files(root, under) for place in _places(root, path)]
+    places = [(path, place) for path in files(root, under) for place in _places(root, path)]
     chance.shuffle(places)
     drawn: list[Mutant] = []
     for path, (_, changes) in places:
@@ -160,7 +160,8 @@ def sample(root: Path, count: int, seed: int, under: Sequence[str] = DECISIONS) 
     return drawn
 
 
-def _files(root: Path, under: Sequence[str]) -> Iterator[str]:
+def files(root: Path, under: Sequence[str]) -> Iterator[str]:
+    """Yield the paths of the modules in some files and folders of a tree."""
     for name in under:
         found = sorted((root / name).rglob("*.py")) if (root / name).is_dir() else [root / name]
         yield from (path.relative_to(root).as_posix() for path in found)

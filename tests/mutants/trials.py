@@ -1,38 +1,60 @@
 """
-Trials of mutants on copies of the tree: by the unit tests of their room, then by histories.
+Trials of mutants on copies of the tree: by the unit tests that execute them, then by histories.
 
-The test files that killed mutants of the same module go first, so that most mutants die within
-seconds. A trial never touches the tree itself.
+The tests and histories that killed mutants of the same module go first, then the quick ones, so
+that most mutants die within seconds. A trial never touches the tree itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.executions import TESTS, Executions
+from tests.mutants.histories import names
 from tests.mutants.mutants import Mutant
 
 COPIED: Final = ("controller", "tests", "docs", "deploy", "pyproject.toml", "README.md")
-TESTS: Final = {
+PYTEST: Final = (
+    *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
+)
+HISTORIES: Final = ("-m", "tests.mutants.histories")
+ENVIRONMENT: Final = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "",  # a trial compiles what changed, and nothing else
+    "COLUMNS": "1000",  # pytest shortens the reasons of failures to the terminal's width
+    "COVERAGE_CORE": "ctrace",  # the one with a context for each test
+}
+ROOMS: Final = {
     "controller/core": ("tests/core", "tests/spec", "tests/reactor"),
     "controller/reactor": ("tests/reactor", "tests/core", "tests/spec"),
     "controller/zk": ("tests/zk", "tests/sim/test_store.py", "tests/sim/test_store_contract.py"),
 }
-"""Which tests judge the mutants of a room."""
-DELEGATED: Final = ("delegated.py", "grounds.py", "resting.py", "replicas.py", "engines.py")
-"""Modules that only or mostly the delegated engine uses."""
+"""Which tests judge a mutant that executes when its module is imported."""
 TESTS_S: Final = 900.0
-"""How long the unit tests may take: a mutant that runs for ever is dead."""
+"""How long the unit tests may take; one of them may take as long as pytest-timeout lets it."""
 HISTORY_S: Final = 120.0
 """How long one history may take."""
+RECORDING_S: Final = 3600.0
+"""How long recording may take, which has to do with the machine alone."""
+MEMORY: Final = 4 * 2**30
+"""The bytes of address space of a trial: what grows for ever is dead before the machine is."""
+NO_END: Final = "no end within"
+"""Stands in what killed a mutant by its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +63,8 @@ class Verdict:
 
     killed_by: str | None
     """A test, a history or a time limit; None: it survived everything."""
+    judges: int
+    """How many tests or histories of the last stage execute it."""
 
 
 class TrialEndedError(Exception):
@@ -48,31 +72,47 @@ class TrialEndedError(Exception):
 
 
 class Killers:
-    """Which tests and seeds killed so far; shared by the workers."""
+    """Which tests and histories killed so far; shared by the workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._files: Counter[tuple[str, str]] = Counter()
-        self._seeds: Counter[int] = Counter()
+        self._kills: Counter[tuple[str, str]] = Counter()
 
     def learn(self, path: str, killed_by: str) -> None:
-        """Count a kill."""
+        """Count a kill of a mutant of a module."""
         with self._lock:
-            if killed_by.startswith("tests/"):
-                self._files[path, killed_by.partition("::")[0]] += 1
-            elif killed_by.startswith("native "):
-                self._seeds[int(killed_by.split()[1].rstrip(":"))] += 1
+            for name in _parents(killed_by.partition(": ")[0]):
+                self._kills[path, name] += 1
+                self._kills["", name] += 1
 
-    def ordered(self, path: str, files: list[str]) -> list[str]:
-        """Return test files: those that killed mutants of the module first, then its own."""
+    def ordered(self, path: str, names: Iterable[str], costs: dict[str, float]) -> list[str]:
+        """
+        Return tests or histories in the order in which they are to judge a mutant of a module.
+
+        First those that killed mutants of the module, then those of test files that did or that
+        bear the name of the module, then those that killed any mutant, then the quick ones.
+        """
         stem = Path(path).stem.rstrip("s")
-        with self._lock:
-            return sorted(files, key=lambda f: (-self._files[path, f], stem not in f))
 
-    def seeds(self) -> list[int]:
-        """Return the ten seeds that killed the most."""
+        def rank(name: str) -> tuple[int, int, bool, int, float]:
+            file = name.partition("::")[0]
+            own = self._kills[path, name]
+            of_file = self._kills[path, file]
+            return -own, -of_file, stem not in file, -self._kills["", name], costs.get(name, 0.0)
+
         with self._lock:
-            return [seed for seed, _ in self._seeds.most_common(10)]
+            return sorted(names, key=rank)
+
+
+def _parents(name: str) -> tuple[str, ...]:
+    """Return a history, or a test and its file."""
+    file, separator, _ = name.partition("::")
+    return (name, file) if separator else (name,)
+
+
+def is_test(killed_by: str) -> bool:
+    """Return whether a mutant was killed by a unit test, and not by a history."""
+    return not killed_by.startswith(("native ", "delegated ", "histories:"))
 
 
 class Bench:
@@ -93,31 +133,65 @@ class Bench:
         self._process: subprocess.Popen[str] | None = None
         self._is_ended = False
 
-    def baseline(self, paths: list[str]) -> str | None:
-        """Return which test fails without a mutant, of all that will judge; None: none does."""
-        files = {f: None for path in paths for f in self._tests(path)}
-        return self._tests_fail(list(files))
+    def record(self, arguments: list[str]) -> None:
+        """
+        Run a recording, without any mutant.
 
-    def judge(self, mutant: Mutant, histories: int) -> Verdict:
-        """Try a mutant until something kills it."""
-        file = self._place / mutant.path
-        original = file.read_text(encoding="utf-8")
-        try:
-            self._write(file, mutant.code)
-            killed_by = self._tests_fail(self._tests(mutant.path))
-            if killed_by is None and histories:
-                killed_by = self._histories_fail(mutant, histories)
-        finally:
-            self._write(file, original)
-        if killed_by is not None:
-            self._killers.learn(mutant.path, killed_by)
-        return Verdict(killed_by)
+        Raises:
+            AssertionError: a test or a history fails, so that no verdict would mean anything.
+
+        """
+        code, text = self._run(arguments, RECORDING_S)
+        if code != 0:
+            raise AssertionError(f"this fails without any mutant:\n{text[-2000:]}")
+
+    def by_tests(self, mutant: Mutant, executions: Executions) -> Verdict:
+        """Try a mutant by the unit tests that execute it, until one kills it."""
+        found = executions.of(mutant.path, self._source(mutant), mutant.line)
+        if found is None:
+            room = next(tests for path, tests in ROOMS.items() if mutant.path.startswith(path))
+            chosen = [test for test in executions.durations if test.startswith(room)]
+        else:
+            chosen = [t for t in executions.durations if not found.isdisjoint(_parents(t))]
+        return self._judge(mutant, self._tests_fail, chosen, executions)
+
+    def by_histories(self, mutant: Mutant, executions: Executions, count: int) -> Verdict:
+        """Try a mutant by the histories that execute it, until one kills it."""
+        found = executions.of(mutant.path, self._source(mutant), mutant.line)
+        chosen = [name for name in names(count) if found is None or name in found]
+        return self._judge(mutant, self._histories_fail, chosen, executions)
 
     def end(self) -> None:
         """End what is running: the trial has no verdict."""
         self._is_ended = True
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill the process that is running, if any."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _source(self, mutant: Mutant) -> str:
+        return (self._place / mutant.path).read_text(encoding="utf-8")
+
+    def _judge(
+        self,
+        mutant: Mutant,
+        kill: Callable[[list[str]], str | None],
+        judges: list[str],
+        executions: Executions,
+    ) -> Verdict:
+        if not judges:
+            return Verdict(None, 0)
+        file, original = self._place / mutant.path, self._source(mutant)
+        try:
+            self._write(file, mutant.code)
+            killed_by = kill(self._killers.ordered(mutant.path, judges, executions.durations))
+        finally:
+            self._write(file, original)
+        if killed_by is not None:
+            self._killers.learn(mutant.path, killed_by)
+        return Verdict(killed_by, len(judges))
 
     @staticmethod
     def _write(file: Path, code: str) -> None:
@@ -126,39 +200,29 @@ class Bench:
         for cached in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             cached.unlink()
 
-    def _tests(self, path: str) -> list[str]:
-        room = next(room for room in TESTS if path.startswith(f"{room}/"))
-        files: list[str] = []
-        for name in TESTS[room]:
-            found = self._place / name
-            listed = sorted(found.glob("test_*.py")) if found.is_dir() else [found]
-            files += [f.relative_to(self._place).as_posix() for f in listed]
-        return self._killers.ordered(path, files)
-
-    def _tests_fail(self, files: list[str]) -> str | None:
-        options = ("-x", "-q", "--tb=no", "-p", "no:randomly", "-p", "no:cacheprovider")
-        code, text = self._run(["-m", "pytest", *options, *files], TESTS_S)
+    def _tests_fail(self, tests: list[str]) -> str | None:
+        selected = self._place / "selected.json"
+        selected.write_text(json.dumps(tests), encoding="utf-8")
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        code, text = self._run([*PYTEST, "-x", "--selected", str(selected), *files], TESTS_S)
         if code is None:
-            return f"the unit tests took more than {TESTS_S:g} s"
+            return f"the unit tests: {NO_END} {TESTS_S:g} s"
         if code == 0:
             return None
         failed = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        return failed[0].split()[1] if failed else f"pytest ended with {code}"
+        if not failed:
+            return f"pytest: ended with {code}"
+        name, _, reason = failed[0].partition(" ")[2].partition(" - ")
+        return f"{name}: {NO_END} its time limit" if "Timeout (>" in reason else name
 
-    def _histories_fail(self, mutant: Mutant, histories: int) -> str | None:
-        arguments = ["-m", "tests.mutants.histories", "--count", str(histories)]
-        if mutant.path.endswith(DELEGATED):
-            arguments.append("--delegated-first")
-        seeds = self._killers.seeds()
-        if seeds:
-            arguments += ["--first", ",".join(map(str, seeds))]
-        code, text = self._run(arguments, HISTORY_S, each_line=True)
+    def _histories_fail(self, histories: list[str]) -> str | None:
+        code, text = self._run([*HISTORIES, *histories], HISTORY_S, each_line=True)
         if code == 0:
             return None
         lines = text.splitlines()
         if code is None:
-            return f"{lines[-1] if lines else 'a history'}: no end within {HISTORY_S:g} s"
-        return ": ".join(lines[-2:]) if code == 1 else f"histories ended with {code}"
+            return f"{lines[-1] if lines else 'histories'}: {NO_END} {HISTORY_S:g} s"
+        return ": ".join(lines[-2:]) if code == 1 else f"histories: ended with {code}"
 
     def _run(
         self, arguments: list[str], within_s: float, *, each_line: bool = False
@@ -167,13 +231,14 @@ class Bench:
         with subprocess.Popen(
             [sys.executable, *arguments],
             cwd=self._place,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
+            env={**os.environ, **ENVIRONMENT},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         ) as process:
             self._process = process
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
             late = threading.Event()
 
             def end() -> None:
@@ -195,3 +260,42 @@ class Bench:
         if self._is_ended:
             raise TrialEndedError
         return (None if late.is_set() else process.returncode), "".join(lines)
+
+
+def record_tests(bench: Bench, place: Path, modules: Sequence[str]) -> None:
+    """Record to the folder ``place`` which tests execute each line of some modules."""
+    tests = sorted({test for room in ROOMS.values() for test in room})
+    with _made(place) as made:
+        bench.record([*PYTEST, *_recorded(made / f"{TESTS}.coverage", modules), *tests])
+
+
+def record_histories(
+    benches: Sequence[Bench], place: Path, modules: Sequence[str], count: int
+) -> None:
+    """Record to the folder ``place`` which of so many histories execute each line."""
+    played = names(count)
+
+    def play(nth: int, bench: Bench) -> None:
+        options = _recorded(made / f"part-{nth}.coverage", modules)
+        bench.record([*HISTORIES, *options, *played[nth :: len(benches)]])
+
+    with _made(place) as made, ThreadPoolExecutor(len(benches)) as pool:
+        try:
+            list(pool.map(play, range(len(benches)), benches))
+        finally:
+            for bench in benches:
+                bench.stop()
+
+
+def _recorded(file: Path, modules: Sequence[str]) -> list[str]:
+    return ["--record", str(file), *(f"--module={path}" for path in modules)]
+
+
+@contextlib.contextmanager
+def _made(place: Path) -> Iterator[Path]:
+    """Make a folder that is there only once it is complete."""
+    unfinished = place.with_name(f"{place.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    yield unfinished
+    unfinished.rename(place)

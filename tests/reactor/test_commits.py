@@ -20,7 +20,9 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     Instant,
+    OutcomeKind,
     PartitionAssignment,
+    PartitionOutcome,
     RequestId,
     ZkVersion,
     Zxid,
@@ -33,6 +35,8 @@ from controller.core.records import (
     CancellationEndedRecord,
     Change,
     LegacyEntryRecord,
+    NotificationsDeletedRecord,
+    PartitionOutcomeRecord,
     PartRecord,
     SpecEndedRecord,
 )
@@ -281,3 +285,98 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
     assert plans == ([] if is_refused else [paths.LEGACY_PLAN])
     assert store.refusals == int(is_refused)
     assert (tp(0) in view.legacy.entries) == is_refused
+
+
+def test_races_count_from_the_last_write_that_succeeded() -> None:
+    """Those that were lost before say nothing of whether a read tells what is the case."""
+    view, store = ClusterView(Options()), NotingStore()
+    commits = Commits(view, store, SilentObserver(), None, lambda _effect, _now: None)
+    end = Change((CancellationEndedRecord(ZkVersion(0)),))
+    for rounds in (1, 2):
+        store.refused = {paths.CANCEL: WriteError.BAD_VERSION}
+        for _ in range(LOST_MAX - 1):
+            commits.commit([end], NOW)
+        assert len(store.znodes) == rounds * (LOST_MAX - 1)
+        store.refused = {}
+        commits.commit([end], NOW)
+
+
+def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> None:
+    """The read that was asked for may have failed, and nothing is written on a plan in doubt."""
+    driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({tp(): (2, 3)})
+    store = NotingStore()
+    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits.try_again()
+    assert store.znodes == []
+    assert driver.view.legacy is not None
+    driver.view.legacy.stale = True
+    commits.try_again()
+    assert store.znodes == [Znode.LEGACY_PLAN]
+
+
+class RefusalObserver(SilentObserver):
+    """Notes what was refused."""
+
+    def __init__(self) -> None:
+        self.refused: list[tuple[Change, WriteError]] = []
+
+    def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
+        """Note it."""
+        del view
+        self.refused.append((change, error))
+
+
+def test_what_shares_a_multi_with_a_refused_change_is_written_without_it() -> None:
+    """It concerns no partition, so that no read of a topic would have it decided anew."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(max_partitions_in_flight=0))
+    view = driver.view
+    view.notifications["isr_notifications"] = ("one",)
+    alone = Change((NotificationsDeletedRecord("isr_notifications", ("one",)),))
+    wanted = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
+    refused = Change((AssignmentRecord(tp(), wanted),), partition=tp())
+    store, observer = NotingStore(), RefusalObserver()
+    store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
+    commits = Commits(view, store, observer, None, lambda _effect, _now: None)
+    commits.commit([refused, alone], driver.now)
+    assert not view.notifications["isr_notifications"]
+    assert observer.refused == [(refused, WriteError.BAD_VERSION)]
+
+
+class UsedShards(NotingStore):
+    """The first shards exist: another tenure of the same epoch wrote them."""
+
+    def __init__(self, used: int) -> None:
+        super().__init__()
+        self.created: list[int] = []
+        self._used = used
+
+    def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
+        """Refuse what creates one of them."""
+        return [self._create(multi) for multi in multis]
+
+    def _create(self, multi: Sequence[Operation]) -> Committed | Rejected:
+        for index, operation in enumerate(multi):
+            shard = paths.parse_shard(operation.path.rpartition("/")[2])
+            if shard is None:
+                continue
+            assert len(self.created) < 10
+            self.created.append(shard.number)
+            if shard.number < self._used:
+                return Rejected(index, WriteError.NODE_EXISTS)
+        return Committed()
+
+
+def test_numbers_of_shards_that_exist_are_passed_over() -> None:
+    """The rows are written at once under the next number that is free, and nothing is in doubt."""
+    driver = Driver({tp(): (1, 2)})
+    request = RequestId("request_0000000001")
+    ended = Change(
+        (PartitionOutcomeRecord(PartitionOutcome(request, tp(), OutcomeKind.CANCELLED, "by hand")),)
+    )
+    store, observer = UsedShards(2), RefusalObserver()
+    commits = Commits(driver.view, store, observer, None, lambda _effect, _now: None)
+    commits.commit([ended], driver.now)
+    assert store.created == [0, 1, 2]
+    assert not observer.refused
+    assert driver.view.shards == 3

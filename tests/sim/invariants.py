@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.model import (
     BrokerId,
+    ControllerEpoch,
     PartitionAssignment,
     PartitionState,
     Replicas,
@@ -124,18 +125,27 @@ class Invariants:
                 Rule.SENT_IS_DURABLE,
             )
             if sent.is_new and sent.leader_epoch and self._data.committed(sent.partition):
-                self._is_no_member(to, sent, state)
+                self._is_no_member(to, sent, state, sent_under=request.controller_epoch)
 
     def _is_no_member(
-        self, broker: BrokerId, sent: LeaderAndIsrState, state: PartitionState
+        self,
+        broker: BrokerId,
+        sent: LeaderAndIsrState,
+        state: PartitionState,
+        *,
+        sent_under: ControllerEpoch,
     ) -> None:
         """
         Only of a partition's first state is a member of the ISR without a log.
 
-        It may be told late, in a newer state; before that nothing is acknowledged.
+        It may be told late, in a newer state; before that nothing is acknowledged. A daemon that
+        was replaced, and does not know it yet, may also send late what it queued before a replica
+        entered the ISR: a broker that heard from the newer controller refuses it, and one that
+        restarts and forgets refuses it by its own epoch.
         """
+        is_refused = sent_under < self._fabric.brokers[broker].controller_epoch
         self.judge.ensure(
-            broker not in sent.isr and broker not in state.isr,
+            broker not in sent.isr and (is_refused or broker not in state.isr),
             f"{sent.partition}: broker {broker} is to make its log anew: {sent}, {state}",
             Rule.NEW_IN_NO_ISR,
         )

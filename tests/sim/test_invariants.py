@@ -36,7 +36,7 @@ from controller.znodes.reassignments import encode_spec
 from controller.znodes.states import encode_state
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
-from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica
+from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica, update_metadata
 from tests.sim.judges import InvariantViolationError
 from tests.sim.ledgers import Ledger
 from tests.sim.logs import Log
@@ -556,6 +556,41 @@ def test_a_member_of_the_isr_that_is_to_make_its_log_anew_is_noticed(bench: _Ben
     told(BrokerId(3), request())
     with pytest.raises(InvariantViolationError, match="make its log anew"):
         told(BrokerId(1), request())
+
+
+@pytest.mark.parametrize(
+    ("offset", "has_heard", "isr", "is_broken"),
+    [
+        pytest.param(-1, True, [1, 2], False, id="a replaced daemon, which the broker refuses"),
+        pytest.param(-1, False, [1, 2], True, id="a replaced daemon, which the broker heeds"),
+        pytest.param(-1, True, [1, 2, 3], True, id="a replaced daemon that knew of the member"),
+        pytest.param(0, True, [1, 2], True, id="the present daemon"),
+    ],
+)
+def test_what_was_queued_before_a_replica_entered_the_isr_is_sent_late_only_to_be_refused(
+    bench: _Bench, *, offset: int, has_heard: bool, isr: Sequence[int], is_broken: bool
+) -> None:
+    """A daemon whose session ended hears of it later than its successor."""
+    bench.isr_changes([1, 2])
+    bench.write_state([1, 2])
+    queued = bench.world.state(P)
+    assert queued is not None
+    bench.write_state([1, 2])
+    bench.isr_changes([1, 2, 3])
+    if has_heard:
+        broker = bench.broker(3)
+        broker.handle(update_metadata([1, 2, 3], controller_epoch=bench.epoch), broker.epoch)
+    request = leader_and_isr(
+        P,
+        leader=queued.leader,
+        replicas=[1, 2, 3],
+        isr=isr,
+        leader_epoch=queued.leader_epoch,
+        partition_epoch=queued.version,
+        controller_epoch=bench.epoch + offset,
+    )
+    with pytest.raises(InvariantViolationError, match="anew") if is_broken else nullcontext():
+        bench.world.invariants.told(BrokerId(3), request)
 
 
 @pytest.mark.parametrize("says_why", [False, True])

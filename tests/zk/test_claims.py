@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, RolledBackError
+from kazoo.protocol.states import KazooState
 
 from controller.core.events import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.model import BrokerId, ZkVersion
@@ -23,8 +25,8 @@ OTHER = SESSION + 1
 class _Bench:
     """Claims on a fake client."""
 
-    def __init__(self, *, grace_s: float = 0.0) -> None:
-        self.client = FakeClient()
+    def __init__(self, *, grace_s: float = 0.0, timeout_s: float = WITHIN_S) -> None:
+        self.client = FakeClient(timeout_s=timeout_s)
         self.client.put(paths.CONTROLLER_EPOCH, b"5")
         self.inbox = FakeInbox()
         self.fence: Fence | None = Fence()
@@ -54,6 +56,14 @@ class _Bench:
     def held_by_a_broker(self) -> None:
         """Let a broker have the role, with the epoch that stands."""
         self.client.put(paths.CONTROLLER, encode_controller(BrokerId(1), 0), owner=OTHER)
+
+    def settle(self) -> None:
+        """Let the worker end the job it is at, and the look that a claim ends with."""
+        (worker,) = self.claims.threads()
+        for _ in range(2):
+            idle = threading.Event()
+            worker.put(idle.set)
+            assert idle.wait(WITHIN_S)
 
     def replace(self) -> Callable[[], list[object]]:
         """Script that ``/controller`` becomes ours, and nothing else."""
@@ -128,12 +138,17 @@ def test_the_role_is_taken_from_a_broker_in_two_multis(bench: _Bench) -> None:
 
 
 def test_in_a_race_one_multi_takes_the_role(bench: _Bench) -> None:
-    """As with a vacant role."""
+    """As with a vacant role, but for the broker's znode, which goes first."""
     bench.held_by_a_broker()
     bench.client.script.append(bench.take())
     bench.claims.claim(at_once=True)
     assert bench.inbox.wait_for(ControllerClaimed).epoch == 6
-    assert len(bench.client.committed) == 1
+    (multi,) = bench.client.committed
+    assert multi == [
+        ("set_data", paths.CONTROLLER_EPOCH, b"6", 0),
+        ("delete", paths.CONTROLLER, 0),
+        ("create", paths.CONTROLLER, encode_controller(US, 0), {"ephemeral": True}),
+    ]
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -232,11 +247,48 @@ def test_who_stops_in_the_grace_fences_nobody() -> None:
 
 
 def test_races_are_not_run_for_ever(bench: _Bench) -> None:
-    """The loop decides when to try again."""
+    """The loop decides when to try again. Candidates that race make way for each other."""
     bench.client.script.extend([[BadVersionError()]] * ATTEMPTS)
+    began = time.monotonic()
     bench.claims.claim()
     assert "others" in bench.inbox.wait_for(ClaimFailed).reason
     assert bench.claims.held is None
+    assert time.monotonic() - began >= 0.02 * ATTEMPTS
+
+
+def test_a_claim_ends_where_its_answer_is_lost_and_no_connection_returns() -> None:
+    """Whether it was made cannot be read; the loop claims again when there is a connection."""
+    bench = _Bench(timeout_s=0.05)
+
+    def disconnect() -> object:
+        bench.client.listener(KazooState.SUSPENDED)
+        return ConnectionLoss()
+
+    bench.client.script.append(disconnect)
+    bench.claims.claim()
+    reason = bench.inbox.wait_for(ClaimFailed).reason
+    assert reason == "the connection to ZooKeeper is gone"
+    bench.client.reconnect()
+    bench.claims.stop()
+
+
+def test_a_kraft_controller_is_never_deposed(bench: _Bench) -> None:
+    """Its znode is not ephemeral: the cluster is being migrated."""
+    bench.client.put(paths.CONTROLLER, encode_controller(BrokerId(3000), 0), owner=0)
+    bench.claims.claim(at_once=True)
+    reason = bench.inbox.wait_for(ClaimFailed).reason
+    assert reason == "/controller belongs to a KRaft controller (3000)"
+    assert not bench.client.committed
+
+
+@pytest.mark.parametrize("znode", [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
+def test_no_role_is_claimed_that_cannot_be_understood(bench: _Bench, znode: str) -> None:
+    """What it fences, or whom, is not known."""
+    bench.client.put(znode, b"?", owner=OTHER)
+    bench.claims.claim(at_once=True)
+    reason = bench.inbox.wait_for(ClaimFailed).reason
+    assert reason.startswith(f"{znode} cannot be understood")
+    assert not bench.client.committed
 
 
 def test_a_claim_whose_answer_was_lost_is_found(bench: _Bench) -> None:
@@ -318,3 +370,18 @@ def test_losing_the_leadership_gives_the_role_back(bench: _Bench) -> None:
     assert paths.CONTROLLER not in bench.client.nodes
     bench.claims.resign_if_held()
     assert len(bench.inbox.of(Deposed)) == 1
+
+
+def test_a_role_that_was_lost_while_disconnected_is_given_up_at_the_reconnection(
+    bench: _Bench,
+) -> None:
+    """The watch went with the connection, so that nothing else tells of the loss."""
+    bench.client.script.append(bench.take())
+    bench.claims.claim()
+    bench.inbox.wait_for(ControllerClaimed)
+    bench.settle()
+    bench.client.watches.clear()
+    bench.held_by_a_broker()
+    assert not bench.inbox.of(Deposed)
+    bench.client.reconnect()
+    assert bench.inbox.wait_for(Deposed).reason == "/controller is not ours any more"

@@ -22,7 +22,7 @@ PING = -2
 
 
 class Server:
-    """A ZooKeeper that opens and closes sessions and answers pings, until it falls silent."""
+    """A ZooKeeper that opens and closes sessions and answers pings; silent, it does neither."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -44,7 +44,7 @@ class Server:
                 self._talk(connection)
 
     def _talk(self, connection: socket.socket) -> None:
-        if not _frame(connection):
+        if not _frame(connection) or self.is_silent.is_set():
             return
         granted = struct.pack(">iiqi16s?", 0, int(GRANTED_S * 1000), 77, 16, b"", False)  # noqa: FBT003
         connection.sendall(struct.pack(">i", len(granted)) + granted)

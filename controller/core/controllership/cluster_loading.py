@@ -6,10 +6,9 @@ Accepted work is read first, the rest in the background, one bounded read at a t
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import chain, islice
 
-from controller.core.controllership.duties import introduce
+from controller.core.controllership.duties import introduce, leader_bounced
 from controller.core.effects import (
     Effect,
     ReadPurpose,
@@ -18,7 +17,7 @@ from controller.core.effects import (
     SendUpdateMetadata,
     SetTimer,
 )
-from controller.core.model import NO_BROKERS, BrokerId, Instant, TopicPartition
+from controller.core.model import Instant, TopicPartition
 from controller.core.phases import Syncing
 from controller.core.records import Decision
 from controller.core.view import ClusterView
@@ -69,27 +68,16 @@ def pass_on(view: ClusterView, due: Worklist) -> Decision:
 
     Brokers ignore an epoch they have; others may lack it, as the former controller died before it
     sent. The answers are also the only source for offline log directories.
-
-    A leader that bounced is sent nothing here: it must learn only the epoch of the repair, once
-    that is durable.
     """
     effects: list[Effect] = []
     for partition in due.seeded:
-        state = view.states.get(partition)
-        if state is not None and state.leader not in _bounced(view, due, partition):
+        if partition in view.states and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
             effects += introduce(view, partition, replicas)
     changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in view.states)
     if changed:
         effects.append(SendUpdateMetadata(changed))
     return Decision(effects=tuple(effects))
-
-
-def _bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> Collection[BrokerId]:
-    """Return the brokers whose bounce this cycle or a later one handles."""
-    now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
-    return now | later
 
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:

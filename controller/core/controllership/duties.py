@@ -12,7 +12,14 @@ from collections.abc import Collection, Iterable
 
 from controller.core.controllership.topic_deletions import owes_a_yield
 from controller.core.effects import Effect, SendLeaderAndIsr, SendUpdateMetadata
-from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
+from controller.core.model import (
+    NO_BROKERS,
+    NO_LEADER,
+    BrokerId,
+    PartitionState,
+    Replicas,
+    TopicPartition,
+)
 from controller.core.partition.context import state_record
 from controller.core.partition.leader_selection import (
     offline_leader,
@@ -22,6 +29,7 @@ from controller.core.partition.leader_selection import (
 from controller.core.partition.orphans import without_strangers
 from controller.core.records import Change, StateCreatedRecord
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 
 
 def is_informed(view: ClusterView, partition: TopicPartition) -> tuple[Effect, ...]:
@@ -46,6 +54,21 @@ def introduce(
     if view.assignment(partition) is None or not recipients:
         return ()
     return (SendLeaderAndIsr(partition, recipients),)
+
+
+def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
+    """
+    Whether the leader restarted, and this turn or a later one treats it as failed.
+
+    It is sent nothing before that: it is to hear of the repair's epoch only, whenever that is
+    durable. It may have lost what it acknowledged at the present one.
+    """
+    state = view.states.get(partition)
+    if state is None:
+        return False
+    now = due.bounced | due.bounced_from.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.bounced.get(partition, set())
+    return state.leader in now | later
 
 
 def repair(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from controller.core.controllership.duties import elect_preferred, introduce
+from controller.core.controllership.duties import elect_preferred, introduce, leader_bounced
 from controller.core.effects import (
     Effect,
     ElectPreferred,
@@ -178,7 +178,8 @@ def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
         effects.append(ReadStates(notified, ReadPurpose.REFRESH))
     for broker in sorted(due.log_dir_brokers):
         for partition in view.states:
-            if broker in view.serving_replicas(partition):
+            is_served = broker in view.serving_replicas(partition)
+            if is_served and not leader_bounced(view, due, partition):
                 effects += introduce(view, partition, (broker,))
     changes = [
         Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
@@ -207,7 +208,8 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
             state = view.states.get(partition)
             # Nothing is deleted before the leader confirmed the present epoch.
             leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
-            effects = introduce(view, partition, leader)
+            is_told = not leader_bounced(view, due, partition)
+            effects = introduce(view, partition, leader) if is_told else ()
             records = orphan_records(view, partition, left)
             changes.append(Change(records, partition=partition, effects=effects))
     return Decision(tuple(changes))

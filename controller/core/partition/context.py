@@ -7,6 +7,7 @@ One partition in one cycle: its facts, and the writes and sends that phases cons
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Self
 
 from controller.core.effects import (
@@ -146,7 +147,8 @@ class PartitionContext:
         """
         Return what keeps good copies from leaving: the target must be in sync first.
 
-        A dead replica of the target does not delay a rollback: it may never return.
+        A target replica that leaves as well replaces nothing: the ISR after the drop is judged. A
+        dead replica of the target does not delay a rollback: it may never return.
         """
         return self._uncopied(dropping, self.spec.target)
 
@@ -159,7 +161,8 @@ class PartitionContext:
             return None
         if self.spec.rolls_back:
             awaited = self.view.live(awaited, self.partition)
-        return sync_gate(self.view, self.partition, self.spec, self.state, awaited)
+        left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
+        return sync_gate(self.view, self.partition, self.spec, left, awaited)
 
     def unsynced(self, target: Replicas) -> Blocked | None:
         """Return which of these replicas are not in sync; a rollback awaits added ones only."""

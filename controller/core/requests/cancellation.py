@@ -89,7 +89,7 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))
     if not _is_chosen(view, cancellation):
-        return _choose(view, cancellation)
+        return _choose(view, cancellation, now)
     if _is_under_way(view, cancellation):
         return Decision()
     return Decision((_ended(view, cancellation, now),))
@@ -105,7 +105,7 @@ def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
 # --- choosing ----------------------------------------------------------------------------------
 
 
-def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
+def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Decision:
     """Reverse the next selected reassignments; with none left, record the complete selection."""
     changes: list[Change] = []
     is_complete = True
@@ -123,7 +123,7 @@ def _choose(view: ClusterView, cancellation: Cancellation) -> Decision:
     changes += _unqueued(view, cancellation)
     if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
         is_complete = False
-    undone, effects = undo_finished(view, cancellation, CHUNK)
+    undone, effects = undo_finished(view, cancellation, CHUNK, now)
     changes += undone
     if changes or effects or not is_complete or lacks_accepted(view, cancellation):
         return Decision(tuple(changes), effects)

@@ -75,12 +75,22 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[Effect]:
 
 
 def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
-    """End an entry that was removed before it began; one in flight continues."""
-    reassignment = view.reassignments.get(partition)
+    """
+    End an entry that was removed before it began; one in flight continues.
+
+    Another controller may have begun it: the topic znode says so before its next step is decided.
+    """
+    reassignment, assignment = view.reassignments.get(partition), view.assignment(partition)
     if reassignment is None or reassignment.has_moved:
+        return None
+    if assignment is None or assignment.is_reassigning:
         return None
     if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
         # A rollback has no entry any more: the removed one was another plan's.
+        return None
+    listed = {} if view.legacy is None else view.legacy.entries
+    if listed.get(partition) == reassignment.spec.target:
+        # It was listed again while it was not known whether it has begun.
         return None
     refusal = Refusal(
         reassignment.spec.request,

@@ -20,6 +20,7 @@ from typing import Final
 from controller.core.effects import Effect, ReadAccepted
 from controller.core.model import (
     AcceptedEntry,
+    Instant,
     OutcomeKind,
     PartitionOutcome,
     ReassignmentSpec,
@@ -36,6 +37,8 @@ from controller.core.records import (
     PartRecord,
     SpecRecord,
 )
+from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.config_questions import ask
 from controller.core.scheduling.limits import own_throttle
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
@@ -63,9 +66,13 @@ def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
 
 
 def undo_finished(
-    view: ClusterView, cancellation: Cancellation, chunk: int
+    view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
 ) -> tuple[list[Change], tuple[Effect, ...]]:
-    """Give finished partitions their original replicas as a new target, in chunks."""
+    """
+    Give finished partitions their original replicas as a new target, in chunks.
+
+    Return the changes, and the settings to read before the selection is complete.
+    """
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.accepted]
     if unread:
@@ -74,15 +81,16 @@ def undo_finished(
     known = view.requests.get(cancellation.request)
     done = known.settled if known is not None else frozenset()
     changes: list[Change] = []
+    unknown: set[str] = set()
     for partition, entries in _by_partition(view, cancellation, names, done).items():
         if len(changes) >= chunk:
             break
-        change = _undo(view, cancellation, partition, entries)
+        change = _undo(view, cancellation, partition, entries, unknown)
         if change is not None:
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
-        return [_opened(view, cancellation, names)], ()
-    return changes, ()
+        changes = [_opened(view, cancellation, names)]
+    return changes, tuple(ask(view, unknown, now))
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
@@ -164,9 +172,18 @@ def _names(cancellation: Cancellation, partition: TopicPartition) -> bool:
 
 
 def _undo(  # noqa: PLR0911 - one return per case
-    view: ClusterView, cancellation: Cancellation, partition: TopicPartition, entries: list[Past]
+    view: ClusterView,
+    cancellation: Cancellation,
+    partition: TopicPartition,
+    entries: list[Past],
+    unknown: set[str],
 ) -> Change | None:
-    """Return the rollback of a finished partition, a reason to skip it, or None: nothing to do."""
+    """
+    Return the rollback of a finished partition, a reason to skip it, or None: nothing to do.
+
+    The original replicas are checked as any other target is: brokers, the topic and its settings
+    may have changed since. A topic whose settings decide and are unknown is added to ``unknown``.
+    """
     topic = view.topics.get(partition.topic)
     if partition in view.reassignments or topic is None or topic.stale:
         return None
@@ -185,10 +202,12 @@ def _undo(  # noqa: PLR0911 - one return per case
         return skipped(cancellation, partition, "its original replicas are unknown")
     if original == now:
         return None
-    dead = [r for r in original if r not in now and r not in view.brokers]
-    if dead:
-        named = ",".join(map(str, dead))
-        return skipped(cancellation, partition, f"broker {named} of the original is not live")
+    refusal = refusal_of(view, cancellation.request, partition, original)
+    if refusal is not None:
+        return skipped(cancellation, partition, refusal.detail)
+    if partition.topic not in view.configs:
+        unknown.add(partition.topic)
+        return None
     spec = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
     there = AcceptedEntry(partition, now, original)
     return Change(
