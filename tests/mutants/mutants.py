@@ -23,8 +23,8 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
 DECISIONS: Final = (
-    "controller/core/moves",
-    "controller/core/role",
+    "controller/core/partition",
+    "controller/core/controllership",
     "controller/core/requests/cancellation.py",
     "controller/core/throttling",
     "controller/reactor/commits.py",
