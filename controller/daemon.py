@@ -9,7 +9,6 @@ only put events into the inbox. If one of them ends, the process ends, and a sta
 from __future__ import annotations
 
 import gc
-import logging
 import socket
 import sys
 import time
@@ -20,23 +19,23 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connections import quiet_kafka
+from controller.brokers.endpoints import listeners_of, security_of
 from controller.brokers.log_dirs import DescribedLogDirs
 from controller.brokers.reassignments import ControllerOrders
 from controller.brokers.topic_configs import DescribedTopicConfigs
 from controller.clocks import MonotonicClock
-from controller.core.events import BrokersRead, ClaimGuardsRead, Event
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
 from controller.errors import Verdict
-from controller.reactor.host import Host, WakingInbox
+from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
 from controller.releases import installed_version
 from controller.setting_values import advertised
 from controller.settings import Settings
-from controller.signals import Signals
 from controller.steering import PageSteering
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
@@ -72,54 +71,6 @@ decodes a hundred brokers' answers every hand-over waited 5 ms for it: see bench
 """
 
 
-class BrokerFollower:
-    """An inbox that shows the brokers, and who is the controller, to those who ask them."""
-
-    def __init__(self, inner: Inbox) -> None:
-        """Wrap an inbox."""
-        self._inner = inner
-        self.followers: tuple[DescribedTopicConfigs | DescribedLogDirs | ControllerOrders, ...] = ()
-        self.orders: ControllerOrders | None = None
-
-    def put(self, event: Event) -> None:
-        """Pass the event on."""
-        if isinstance(event, BrokersRead):
-            for follower in self.followers:
-                follower.update_brokers(event.brokers.values())
-        elif isinstance(event, ClaimGuardsRead) and self.orders is not None:
-            self.orders.update_controller(event.controller_broker)
-        self._inner.put(event)
-
-
-def security_of(settings: Settings) -> Security:
-    """Return how brokers are spoken to."""
-    return Security(
-        security_protocol=settings.security_protocol.value,
-        ssl_cafile=None if settings.ssl_cafile is None else str(settings.ssl_cafile),
-        ssl_certfile=None if settings.ssl_certfile is None else str(settings.ssl_certfile),
-        ssl_keyfile=None if settings.ssl_keyfile is None else str(settings.ssl_keyfile),
-        ssl_password=_secret(settings.ssl_password),
-        ssl_check_hostname=settings.ssl_check_hostname,
-        sasl_mechanism=None if settings.sasl_mechanism is None else settings.sasl_mechanism.value,
-        sasl_plain_username=settings.sasl_username,
-        sasl_plain_password=_secret(settings.sasl_password),
-    )
-
-
-def _secret(value: object) -> str | None:
-    reveal = getattr(value, "get_secret_value", None)
-    return None if reveal is None else str(reveal())
-
-
-def listeners_of(settings: Settings) -> ListenerChoice:
-    """Return which listener of a broker is used."""
-    return ListenerChoice(
-        security_protocol=settings.security_protocol.value,
-        control_plane_listener=settings.control_plane_listener,
-        inter_broker_listener=settings.inter_broker_listener,
-    )
-
-
 def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
     """
     Run the daemon until it is asked to stop.
@@ -147,106 +98,54 @@ def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
     return 0
 
 
-def quiet_kafka() -> None:
-    """Silence the Kafka client: it reports every lost connection, and we tell them ourselves."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
-
 def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) -> Host:
-    """Build everything, start what has to run, and undo it in the reverse order."""
+    """Build and start the parts, each after those it uses; the stack stops them in reverse."""
     log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
-    parts = _telemetry(settings, stack, clock, log)
-    metrics, health = parts.metrics, parts.health
-    stopping = Signals()
-    session = Session(build_client(settings, clock))
-    health.watch_session(lambda: _state_of(session))
-    http = str(advertised(settings.http_advertise, parts.http.address, socket.gethostname()))
-    log.info(
-        "starting",
-        zookeeper=settings.zookeeper,
-        http=str(parts.http.address),
-        http_advertised=http,
-        engine=settings.engine.value,
-    )
-    _announce(settings, metrics, parts.journal, engine=settings.engine.value)
+    telemetry = _telemetry(settings, stack, clock, log)
+    signals = Signals()
 
     waking = WakingInbox()
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
-
-    leadership = Leadership(session, inbox, http=http)
-    store = ZkStore(
-        session,
-        inbox,
-        controller_id=BrokerId(settings.controller_id),
-        now_ms=_now_ms,
-        leadership=leadership,
-        latency=metrics.zookeeper_took,
-        request_bytes=settings.request_bytes,
-    )
-    pings = Pings(session, metrics.zookeeper_took)
-    # Waiting for ZooKeeper is not being stuck: alive, though not ready.
-    health.watch_loop(clock.now)
-    session.start(within_s=CONNECT_S)
-    stack.callback(session.stop)
-    stack.callback(store.stop)
-    stack.callback(leadership.stop)
-    pings.start()
-    stack.callback(pings.stop)
-
-    security, listeners = security_of(settings), listeners_of(settings)
-    channels = BrokerChannels(
-        inbox,
-        ChannelOptions(
-            controller_id=BrokerId(settings.controller_id),
-            security=security,
-            listeners=listeners,
-            may_send=lambda: session.lease.left_s > 0,
-        ),
-    )
-    configs = DescribedTopicConfigs(inbox, security, listeners)
-    sizes = DescribedLogDirs(inbox, security, listeners)
-    orders = ControllerOrders(inbox, security, listeners)
-    inbox.followers, inbox.orders = (configs, sizes, orders), orders
-    for part in (channels, configs, sizes, orders):
-        part.start()
-        stack.callback(part.stop)
+    zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
+    brokers = _brokers(settings, stack, inbox, zookeeper.session)
+    inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments)
 
     observer = TelemetryObserver(
         log=log,
-        metrics=metrics,
-        journal=parts.journal,
-        publisher=parts.publisher,
+        metrics=telemetry.metrics,
+        journal=telemetry.journal,
+        publisher=telemetry.publisher,
         clock=clock,
         wall=_utc_now,
         arrivals=arrivals,
-        notifier=parts.notifications,
-        unreachable=channels.unreachable,
+        notifier=telemetry.notifications,
+        unreachable=brokers.channels.unreachable,
     )
     stack.callback(observer.close)
     reactor = Reactor(
         view=ClusterView(settings.options()),
-        store=store,
-        channels=channels,
-        configs=configs,
-        sizes=sizes,
-        reassignments=orders,
+        store=zookeeper.store,
+        channels=brokers.channels,
+        configs=brokers.configs,
+        sizes=brokers.sizes,
+        reassignments=brokers.reassignments,
         clock=clock,
         observer=observer,
         failpoints=failpoints,
-        lease=session.lease,
+        lease=zookeeper.session.lease,
     )
 
     def threads() -> Iterator[tuple[str, bool]]:
-        yield from store.threads()
-        yield "broker channels", channels.is_alive
-        yield "topic settings", configs.is_alive
-        yield "sizes", sizes.is_alive
-        yield "controller orders", orders.is_alive
-        yield "journal", parts.journal.is_alive
-        yield "zookeeper pings", pings.is_alive
-        yield "http", parts.http.is_alive
+        yield from zookeeper.store.threads()
+        yield "broker channels", brokers.channels.is_alive
+        yield "topic settings", brokers.configs.is_alive
+        yield "sizes", brokers.sizes.is_alive
+        yield "controller orders", brokers.reassignments.is_alive
+        yield "journal", telemetry.journal.is_alive
+        yield "zookeeper pings", zookeeper.pings.is_alive
+        yield "http", telemetry.http.is_alive
 
     def on_error(error: BaseException, verdict: Verdict) -> None:
         log.error("loop_error", verdict=verdict.value, error=str(error), exc_info=error)
@@ -260,10 +159,93 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         threads=threads,
         unix_s=time.time,
     )
-    health.watch_loop(lambda: host.last_cycle)
-    stopping.hand_over(host)
-    leadership.start()
+    telemetry.health.watch_loop(lambda: host.last_cycle)
+    signals.hand_over(host)
+    zookeeper.leadership.start()
     return host
+
+
+class _ZooKeeper(NamedTuple):
+    """The session and the adapters that use it."""
+
+    session: Session
+    store: ZkStore
+    leadership: Leadership
+    pings: Pings
+
+
+def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
+    settings: Settings,
+    stack: ExitStack,
+    clock: Clock,
+    inbox: Inbox,
+    telemetry: _Telemetry,
+    log: structlog.stdlib.BoundLogger,
+) -> _ZooKeeper:
+    """Connect to ZooKeeper; the daemon does not compete for leadership yet."""
+    metrics, health = telemetry.metrics, telemetry.health
+    session = Session(build_client(settings, clock))
+    health.watch_session(lambda: _state_of(session))
+    listening = telemetry.http.address
+    http = str(advertised(settings.http_advertise, listening, socket.gethostname()))
+    log.info(
+        "starting",
+        zookeeper=settings.zookeeper,
+        http=str(listening),
+        http_advertised=http,
+        engine=settings.engine.value,
+    )
+    _announce(settings, metrics, telemetry.journal, engine=settings.engine.value)
+    leadership = Leadership(session, inbox, http=http)
+    store = ZkStore(
+        session,
+        inbox,
+        controller_id=BrokerId(settings.controller_id),
+        now_ms=_now_ms,
+        leadership=leadership,
+        latency=metrics.zookeeper_took,
+        request_bytes=settings.request_bytes,
+    )
+    pings = Pings(session, metrics.zookeeper_took)
+    # A daemon that waits for ZooKeeper is alive, though not ready.
+    health.watch_loop(clock.now)
+    session.start(within_s=CONNECT_S)
+    stack.callback(session.stop)
+    stack.callback(store.stop)
+    stack.callback(leadership.stop)
+    pings.start()
+    stack.callback(pings.stop)
+    return _ZooKeeper(session, store, leadership, pings)
+
+
+class _Brokers(NamedTuple):
+    """The adapters with connections to brokers."""
+
+    channels: BrokerChannels
+    configs: DescribedTopicConfigs
+    sizes: DescribedLogDirs
+    reassignments: ControllerOrders
+
+
+def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Session) -> _Brokers:
+    """Start the threads that connect to brokers; nothing is connected yet."""
+    security, listeners = security_of(settings), listeners_of(settings)
+    options = ChannelOptions(
+        controller_id=BrokerId(settings.controller_id),
+        security=security,
+        listeners=listeners,
+        may_send=lambda: session.lease.left_s > 0,
+    )
+    brokers = _Brokers(
+        BrokerChannels(inbox, options),
+        DescribedTopicConfigs(inbox, security, listeners),
+        DescribedLogDirs(inbox, security, listeners),
+        ControllerOrders(inbox, security, listeners),
+    )
+    for part in brokers:
+        part.start()
+        stack.callback(part.stop)
+    return brokers
 
 
 class _Telemetry(NamedTuple):

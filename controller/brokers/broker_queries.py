@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
+from controller.core.events import BrokersRead, ClaimGuardsRead, Event
 from controller.core.model import BrokerId, LiveBroker
 from controller.reactor.ports import Inbox
 
@@ -38,6 +39,7 @@ class BrokerQuery(ABC):
         self._io = IoThread(name)
         # Touched on the IO thread only:
         self._brokers: dict[BrokerId, LiveBroker] = {}
+        self._controller: BrokerId | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -58,12 +60,37 @@ class BrokerQuery(ABC):
         known = {b.id: b for b in brokers}
         self._io.post(lambda: self._learn(known))
 
+    def update_controller(self, controller: BrokerId | None) -> None:
+        """Replace which broker is the controller; None: none is."""
+        self._io.post(lambda: self._learn_controller(controller))
+
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
         """Know where brokers are from now on."""
         self._brokers = brokers
 
+    def _learn_controller(self, controller: BrokerId | None) -> None:
+        self._controller = controller
+
     @abstractmethod
     def _close_all(self) -> None:
         """End every connection."""
+
+
+class BrokerFollower:
+    """An inbox that passes brokers and the controller on to the adapters that query them."""
+
+    def __init__(self, inner: Inbox) -> None:
+        self._inner = inner
+        self.queries: tuple[BrokerQuery, ...] = ()
+
+    def put(self, event: Event) -> None:
+        """Update the adapters from the event and pass it on."""
+        if isinstance(event, BrokersRead):
+            for query in self.queries:
+                query.update_brokers(event.brokers.values())
+        elif isinstance(event, ClaimGuardsRead):
+            for query in self.queries:
+                query.update_controller(event.controller_broker)
+        self._inner.put(event)

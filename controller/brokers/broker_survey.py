@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, connect
+from controller.brokers.connections import Connection, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of

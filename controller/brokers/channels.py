@@ -23,8 +23,7 @@ from typing import Final
 
 from kafka.future import Future
 
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread

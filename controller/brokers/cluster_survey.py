@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
@@ -26,6 +27,7 @@ from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.errors import BrokerUnreachableError, ControllerError, ProtocolError, TransientError
 
 WITHIN_S: Final = 120.0
+CLUSTER_ID_WITHIN_S: Final = 30.0
 DESCRIBE_LOG_DIRS: Final = 35
 METADATA: Final = 3
 """API keys."""
@@ -232,3 +234,47 @@ def leading_of(answer: Any) -> Leading:  # noqa: ANN401 - kafka-python has no ty
             for row in topic.partitions
         ),
     )
+
+
+def cluster_id_of(
+    bootstrap_servers: str, security: Security, *, within_s: float = CLUSTER_ID_WITHIN_S
+) -> str:
+    """
+    Ask brokers for the id of their cluster.
+
+    Args:
+        bootstrap_servers: ``HOST:PORT[,HOST:PORT]``.
+        security: TLS and SASL settings.
+        within_s: How long to wait for an answer.
+
+    Raises:
+        BrokerUnreachableError: none of them answers.
+
+    """
+    try:
+        client = AdminClient(
+            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **client_settings(security)}
+        )
+        # describe_cluster would wait for a broker that is the controller, and in a tenure none is.
+        return str(client.list_topics(timeout=within_s).cluster_id)
+    except KafkaException as error:
+        reason = error.args[0].str() if error.args else str(error)
+        raise BrokerUnreachableError(f"{bootstrap_servers} does not answer: {reason}") from error
+
+
+def client_settings(security: Security) -> dict[str, str | bool]:
+    """Return the settings in librdkafka's words."""
+    wanted = {
+        "security.protocol": security.security_protocol,
+        "ssl.ca.location": security.ssl_cafile,
+        "ssl.certificate.location": security.ssl_certfile,
+        "ssl.key.location": security.ssl_keyfile,
+        "ssl.key.password": security.ssl_password,
+        "sasl.mechanism": security.sasl_mechanism,
+        "sasl.username": security.sasl_plain_username,
+        "sasl.password": security.sasl_plain_password,
+    }
+    found: dict[str, str | bool] = {k: v for k, v in wanted.items() if v is not None}
+    if not security.ssl_check_hostname:
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    return found

@@ -12,9 +12,11 @@ untranslated; a connection that failed is closed, sockets included.
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -28,7 +30,6 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.channel_gate import Gate
 from controller.brokers.endpoints import Security
 from controller.brokers.io_threads import Address, IoThread
 from controller.brokers.messages import Frame
@@ -39,6 +40,36 @@ from controller.errors import (
     RequestTimeoutError,
     TransientError,
 )
+
+
+def quiet_kafka() -> None:
+    """Silence kafka-python's log: it reports every lost connection, and so do its callers here."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class Gate:
+    """Open until closed; never opened again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was open a moment ago: good for giving up, not for acting."""
+        return self._open
+
+    def close(self) -> None:
+        """Close it; waits for who is inside, which is never longer than one non-blocking call."""
+        with self._lock:
+            self._open = False
+
+    @contextmanager
+    def passing(self) -> Iterator[bool]:
+        """Hold the gate as it is: what is done inside is done before ``close`` returns."""
+        with self._lock:
+            yield self._open
+
 
 _SOCKET_OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),

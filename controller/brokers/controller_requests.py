@@ -26,14 +26,7 @@ from controller.brokers.messages import (
 )
 from controller.brokers.versions import Versions
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, LiveBroker
-from controller.reactor.ports import (
-    BrokerRequest,
-    LeaderAndIsr,
-    LeaderAndIsrState,
-    StopReplica,
-    UpdateMetadata,
-    UpdateMetadataState,
-)
+from controller.reactor import ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 _RECENT: Final = 128
 """How many encoded UpdateMetadata are kept: not every broker is as far as the others."""
 
-_Told = tuple[int, ControllerEpoch, tuple[UpdateMetadataState, ...]]
+_Told = tuple[int, ControllerEpoch, tuple[ports.UpdateMetadataState, ...]]
 """Version, controller epoch and states of an UpdateMetadata."""
 
 
@@ -72,7 +65,7 @@ class Encoder:
         self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
-        self, request: BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
+        self, request: ports.BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
     ) -> Frame:
         """
         Encode a request in the version chosen for its broker.
@@ -82,18 +75,20 @@ class Encoder:
         """
         sender = Sender(self._controller_id, broker_epoch)
         match request:
-            case LeaderAndIsr():
+            case ports.LeaderAndIsr():
                 version = versions.leader_and_isr
                 message = leader_and_isr_request(request, version, sender, self._listeners)
-            case StopReplica():
+            case ports.StopReplica():
                 message = stop_replica_request(request, versions.stop_replica, sender)
-            case UpdateMetadata():
+            case ports.UpdateMetadata():
                 return self._update_metadata(request, versions.update_metadata, sender)
             case _:
                 assert_never(request)
         return frame_of(message)
 
-    def _update_metadata(self, request: UpdateMetadata, version: int, sender: Sender) -> Frame:
+    def _update_metadata(
+        self, request: ports.UpdateMetadata, version: int, sender: Sender
+    ) -> Frame:
         # The states of two such requests are mostly the same objects, which compare at once.
         told = (version, request.controller_epoch, request.states)
         head = next((frame for known, frame in self._recent if known == told), None)
@@ -110,7 +105,7 @@ class Encoder:
         """Keep nothing that was encoded: with very many partitions it is much."""
         self._recent.clear()
 
-    def _live_brokers(self, request: UpdateMetadata, version: int, sender: Sender) -> bytes:
+    def _live_brokers(self, request: ports.UpdateMetadata, version: int, sender: Sender) -> bytes:
         """Return what an UpdateMetadata ends with: the live brokers are its last field."""
         if self._live is None or self._live[:2] != (version, request.live_brokers):
             alone = update_metadata_request(replace(request, states=()), version, sender)
@@ -130,7 +125,7 @@ def _no_live_brokers(version: int) -> int:
 
 
 def leader_and_isr_request(
-    request: LeaderAndIsr, version: int, sender: Sender, listeners: ListenerChoice
+    request: ports.LeaderAndIsr, version: int, sender: Sender, listeners: ListenerChoice
 ) -> LeaderAndIsrRequest:
     """Build a LeaderAndIsr message."""
     grouped = version >= 2  # noqa: PLR2004 - KIP-380
@@ -160,7 +155,7 @@ def leader_and_isr_request(
     )
 
 
-def _leader_and_isr_row(state: LeaderAndIsrState, version: int) -> tuple[Any, ...]:
+def _leader_and_isr_row(state: ports.LeaderAndIsrState, version: int) -> tuple[Any, ...]:
     row: tuple[Any, ...] = (
         state.partition.partition,
         state.controller_epoch,
@@ -177,7 +172,7 @@ def _leader_and_isr_row(state: LeaderAndIsrState, version: int) -> tuple[Any, ..
 
 
 def update_metadata_request(
-    request: UpdateMetadata, version: int, sender: Sender
+    request: ports.UpdateMetadata, version: int, sender: Sender
 ) -> UpdateMetadataRequest:
     """Build an UpdateMetadata message."""
     grouped = version >= 5  # noqa: PLR2004 - KIP-380
@@ -203,7 +198,7 @@ def update_metadata_request(
     )
 
 
-def _update_metadata_row(state: UpdateMetadataState) -> tuple[Any, ...]:
+def _update_metadata_row(state: ports.UpdateMetadataState) -> tuple[Any, ...]:
     return (
         state.partition.partition,
         state.controller_epoch,
@@ -225,7 +220,9 @@ def _live_broker_row(broker: LiveBroker) -> tuple[Any, ...]:
     return (broker.id, endpoints, broker.rack)
 
 
-def stop_replica_request(request: StopReplica, version: int, sender: Sender) -> StopReplicaRequest:
+def stop_replica_request(
+    request: ports.StopReplica, version: int, sender: Sender
+) -> StopReplicaRequest:
     """
     Build a StopReplica message.
 
@@ -249,7 +246,7 @@ def stop_replica_request(request: StopReplica, version: int, sender: Sender) -> 
     )
 
 
-_State = TypeVar("_State", LeaderAndIsrState, UpdateMetadataState)
+_State = TypeVar("_State", ports.LeaderAndIsrState, ports.UpdateMetadataState)
 
 
 def _by_topic(states: Iterable[_State]) -> Mapping[str, Sequence[_State]]:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from controller.core.model import Endpoint, LiveBroker
 from controller.errors import BrokerUnreachableError
+from controller.settings import Settings
 
 SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
     "PLAINTEXT": 0,
@@ -113,3 +114,32 @@ class ListenerChoice:
                 f" unknown security protocol {endpoint.security_protocol!r}"
             )
         return endpoint
+
+
+def security_of(settings: Settings) -> Security:
+    """Return the security settings for connections to brokers."""
+    return Security(
+        security_protocol=settings.security_protocol.value,
+        ssl_cafile=None if settings.ssl_cafile is None else str(settings.ssl_cafile),
+        ssl_certfile=None if settings.ssl_certfile is None else str(settings.ssl_certfile),
+        ssl_keyfile=None if settings.ssl_keyfile is None else str(settings.ssl_keyfile),
+        ssl_password=_secret(settings.ssl_password),
+        ssl_check_hostname=settings.ssl_check_hostname,
+        sasl_mechanism=None if settings.sasl_mechanism is None else settings.sasl_mechanism.value,
+        sasl_plain_username=settings.sasl_username,
+        sasl_plain_password=_secret(settings.sasl_password),
+    )
+
+
+def _secret(value: object) -> str | None:
+    reveal = getattr(value, "get_secret_value", None)
+    return None if reveal is None else str(reveal())
+
+
+def listeners_of(settings: Settings) -> ListenerChoice:
+    """Return the choice of the listener of each broker."""
+    return ListenerChoice(
+        security_protocol=settings.security_protocol.value,
+        control_plane_listener=settings.control_plane_listener,
+        inter_broker_listener=settings.inter_broker_listener,
+    )

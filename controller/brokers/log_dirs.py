@@ -20,8 +20,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
 from controller.core.events import SizesRead

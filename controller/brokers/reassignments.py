@@ -25,8 +25,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeader
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core.events import AlterResult, ReassignmentsAltered, ReassignmentsProbed
@@ -93,7 +92,6 @@ class ControllerOrders(BrokerQuery):
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
-        self._controller: BrokerId | None = None
         self._open: tuple[LiveBroker, Connection, Gate] | None = None
         self._calls: deque[_Call] = deque()
         self._busy = False
@@ -102,10 +100,6 @@ class ControllerOrders(BrokerQuery):
         """End the asking thread; what is still to be told is left behind."""
         self.forget()
         super().stop()
-
-    def update_controller(self, controller: BrokerId | None) -> None:
-        """Learn which of them is the controller."""
-        self._io.post(lambda: setattr(self, "_controller", controller))
 
     # --- Reassignments -------------------------------------------------------------------------
 

@@ -12,13 +12,7 @@ from typing import Final, assert_never
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.messages import LeaderAndIsrResponse, StopReplicaResponse, topic_uuid
-from controller.core.events import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    UpdateMetadataAnswered,
-)
+from controller.core import events
 from controller.core.model import LiveBroker
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
@@ -27,7 +21,7 @@ UNKNOWN_SERVER_ERROR: Final = -1
 UNSUPPORTED_VERSION: Final = 35
 """The answer to a request that no version understood by both sides can carry."""
 
-Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+Answered = events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered
 
 
 def answered(
@@ -45,15 +39,15 @@ def answered(
     error = response.error_code
     match request:
         case LeaderAndIsr():
-            return LeaderAndIsrAnswered(
+            return events.LeaderAndIsrAnswered(
                 broker.id, broker.epoch, error, leader_and_isr_results(request, response), resent
             )
         case StopReplica():
-            return StopReplicaAnswered(
+            return events.StopReplicaAnswered(
                 broker.id, broker.epoch, error, stop_replica_results(request, response), resent
             )
         case UpdateMetadata():
-            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
+            return events.UpdateMetadataAnswered(broker.id, broker.epoch, error)
         case _:
             assert_never(request)
 
@@ -62,18 +56,18 @@ def unsendable(broker: LiveBroker, request: BrokerRequest, error: int) -> Answer
     """Return the answer to a request that could not be sent: the broker knows nothing of it."""
     match request:
         case LeaderAndIsr():
-            return LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
+            return events.LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
         case StopReplica():
-            return StopReplicaAnswered(broker.id, broker.epoch, error, (), resent=False)
+            return events.StopReplicaAnswered(broker.id, broker.epoch, error, (), resent=False)
         case UpdateMetadata():
-            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
+            return events.UpdateMetadataAnswered(broker.id, broker.epoch, error)
         case _:
             assert_never(request)
 
 
 def leader_and_isr_results(
     request: LeaderAndIsr, response: LeaderAndIsrResponse
-) -> tuple[LeaderAndIsrResult, ...]:
+) -> tuple[events.LeaderAndIsrResult, ...]:
     """Decode the answer to a LeaderAndIsr, one result for every partition that was sent."""
     by_id = response.version >= 5  # noqa: PLR2004 - KIP-516: keyed by topic id, and by nothing else
     errors: dict[tuple[object, int], int] = {}
@@ -87,20 +81,20 @@ def leader_and_isr_results(
     for state in request.states:
         topic_key = topic_uuid(state.topic_id) if by_id else state.partition.topic
         error = errors.get((topic_key, state.partition.partition), missing)
-        results.append(LeaderAndIsrResult(state.partition, state.leader_epoch, error))
+        results.append(events.LeaderAndIsrResult(state.partition, state.leader_epoch, error))
     return tuple(results)
 
 
 def stop_replica_results(
     request: StopReplica, response: StopReplicaResponse
-) -> tuple[StopReplicaResult, ...]:
+) -> tuple[events.StopReplicaResult, ...]:
     """Decode the answer to a StopReplica, one result for every partition that was sent."""
     errors: dict[tuple[object, int], int] = {}
     for row in response.partition_errors or ():
         _keep_worst(errors, (row.topic_name, row.partition_index), row.error_code)
     missing = _missing(response.error_code)
     return tuple(
-        StopReplicaResult(
+        events.StopReplicaResult(
             state.partition,
             state.leader_epoch,
             state.delete,

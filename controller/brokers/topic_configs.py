@@ -23,8 +23,7 @@ from kafka.future import Future
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.broker_queries import BrokerQuery
-from controller.brokers.channel_gate import Gate
-from controller.brokers.connections import Connection, ConnectionLimits, connect
+from controller.brokers.connections import Connection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core.events import TopicConfigsRead

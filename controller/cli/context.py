@@ -97,7 +97,8 @@ def ask_brokers(
 ) -> BrokerAnswers:
     """Ask the brokers what they hold."""
     from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
-    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
 
     quiet_kafka()
     return BrokerSurvey(security_of(settings), listeners_of(settings)).ask(brokers, topics)
@@ -108,7 +109,8 @@ def ask_min_insync(
 ) -> Mapping[str, int | str]:
     """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
     from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
-    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
 
     quiet_kafka()
     return BrokerSurvey(security_of(settings), listeners_of(settings)).min_insync(brokers, topics)
@@ -116,8 +118,8 @@ def ask_min_insync(
 
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
-    from controller.brokers.cluster_id import cluster_id_of as ask  # noqa: PLC0415 - as above
-    from controller.daemon import security_of  # noqa: PLC0415 - as above
+    from controller.brokers.cluster_survey import cluster_id_of as ask  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import security_of  # noqa: PLC0415 - as above
 
     return ask(bootstrap_servers, security_of(settings))
 

@@ -8,7 +8,8 @@ Where that is refused as well, all races that were lost are found out at once (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from controller.core.apply import apply, versions_moved
@@ -17,23 +18,16 @@ from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change
 from controller.core.view import ClusterView
+from controller.reactor import ports
 from controller.reactor.group_commit import Batch, Batcher, changes_of, in_groups
-from controller.reactor.ports import (
-    Check,
-    Committed,
-    Failpoints,
-    Observer,
-    Rejected,
-    Store,
-    WriteError,
-)
-from controller.reactor.rereads import RaceCounts, reread_concerned, reread_stale
-from controller.reactor.stale_checks import PROBED_TOGETHER, stale_checks
+from controller.reactor.reads import RaceCounts, reread_concerned, reread_stale
 from controller.znodes import paths
 
 RETRY_TIMER: Final = "refused_writes"
 RETRY_S: Final = 5.0
-RACES: Final = frozenset({WriteError.BAD_VERSION, WriteError.NO_NODE, WriteError.NODE_EXISTS})
+RACES: Final = frozenset(
+    {ports.WriteError.BAD_VERSION, ports.WriteError.NO_NODE, ports.WriteError.NODE_EXISTS}
+)
 """Refusals that only say that somebody else was faster."""
 
 
@@ -43,9 +37,9 @@ class Commits:
     def __init__(
         self,
         view: ClusterView,
-        store: Store,
-        observer: Observer,
-        failpoints: Failpoints | None,
+        store: ports.Store,
+        observer: ports.Observer,
+        failpoints: ports.Failpoints | None,
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
         """
@@ -99,14 +93,16 @@ class Commits:
         """
         left = {id(change): change for change in changes}
         for group in in_groups(Batcher(self._view).batches(changes)):
-            refused: list[tuple[Batch, Rejected]] = []
+            refused: list[tuple[Batch, ports.Rejected]] = []
             moved: set[str] = set()
             for batch, result in zip(group, self._results(group), strict=True):
-                if isinstance(result, Rejected):
+                if isinstance(result, ports.Rejected):
                     refused.append((batch, result))
                     self._rejected(batch, result, left, now)
                 else:
-                    moved.update(op.path for op in batch.operations if not isinstance(op, Check))
+                    moved.update(
+                        op.path for op in batch.operations if not isinstance(op, ports.Check)
+                    )
                     self._committed(batch, now)
                     for change in batch.changes:
                         del left[id(change)]
@@ -121,7 +117,7 @@ class Commits:
 
     def _set_aside_overtaken(
         self,
-        refused: Sequence[tuple[Batch, Rejected]],
+        refused: Sequence[tuple[Batch, ports.Rejected]],
         moved: set[str],
         left: dict[int, Change],
         now: Instant,
@@ -140,21 +136,23 @@ class Commits:
             answers = self._store.commit(checks) if checks else []
             asked = []
             for group, answer in zip(groups, answers, strict=True):
-                if isinstance(answer, Rejected):
+                if isinstance(answer, ports.Rejected):
                     lost = group[answer.index]
-                    self._rejected(lost.batch, Rejected(lost.index, answer.error), left, now)
+                    self._rejected(lost.batch, ports.Rejected(lost.index, answer.error), left, now)
                     asked += group[answer.index + 1 :]
 
-    def _results(self, group: Sequence[Batch]) -> list[Committed | Rejected]:
+    def _results(self, group: Sequence[Batch]) -> list[ports.Committed | ports.Rejected]:
         """Write what does not build on each other at once; return what became of each."""
         if self._failpoints is not None:
             self._failpoints.committing(self._view, changes_of(group))
         written = [b for b in group if b.operations]
         answers = self._store.commit([b.operations for b in written]) if written else []
         outcome = dict(zip(map(id, written), answers, strict=True))
-        results = [outcome.get(id(b), Committed()) for b in group]
+        results = [outcome.get(id(b), ports.Committed()) for b in group]
         if self._failpoints is not None:
-            durable = [b for b, r in zip(group, results, strict=True) if isinstance(r, Committed)]
+            durable = [
+                b for b, r in zip(group, results, strict=True) if isinstance(r, ports.Committed)
+            ]
             self._failpoints.committed(self._view, changes_of(durable))
         return results
 
@@ -172,7 +170,7 @@ class Commits:
                 self._carry_out(effect, now)
 
     def _rejected(
-        self, batch: Batch, result: Rejected, left: dict[int, Change], now: Instant
+        self, batch: Batch, result: ports.Rejected, left: dict[int, Change], now: Instant
     ) -> None:
         """Set aside the changes that were refused; those that only shared their multi are left."""
         path = batch.operations[result.index].path
@@ -195,7 +193,7 @@ class Commits:
             self._observer.on_rejected(change, result.error, self._view)
             for effect in invalidate(self._view, change) if is_race else ():
                 self._carry_out(effect, now)
-        if is_race or result.error is WriteError.NOT_EMPTY:
+        if is_race or result.error is ports.WriteError.NOT_EMPTY:
             self._read_again(path, now)
 
     def _distrust(self, path: str) -> None:
@@ -215,10 +213,10 @@ class Commits:
         else:
             reread_concerned(self._store, path)
 
-    def _passes_over_shard(self, path: str, error: WriteError) -> bool:
+    def _passes_over_shard(self, path: str, error: ports.WriteError) -> bool:
         """Leave out the number of a shard that exists: outside a tenure it may have been used."""
         shard = paths.parse_shard(path.rpartition("/")[2])
-        if shard is None or error is not WriteError.NODE_EXISTS:
+        if shard is None or error is not ports.WriteError.NODE_EXISTS:
             return False
         self._view.shards = max(self._view.shards, shard.number + 1)
         return True
@@ -233,3 +231,46 @@ class Commits:
             return False
         topic = self._view.topics.get(change.partition.topic)
         return topic is not None and topic.stale
+
+
+PROBED_TOGETHER: Final = (20, 1)
+"""Operations in one multi: a request for each is work for both sides, where most of them hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleCheck:
+    """An operation of a refused multi, and what to check for it."""
+
+    batch: Batch
+    index: int
+    check: ports.Check
+
+    @property
+    def owners(self) -> tuple[Change, ...]:
+        """Return the changes it belongs to."""
+        return self.batch.owners[self.index]
+
+
+def stale_checks(
+    batch: Batch, refused: ports.Rejected, moved: Collection[str]
+) -> Iterator[StaleCheck]:
+    """
+    Yield what to check of a multi that was refused; the operations before the culprit held.
+
+    Args:
+        batch: What was refused.
+        refused: Its culprit.
+        moved: Paths that we wrote since, which are not at the version that the multi expects.
+
+    """
+    seen = set(moved)
+    for index, operation in enumerate(batch.operations):
+        if operation.path in seen:
+            continue  # It expects what another operation would have left.
+        seen.add(operation.path)
+        if index <= refused.index or not isinstance(
+            operation, ports.Check | ports.SetData | ports.Delete
+        ):
+            continue
+        if operation.version is not None:
+            yield StaleCheck(batch, index, ports.Check(operation.path, operation.version))

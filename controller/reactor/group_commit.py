@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
+from controller.core import records
 from controller.core.cached_znodes import PlanNode
 from controller.core.model import (
     PartitionAssignment,
@@ -26,16 +27,6 @@ from controller.core.model import (
     TopicAssignment,
     TopicPartition,
     ZkVersion,
-)
-from controller.core.records import (
-    AssignmentRecord,
-    Change,
-    LegacyEntryRecord,
-    QueueEntryEndedRecord,
-    Record,
-    SpecEndedRecord,
-    SpecRecord,
-    SubmissionReliedRecord,
 )
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
@@ -71,9 +62,9 @@ Entries = dict[TopicPartition, Replicas | None]
 class Batch:
     """Changes that share one multi, and what that multi moves forward."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[records.Change] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
-    owners: list[tuple[Change, ...]] = field(default_factory=list)
+    owners: list[tuple[records.Change, ...]] = field(default_factory=list)
     """For each operation the changes it belongs to: one, or all that share a merged write."""
     topics: tuple[str, ...] = ()
     legacy: bool = False
@@ -86,16 +77,18 @@ class Batch:
 class _Draft:
     """A batch being filled."""
 
-    changes: list[Change] = field(default_factory=list)
-    own: list[tuple[Change, Operation]] = field(default_factory=list)
+    changes: list[records.Change] = field(default_factory=list)
+    own: list[tuple[records.Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
-    relied_on: dict[str, list[Change]] = field(default_factory=dict)
+    relied_on: dict[str, list[records.Change]] = field(default_factory=dict)
     """Changes that hold only as long as a topic znode says what they were decided by."""
-    submissions: dict[SubmissionReliedRecord, list[Change]] = field(default_factory=dict)
+    submissions: dict[records.SubmissionReliedRecord, list[records.Change]] = field(
+        default_factory=dict
+    )
     """Changes that hold only as long as a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
-    sharing: dict[str, dict[int, Change]] = field(default_factory=dict)
+    sharing: dict[str, dict[int, records.Change]] = field(default_factory=dict)
     """Changes that share the one write of a znode, by its path."""
     rows: Rows = field(default_factory=Rows)
     size: int = 0
@@ -104,7 +97,7 @@ class _Draft:
     whole_topics: int = 0
     """Of which the topics as they were."""
 
-    def owners(self, path: str) -> tuple[Change, ...]:
+    def owners(self, path: str) -> tuple[records.Change, ...]:
         """Return the changes that share the write of a znode, in their order."""
         return tuple(self.sharing[path].values())
 
@@ -178,7 +171,9 @@ class Batcher:
         """Estimate how many bytes a topic's znode has."""
         return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
 
-    def apart(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
+    def apart(
+        self, changes: Iterable[records.Change]
+    ) -> tuple[list[records.Change], list[records.Change]]:
         """
         Take entries of the plan out of ends that have no room for both the topic and the plan.
 
@@ -189,26 +184,30 @@ class Batcher:
             The changes, and those that are to follow where the one they are part of was written.
 
         """
-        first: list[Change] = []
-        then: list[Change] = []
+        first: list[records.Change] = []
+        then: list[records.Change] = []
         for change in changes:
-            entries = tuple(r for r in change.records if isinstance(r, LegacyEntryRecord))
+            entries = tuple(r for r in change.records if isinstance(r, records.LegacyEntryRecord))
             if not entries or self._has_room(change):
                 first.append(change)
                 continue
-            others = tuple(r for r in change.records if not isinstance(r, LegacyEntryRecord))
+            others = tuple(
+                r for r in change.records if not isinstance(r, records.LegacyEntryRecord)
+            )
             first.append(replace(change, records=others))
-            then.append(Change(entries, partition=change.partition))
+            then.append(records.Change(entries, partition=change.partition))
         return first, then
 
-    def _has_room(self, change: Change) -> bool:
+    def _has_room(self, change: records.Change) -> bool:
         """Whether the plan may be written with the change: it fits beside the topic, or has to."""
-        topics = [r.partition.topic for r in change.records if isinstance(r, AssignmentRecord)]
-        if not topics or not any(isinstance(r, SpecEndedRecord) for r in change.records):
+        topics = [
+            r.partition.topic for r in change.records if isinstance(r, records.AssignmentRecord)
+        ]
+        if not topics or not any(isinstance(r, records.SpecEndedRecord) for r in change.records):
             return True
         return sum(map(self._topic_size, topics)) + self._legacy.whole_size() <= MAX_BYTES
 
-    def batches(self, changes: Iterable[Change]) -> Iterator[Batch]:
+    def batches(self, changes: Iterable[records.Change]) -> Iterator[Batch]:
         """Yield the batches, in the order in which they have to be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
@@ -224,22 +223,24 @@ class Batcher:
         if draft.changes:
             yield self._close(draft)
 
-    def _merged_size(self, change: Change, draft: _Draft) -> int:
+    def _merged_size(self, change: records.Change, draft: _Draft) -> int:
         """Estimate what the change's share of merged writes adds to the multi."""
         size = draft.rows.size(change)
         for record in change.records:
-            if isinstance(record, AssignmentRecord):
+            if isinstance(record, records.AssignmentRecord):
                 topic = record.partition.topic
                 if topic not in draft.topics:
                     size += self._topic_size(topic)
                 size += _ASSIGNMENT_BYTES
-            elif isinstance(record, LegacyEntryRecord):
+            elif isinstance(record, records.LegacyEntryRecord):
                 size += self._legacy.size(draft.legacy)
-            elif isinstance(record, QueueEntryEndedRecord):
+            elif isinstance(record, records.QueueEntryEndedRecord):
                 size += self._queue.size(draft.queue)
         return size
 
-    def _add(self, draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
+    def _add(
+        self, draft: _Draft, change: records.Change, operations: list[Operation], size: int
+    ) -> None:
         draft.changes.append(change)
         draft.size += size
         draft.own += [(change, op) for op in operations]
@@ -247,20 +248,20 @@ class Batcher:
         for record in change.records:
             if _relies_on_topic(record) and record.partition.topic in self._view.topics:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
-            if isinstance(record, SubmissionReliedRecord):
+            if isinstance(record, records.SubmissionReliedRecord):
                 draft.submissions.setdefault(record, []).append(change)
                 continue
-            if isinstance(record, AssignmentRecord):
+            if isinstance(record, records.AssignmentRecord):
                 topic = record.partition.topic
                 draft.whole_topics += 0 if topic in draft.topics else self._topic_size(topic)
                 entry = draft.topics.setdefault(topic, {})
                 entry[record.partition.partition] = record.assignment
                 path = paths.topic_path(topic)
-            elif isinstance(record, LegacyEntryRecord):
+            elif isinstance(record, records.LegacyEntryRecord):
                 draft.plans += 0 if draft.legacy else self._legacy.whole_size()
                 draft.legacy[record.partition] = record.replicas
                 path = paths.LEGACY_PLAN
-            elif isinstance(record, QueueEntryEndedRecord):
+            elif isinstance(record, records.QueueEntryEndedRecord):
                 draft.plans += 0 if draft.queue else self._queue.whole_size()
                 draft.queue[record.partition] = None
                 path = paths.QUEUE
@@ -339,7 +340,7 @@ def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         yield group
 
 
-def changes_of(batches: Iterable[Batch]) -> list[Change]:
+def changes_of(batches: Iterable[Batch]) -> list[records.Change]:
     """Return the changes of all of them."""
     return [change for batch in batches for change in batch.changes]
 
@@ -348,11 +349,13 @@ def _ids_size(replicas: Replicas) -> int:
     return sum(len(str(broker)) + 1 for broker in replicas)
 
 
-def _topic_of(change: Change) -> str:
+def _topic_of(change: records.Change) -> str:
     return "" if change.partition is None else change.partition.topic
 
 
-def _relies_on_topic(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
+def _relies_on_topic(
+    record: records.Record,
+) -> TypeGuard[records.SpecRecord | records.SpecEndedRecord]:
     """
     Whether a record is made of what a topic znode says: where a partition was, or that it is there.
 
@@ -361,9 +364,9 @@ def _relies_on_topic(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
     controller that is told what to do may be doing it, late and unseen by what was read last.
     """
     match record:
-        case SpecRecord(spec=spec):
+        case records.SpecRecord(spec=spec):
             return spec.version is None and spec.route is not Route.FOREIGN
-        case SpecEndedRecord(version=version, stands=stands):
+        case records.SpecEndedRecord(version=version, stands=stands):
             return version is None or stands
         case _:
             return False

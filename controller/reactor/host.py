@@ -6,18 +6,46 @@ This module has the program's one broad ``except``. Signals only put an event in
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Final
 
+from controller.core import events
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.engines import engine_of
-from controller.core.events import Deposed, Event, ShutdownRequested, WallClockRead
 from controller.core.model import Instant
 from controller.core.view import ClusterView
 from controller.errors import InvariantError, NativeRefusedError, Verdict, verdict_of
-from controller.reactor.event_gathering import GATHER_AFTER, GATHER_S, may_wait
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
+
+GATHER_AFTER: Final = 8
+"""Changes of a turn from which on it counts as busy: a small plan is never kept waiting."""
+GATHER_S: Final = 0.05
+"""How long they gather at most."""
+
+_MAY_WAIT: Final = (
+    events.StateChanged,
+    events.StatesRead,
+    events.TopicsRead,
+    events.LeaderAndIsrAnswered,
+    events.StopReplicaAnswered,
+    events.UpdateMetadataAnswered,
+    events.IsrNotificationsRead,
+    events.LegacyPlanRead,
+    events.SizesRead,
+    events.TimerFired,
+    events.WallClockRead,
+)
+"""What a plan under way is made of; the legacy plan is read again whenever it is written."""
+
+
+def may_wait(event: events.Event) -> bool:
+    """Return whether an event may wait for others."""
+    return isinstance(event, _MAY_WAIT)
+
 
 IDLE_S = 1.0
 """Longest sleep: the watchdog looks at the adapters' threads at least this often."""
@@ -34,7 +62,7 @@ class WakingInbox:
 
     def __init__(self) -> None:
         """Start empty, without a reactor: events wait."""
-        self._waiting: list[Event] = []
+        self._waiting: list[events.Event] = []
         self._reactor: Reactor | None = None
         self._wake = threading.Event()
         self._pressing = threading.Event()
@@ -47,7 +75,7 @@ class WakingInbox:
         self._waiting.clear()
         self._wake.set()
 
-    def put(self, event: Event) -> None:
+    def put(self, event: events.Event) -> None:
         """Add an event and wake the loop."""
         if self._reactor is None:
             self._waiting.append(event)
@@ -115,7 +143,7 @@ class Host:
 
     def request_shutdown(self) -> None:
         """Ask the loop to hand back and end; from any thread, but not from a signal handler."""
-        self._inbox.put(ShutdownRequested())
+        self._inbox.put(events.ShutdownRequested())
 
     def run(self) -> None:
         """
@@ -154,14 +182,14 @@ class Host:
             if verdict is Verdict.CRASH:
                 raise
             if verdict is Verdict.RESIGN:
-                self._inbox.put(Deposed(str(error)))
+                self._inbox.put(events.Deposed(str(error)))
 
     def _tell_time(self) -> None:
         """Let the core know what the wall says, again now and then: wall clocks are set."""
         now = self._clock.now()
         if self._wall_due is None or now >= self._wall_due:
             self._wall_due = Instant(now + WALL_EVERY_S)
-            self._inbox.put(WallClockRead(self._unix_s()))
+            self._inbox.put(events.WallClockRead(self._unix_s()))
 
     def _check_eligibility(self) -> None:
         """Refuse a cluster on which no engine would be safe, once enough is known of it."""
@@ -193,3 +221,33 @@ class Host:
             self._deadline = Instant(self._clock.now() + SHUTDOWN_S)
         elif self._clock.now() >= self._deadline:
             self._reactor.finished = True
+
+
+class Signals:
+    """Turns SIGTERM and SIGINT into a request to stop; before there is a loop, into the end."""
+
+    def __init__(self) -> None:
+        """Listen from now on."""
+        self._host: Host | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._received)
+
+    def hand_over(self, host: Host) -> None:
+        """From now on the loop is asked."""
+        self._host = host
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        """
+        Have the loop asked, from a thread of its own.
+
+        A handler interrupts the main thread, which is the loop's and may hold the lock that asking
+        takes.
+
+        Raises:
+            SystemExit: there is no loop yet.
+
+        """
+        del number, frame
+        if self._host is None:
+            raise SystemExit(0)
+        threading.Thread(target=self._host.request_shutdown, name="shutdown").start()

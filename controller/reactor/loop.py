@@ -16,68 +16,19 @@ import heapq
 from collections import deque
 from typing import assert_never
 
+from controller.core import effects, events
 from controller.core.apply import issued
 from controller.core.decide import decide
-from controller.core.effects import (
-    AlterReassignment,
-    BeginTenure,
-    ClaimController,
-    CloseChannel,
-    DescribeTopicConfigs,
-    Effect,
-    ElectPreferred,
-    MeasureSizes,
-    OpenChannel,
-    ProbeReassignments,
-    ReadAccepted,
-    ReadEntityConfigs,
-    ReadPurpose,
-    ReadStates,
-    ReadSubmissions,
-    ReadTopics,
-    ResignController,
-    SendLeaderAndIsr,
-    SendLiveBrokers,
-    SendStopReplica,
-    SendUpdateMetadata,
-    SetTimer,
-    Stop,
-)
-from controller.core.events import (
-    AlterationsWithdrawn,
-    ControllerClaimed,
-    Deposed,
-    Event,
-    LeaderAndIsrAnswered,
-    LeadershipGained,
-    LeadershipLost,
-    ReassignmentsAltered,
-    StopReplicaAnswered,
-    TimerFired,
-    UpdateMetadataAnswered,
-)
 from controller.core.model import Instant
 from controller.core.observe import observe
 from controller.core.topic_config_reads import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
+from controller.reactor import ports
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.outbox import Outbox
-from controller.reactor.ports import (
-    Channels,
-    Clock,
-    Failpoints,
-    Observer,
-    Reassignments,
-    SessionLease,
-    Sizes,
-    Store,
-    TopicConfigs,
-    Znode,
-)
-from controller.reactor.read_batch import Reads
-from controller.reactor.rereads import reread_own_records
+from controller.reactor.reads import Reads, reread_own_records
 
 ROUNDS_MAX = 50
 """Decisions per turn before the host looks at everything else again."""
@@ -92,15 +43,15 @@ class Reactor:
         self,
         *,
         view: ClusterView,
-        store: Store,
-        channels: Channels,
-        configs: TopicConfigs,
-        clock: Clock,
-        observer: Observer,
-        sizes: Sizes | None = None,
-        reassignments: Reassignments | None = None,
-        failpoints: Failpoints | None = None,
-        lease: SessionLease | None = None,
+        store: ports.Store,
+        channels: ports.Channels,
+        configs: ports.TopicConfigs,
+        clock: ports.Clock,
+        observer: ports.Observer,
+        sizes: ports.Sizes | None = None,
+        reassignments: ports.Reassignments | None = None,
+        failpoints: ports.Failpoints | None = None,
+        lease: ports.SessionLease | None = None,
     ) -> None:
         """
         Build the loop around a view.
@@ -133,7 +84,7 @@ class Reactor:
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[events.Event] = deque()
         self._outbox = Outbox()
         self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
@@ -144,10 +95,10 @@ class Reactor:
 
     def start(self) -> None:
         """Ask for everything that has to be known before anything can be decided."""
-        for znode in Znode:
+        for znode in ports.Znode:
             self._store.read(znode)
 
-    def put(self, event: Event) -> None:
+    def put(self, event: events.Event) -> None:
         """Add an event; safe from any thread (``deque.append`` is atomic)."""
         self._inbox.append(event)
 
@@ -204,7 +155,7 @@ class Reactor:
             reason = f"no answer from ZooKeeper for {self._lease.timeout_s:g} s"
         else:
             return
-        self._fold(Deposed(reason), now)
+        self._fold(events.Deposed(reason), now)
         self._store.resign_controller()
 
     # --- one round -----------------------------------------------------------------------------
@@ -216,7 +167,7 @@ class Reactor:
         while due is not None and due <= now:
             _, name = heapq.heappop(self._heap)
             del self._timers[name]
-            self._fold(TimerFired(name), now)
+            self._fold(events.TimerFired(name), now)
             due = self._next_timer()
         forget_old_configs(self.view, now)
 
@@ -225,27 +176,31 @@ class Reactor:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _fold(self, event: Event, now: Instant) -> None:
+    def _fold(self, event: events.Event, now: Instant) -> None:
         match event:
-            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+            case (
+                events.LeaderAndIsrAnswered()
+                | events.StopReplicaAnswered()
+                | events.UpdateMetadataAnswered()
+            ):
                 broker = self.view.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
-            case ReassignmentsAltered():
+            case events.ReassignmentsAltered():
                 self._orders.answered()
-            case Deposed():
+            case events.Deposed():
                 self._silence()
                 reread_own_records(self._store)
-            case LeadershipLost():
+            case events.LeadershipLost():
                 self._silence()
                 self.start()
-            case LeadershipGained():
+            case events.LeadershipGained():
                 reread_own_records(self._store)
-            case ControllerClaimed():
+            case events.ControllerClaimed():
                 # What the controller before us changed last may not have been told yet.
-                self._store.read(Znode.LEGACY_PLAN)
-                self._store.read(Znode.PREFERRED_ELECTION)
-            case TimerFired(name=name) if name == RETRY_TIMER:
+                self._store.read(ports.Znode.LEGACY_PLAN)
+                self._store.read(ports.Znode.PREFERRED_ELECTION)
+            case events.TimerFired(name=name) if name == RETRY_TIMER:
                 self._commits.try_again()
             case _:
                 pass
@@ -256,7 +211,7 @@ class Reactor:
         """Take back the orders that do not stand on what is known any more."""
         withdrawn = self._orders.withdraw(self.view)
         if withdrawn:
-            self._fold(AlterationsWithdrawn(withdrawn), self._clock.now())
+            self._fold(events.AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
         """Nothing may reach a broker in the name of a claim that is gone."""
@@ -277,7 +232,7 @@ class Reactor:
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
-            self._fold(Deposed(str(error)), now)
+            self._fold(events.Deposed(str(error)), now)
             self._store.resign_controller()
             return
         committed = self._clock.now()
@@ -297,56 +252,60 @@ class Reactor:
     # --- effects -------------------------------------------------------------------------------
 
     def _carry_out(  # noqa: C901, PLR0912 - one arm per effect
-        self, effect: Effect, now: Instant
+        self, effect: effects.Effect, now: Instant
     ) -> None:
         issued(self.view, effect, now)
         match effect:
-            case SendLeaderAndIsr(partition=partition, brokers=brokers, new=new):
+            case effects.SendLeaderAndIsr(partition=partition, brokers=brokers, new=new):
                 self._outbox.add_leader_and_isr(self.view, partition, brokers, new)
-            case SendUpdateMetadata(partitions=partitions, brokers=to):
+            case effects.SendUpdateMetadata(partitions=partitions, brokers=to):
                 self._outbox.add_update_metadata(self.view, partitions, to)
-            case SendLiveBrokers():
+            case effects.SendLiveBrokers():
                 self._outbox.add_live_brokers()
-            case SendStopReplica(partition=partition, broker=broker, leader_epoch=epoch):
+            case effects.SendStopReplica(partition=partition, broker=broker, leader_epoch=epoch):
                 self._outbox.add_stop_replica(
                     self.view, partition, broker, epoch, delete=effect.delete
                 )
-            case OpenChannel(broker=live):
+            case effects.OpenChannel(broker=live):
                 self._outbox.open(live.id)
                 self._channels.open(live)
-            case CloseChannel(broker=broker):
+            case effects.CloseChannel(broker=broker):
                 self._outbox.close(broker)
                 self._channels.close(broker)
-            case ReadStates() | ReadTopics():
+            case effects.ReadStates() | effects.ReadTopics():
                 self._reads.add(effect)
-            case DescribeTopicConfigs(topics=topics):
+            case effects.DescribeTopicConfigs(topics=topics):
                 self._configs.describe(topics, self.view.config_question)
-            case ReadSubmissions(names=names):
+            case effects.ReadSubmissions(names=names):
                 self._store.read_submissions(names)
-            case ReadAccepted(request=request):
+            case effects.ReadAccepted(request=request):
                 self._store.read_accepted(request)
-            case ReadEntityConfigs(entities=entities):
+            case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
-            case MeasureSizes(partitions=partitions):
+            case effects.MeasureSizes(partitions=partitions):
                 if self._sizes is not None:
                     self._sizes.measure(partitions)
-            case AlterReassignment() | ElectPreferred() | ProbeReassignments():
+            case (
+                effects.AlterReassignment()
+                | effects.ElectPreferred()
+                | effects.ProbeReassignments()
+            ):
                 self._orders.add(self.view, effect)
-            case BeginTenure():
+            case effects.BeginTenure():
                 self._store.begin_tenure()
-            case ClaimController(at_once=at_once):
+            case effects.ClaimController(at_once=at_once):
                 self._store.claim_controller(at_once=at_once)
-            case ResignController():
+            case effects.ResignController():
                 # Requests already handed over may end; nothing new goes out under this claim.
                 self._outbox.clear()
                 self._orders.clear()
                 self._store.resign_controller()
-            case SetTimer(name=name, at=at):
+            case effects.SetTimer(name=name, at=at):
                 # The earlier time counts: who is woken too early looks again and asks anew.
                 if name not in self._timers or at < self._timers[name]:
                     self._timers[name] = at
                     heapq.heappush(self._heap, (at, name))
-            case Stop():
+            case effects.Stop():
                 self.finished = True
             case _:
                 assert_never(effect)
@@ -372,7 +331,7 @@ class Reactor:
                 self._failpoints.sent(broker, request)
 
 
-def _goes_first(effect: Effect) -> bool:
+def _goes_first(effect: effects.Effect) -> bool:
     """
     Whether an effect of a decision is carried out before its changes are written.
 
@@ -383,11 +342,16 @@ def _goes_first(effect: Effect) -> bool:
     written. A time to look again is due whatever becomes of the writes.
     """
     match effect:
-        case OpenChannel() | CloseChannel() | SendLiveBrokers() | SetTimer():
+        case (
+            effects.OpenChannel()
+            | effects.CloseChannel()
+            | effects.SendLiveBrokers()
+            | effects.SetTimer()
+        ):
             return True
-        case ReadTopics() | ReadSubmissions() | DescribeTopicConfigs():
+        case effects.ReadTopics() | effects.ReadSubmissions() | effects.DescribeTopicConfigs():
             return True
-        case ReadStates(purpose=purpose):
-            return purpose is ReadPurpose.SEED
+        case effects.ReadStates(purpose=purpose):
+            return purpose is effects.ReadPurpose.SEED
         case _:
             return False

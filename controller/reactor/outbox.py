@@ -38,15 +38,7 @@ from controller.core.model import (
 )
 from controller.core.phases import Shrinking
 from controller.core.view import ClusterView
-from controller.reactor.ports import (
-    BrokerRequest,
-    LeaderAndIsr,
-    LeaderAndIsrState,
-    StopReplica,
-    StopReplicaState,
-    UpdateMetadata,
-    UpdateMetadataState,
-)
+from controller.reactor import ports
 from controller.reactor.shared_metadata import (
     SharedMetadata,
     added,
@@ -71,11 +63,11 @@ A client with old metadata asks again after ``retry.backoff.ms`` (0.1 s), so it 
 @dataclass(slots=True)
 class _Batch:
     live_brokers: bool = False
-    leader_and_isr: dict[TopicPartition, LeaderAndIsrState] = field(default_factory=dict)
+    leader_and_isr: dict[TopicPartition, ports.LeaderAndIsrState] = field(default_factory=dict)
     news: list[SharedMetadata] = field(default_factory=list)
     """For clients."""
-    stop: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
-    delete: dict[TopicPartition, StopReplicaState] = field(default_factory=dict)
+    stop: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
+    delete: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
 
     def stops(self, partition: TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
@@ -104,7 +96,7 @@ class _Batch:
 @dataclass(slots=True)
 class _Queue:
     batches: deque[_Batch] = field(default_factory=deque)
-    ready: deque[BrokerRequest] = field(default_factory=deque)
+    ready: deque[ports.BrokerRequest] = field(default_factory=deque)
     """Requests of the batch being sent, in order."""
     busy: bool = False
     told_at: float = -math.inf
@@ -141,7 +133,7 @@ class Outbox:
     def __init__(self) -> None:
         """Start empty."""
         self._queues: dict[BrokerId, _Queue] = {}
-        self._for_all: dict[TopicPartition, UpdateMetadataState] = {}
+        self._for_all: dict[TopicPartition, ports.UpdateMetadataState] = {}
         """For every broker: put into all queues when something is taken, not one by one."""
         self.due: Instant | None = None
         """When to take again, if nothing happens before: something was held back until then."""
@@ -256,7 +248,7 @@ class Outbox:
         # What was queued for this replica before is overtaken by its removal.
         batch.leader_and_isr.pop(partition, None)
         wanted = batch.delete if delete else batch.stop
-        wanted[partition] = StopReplicaState(partition, leader_epoch, delete)
+        wanted[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
 
     # --- taking --------------------------------------------------------------------------------
 
@@ -266,7 +258,9 @@ class Outbox:
         if queue is not None:
             queue.busy = False
 
-    def take(self, view: ClusterView, now: Instant) -> Iterator[tuple[BrokerId, BrokerRequest]]:
+    def take(
+        self, view: ClusterView, now: Instant
+    ) -> Iterator[tuple[BrokerId, ports.BrokerRequest]]:
         """Yield the next request of every broker that is not busy, and count it as out."""
         if self._for_all:
             news, self._for_all = SharedMetadata(self._for_all), {}
@@ -285,33 +279,33 @@ class Outbox:
             if queue.ready:
                 queue.busy = True
                 request = queue.ready.popleft()
-                if isinstance(request, UpdateMetadata) and request.states:
+                if isinstance(request, ports.UpdateMetadata) and request.states:
                     queue.told_at = now
                 yield broker, request
         self.due = None if due == math.inf else Instant(due)
 
 
-def _requests(view: ClusterView, batch: _Batch) -> Iterator[BrokerRequest]:
+def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]:
     if view.tenure is None:
         return
     epoch = view.tenure.epoch
     live = tuple(view.brokers.values())
     if batch.live_brokers and (batch.leader_and_isr or not batch.news):
-        yield UpdateMetadata(epoch, (), live)
+        yield ports.UpdateMetadata(epoch, (), live)
     if batch.leader_and_isr:
         states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
-        yield LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
+        yield ports.LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
     for seen in seen_together(batch.news):
-        yield UpdateMetadata(epoch, seen, live)
+        yield ports.UpdateMetadata(epoch, seen, live)
     for stops in (batch.stop, batch.delete):
         for stopped in chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
-            yield StopReplica(epoch, stopped)
+            yield ports.StopReplica(epoch, stopped)
 
 
 def _told_together(
-    states: dict[TopicPartition, LeaderAndIsrState],
-) -> dict[TopicPartition, LeaderAndIsrState]:
+    states: dict[TopicPartition, ports.LeaderAndIsrState],
+) -> dict[TopicPartition, ports.LeaderAndIsrState]:
     """Return what one LeaderAndIsr tells: those that create no replica first, as they are quick."""
     known = [p for p, s in states.items() if not s.is_new][:LEADER_AND_ISR_CHUNK]
     room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
@@ -320,7 +314,7 @@ def _told_together(
 
 
 def _is_new(
-    state: PartitionState, broker: BrokerId, queued: LeaderAndIsrState | None, *, asked: bool
+    state: PartitionState, broker: BrokerId, queued: ports.LeaderAndIsrState | None, *, asked: bool
 ) -> bool:
     """
     Whether a broker may create the log where it finds none and one of its disks failed.
@@ -349,13 +343,13 @@ def _leader_and_isr_state(
     assignment: PartitionAssignment,
     *,
     is_new: bool,
-) -> LeaderAndIsrState:
+) -> ports.LeaderAndIsrState:
     replicas = view.serving_replicas(partition)
     reassignment = view.reassignments.get(partition)
     # Once the target is in sync nothing is being added any more, as in Kafka's B3.
     ended = reassignment is None or isinstance(reassignment.phase, Shrinking)
     adding = () if ended else tuple(r for r in assignment.adding_replicas if r in replicas)
-    return LeaderAndIsrState(
+    return ports.LeaderAndIsrState(
         partition=partition,
         controller_epoch=state.controller_epoch,
         leader=state.leader,

@@ -12,14 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from controller.core import records
 from controller.core.model import AcceptedEntry, PartitionOutcome, Refusal, RequestId
-from controller.core.records import (
-    AcceptedRecord,
-    Change,
-    PartitionOutcomeRecord,
-    Record,
-    RefusalRecord,
-)
 from controller.reactor.ports import Create
 from controller.znodes import outcome_parts, paths
 
@@ -39,12 +33,14 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class Rows:
     """The rows of one batch, by request and kind, each with the change it belongs to."""
 
-    accepted: dict[RequestId, list[tuple[Change, AcceptedEntry]]] = field(default_factory=dict)
-    ended: dict[RequestId, list[tuple[Change, Refusal | PartitionOutcome]]] = field(
+    accepted: dict[RequestId, list[tuple[records.Change, AcceptedEntry]]] = field(
+        default_factory=dict
+    )
+    ended: dict[RequestId, list[tuple[records.Change, Refusal | PartitionOutcome]]] = field(
         default_factory=dict
     )
 
-    def add(self, change: Change) -> None:
+    def add(self, change: records.Change) -> None:
         """Collect the rows of a change."""
         for record in change.records:
             for request, row in rows_of(record):
@@ -53,7 +49,7 @@ class Rows:
                 else:
                     self.ended.setdefault(request, []).append((change, row))
 
-    def size(self, change: Change) -> int:
+    def size(self, change: records.Change) -> int:
         """Estimate what a change's rows add to the multi."""
         size = 0
         for record in change.records:
@@ -62,7 +58,9 @@ class Rows:
                 size += row_size(row) + (0 if request in known else _NODE_BYTES)
         return size
 
-    def shards(self, epoch: int, number: int) -> Iterator[tuple[Create, tuple[Change, ...]]]:
+    def shards(
+        self, epoch: int, number: int
+    ) -> Iterator[tuple[Create, tuple[records.Change, ...]]]:
         """Yield the znodes to create, each with the changes it belongs to."""
         for request, accepted in self.accepted.items():
             for part in _split(accepted):
@@ -81,15 +79,15 @@ class Rows:
                 number += 1
 
 
-def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
+def rows_of(record: records.Record) -> Iterator[tuple[RequestId, Row]]:
     """Yield the rows a record keeps, each with its request."""
     match record:
-        case AcceptedRecord(request=request, entry=entry):
+        case records.AcceptedRecord(request=request, entry=entry):
             yield request, entry
-        case RefusalRecord(refusals=refusals):
+        case records.RefusalRecord(refusals=refusals):
             for refusal in refusals:
                 yield refusal.request, refusal
-        case PartitionOutcomeRecord(ending=ending):
+        case records.PartitionOutcomeRecord(ending=ending):
             yield ending.request, ending
         case _:
             pass
@@ -115,8 +113,10 @@ def _text_size(text: str) -> int:
     return 12 * len(text)
 
 
-def _split(rows: Sequence[tuple[Change, AnyRow]]) -> Iterator[list[tuple[Change, AnyRow]]]:
-    part: list[tuple[Change, AnyRow]] = []
+def _split(
+    rows: Sequence[tuple[records.Change, AnyRow]],
+) -> Iterator[list[tuple[records.Change, AnyRow]]]:
+    part: list[tuple[records.Change, AnyRow]] = []
     size = 0
     for change, row in rows:
         size += row_size(row)
@@ -127,5 +127,5 @@ def _split(rows: Sequence[tuple[Change, AnyRow]]) -> Iterator[list[tuple[Change,
     yield part
 
 
-def _owners(rows: Sequence[tuple[Change, Row]]) -> tuple[Change, ...]:
+def _owners(rows: Sequence[tuple[records.Change, Row]]) -> tuple[records.Change, ...]:
     return tuple({id(change): change for change, _ in rows}.values())

@@ -153,7 +153,7 @@ class Store(Protocol):
         """
         Read it and watch it: the matching ``...Read`` event follows, now and at every change.
 
-        A cancellation comes after what it may mean (``rereads.CANCELLABLE``): requests and plans
+        A cancellation comes after what it may mean (``reads.CANCELLABLE``): requests and plans
         are read after it and told before it, so that none that is older is still unknown.
         """
         ...

@@ -33,7 +33,7 @@ from controller.core.events import (
 )
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.reactor.ports import Inbox, Znode
-from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
+from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.zk.levels import read_level
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.partition_znodes import state_of, topic_of

@@ -45,7 +45,7 @@ from controller.core.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import Committed, Operation, Rejected, WriteError, Znode
-from controller.reactor.rereads import LOST_MAX
+from controller.reactor.reads import LOST_MAX
 from controller.znodes import paths
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.reactor.stores import NotingStore

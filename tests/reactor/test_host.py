@@ -14,8 +14,7 @@ from controller.core.events import SubmissionsListed, TimerFired
 from controller.core.model import Instant
 from controller.core.options import Options
 from controller.core.view import ClusterView
-from controller.reactor.event_gathering import GATHER_AFTER, GATHER_S
-from controller.reactor.host import Host, WakingInbox
+from controller.reactor.host import GATHER_AFTER, GATHER_S, Host, WakingInbox
 from controller.reactor.loop import Reactor
 
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import pytest
+
+from controller.core.applied_throttles import topic_entity
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
-from controller.core.model import TopicPartition
-from controller.reactor.ports import Store
-from controller.reactor.read_batch import Reads
+from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
+from controller.reactor.ports import Check, Store, Znode
+from controller.reactor.reads import (
+    LOST_MAX,
+    RaceCounts,
+    Reads,
+    reread_concerned,
+    reread_own_records,
+)
+from controller.znodes import paths
 from tests.core.builders import tp
+from tests.reactor.stores import NotingStore
 
 
 class Asked:
@@ -41,3 +52,53 @@ def test_each_kind_is_asked_for_once_and_topics_first() -> None:
     assert asked.calls == [(("t",), 7), ((tp(0), tp(1)), True, 7), ((tp(2),), False, 7)]
     reads.send(8)
     assert len(asked.calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "znodes"),
+    [
+        (paths.LEGACY_PLAN, [Znode.LEGACY_PLAN]),
+        (paths.QUEUE, [Znode.QUEUE]),
+        (paths.CANCEL, [Znode.CANCELLATION]),
+        (paths.reassignment_path(TopicPartition("t", 0)), [Znode.GOALS]),
+        (paths.submission_path("request_1"), [Znode.SUBMISSIONS]),
+        (paths.outcome_path(RequestId("r")), [Znode.HISTORY]),
+        (paths.applied_throttle_path(topic_entity("t")), [Znode.LEASES]),
+        (paths.orphan_path(BrokerId(1), TopicPartition("t", 0)), [Znode.ORPHANS]),
+        (paths.PREFERRED_ELECTION, [Znode.PREFERRED_ELECTION]),
+        (paths.topic_path("t"), []),
+        (paths.announcements_path(), []),
+    ],
+)
+def test_what_the_write_was_about_is_read(path: str, znodes: list[Znode]) -> None:
+    """And nothing whose path only begins alike."""
+    store = NotingStore()
+    reread_concerned(store, path)
+    assert (store.znodes, store.entities) == (znodes, [])
+
+
+def test_settings_are_read_of_the_one_entity() -> None:
+    """An operator was faster."""
+    store = NotingStore()
+    reread_concerned(store, paths.entity_config_path(topic_entity("t")))
+    assert (store.znodes, store.entities) == ([], [topic_entity("t")])
+
+
+def test_our_own_records_are_those_nobody_watches() -> None:
+    """Goals, orphans, what is kept of requests, throttles."""
+    store = NotingStore()
+    reread_own_records(store)
+    assert set(store.znodes) == {Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES}
+
+
+def test_what_is_refused_again_and_again_is_left_for_a_while() -> None:
+    """Reading it does not help; a write that succeeds ends the row."""
+    races = RaceCounts()
+    assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
+    races.written([Check("/b", ZkVersion(0))])
+    assert races.is_stubborn("/a")
+    assert races.take_stubborn() == {"/a"}
+    assert races.take_stubborn() == set()
+    assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
+    races.written([Check("/a", ZkVersion(0))])
+    assert not races.is_stubborn("/a")

@@ -42,7 +42,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.reactor.ports import Inbox, Znode
-from controller.reactor.rereads import CANCELLABLE, OWN_RECORDS
+from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
 from controller.znodes.controller import decode_controller

@@ -42,7 +42,7 @@ from controller.reactor.ports import (
     SetData,
     Znode,
 )
-from controller.reactor.rereads import OWN_RECORDS
+from controller.reactor.reads import OWN_RECORDS
 from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S
 from controller.zk.multis import too_large

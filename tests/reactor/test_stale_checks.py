@@ -15,10 +15,9 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, StateRecord
-from controller.reactor.commits import Commits
+from controller.reactor.commits import Commits, stale_checks
 from controller.reactor.group_commit import Batch
 from controller.reactor.ports import Check, Delete, Operation, Rejected, SetData, WriteError
-from controller.reactor.stale_checks import stale_checks
 from controller.znodes import paths
 from tests.core.builders import Driver, replicas
 from tests.reactor.stores import VersionedStore

@@ -23,7 +23,7 @@ from controller.core.events import (
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
 from tests.brokers.builders import assigned, leader_and_isr, no_metadata, stop_replica
-from tests.brokers.test_wire import LEADER_AND_ISR, STOP_REPLICA, golden
+from tests.brokers.test_controller_requests import LEADER_AND_ISR, STOP_REPLICA, golden
 
 BROKER = LiveBroker(BrokerId(1), BrokerEpoch(100), ())
 
