@@ -1,8 +1,8 @@
 """
-Monotonic time for the loop; the only place that reads the clock for a decision.
+The monotonic clock of the loop: the only clock that decisions use.
 
-Time in which the machine was suspended counts: ZooKeeper ends a session meanwhile. Linux' ordinary
-monotonic clock stands still then.
+It includes the time for which the machine was suspended, as ZooKeeper sessions expire meanwhile.
+Linux's ordinary monotonic clock stops during a suspension.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from controller.core.model import Instant
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Linux has one that counts suspension; elsewhere the monotonic one does, or there is none."""
+"""Linux has a separate clock that includes suspension; other systems have only this one."""
 
 
 class MonotonicClock:
-    """Seconds since an arbitrary moment, never going back."""
+    """Seconds since an arbitrary instant; never decreases."""
 
     def now(self) -> Instant:
         """Return the present instant."""

@@ -1,9 +1,9 @@
 """
-The composition root: the only place where adapters are built and handed to the loop.
+The composition root: the only module that builds adapters and passes them to the loop.
 
-What runs where: the loop on the main thread; ZooKeeper's reads and claims, the brokers'
-connections, the topic settings, the sizes, the journal and HTTP each on threads of their own, which
-only put events into the inbox. If one of them ends, the process ends, and a standby takes over.
+The loop runs on the main thread. ZooKeeper's reads and claims, the connections to brokers, topic
+settings, sizes, the journal and HTTP have their own threads, which only put events into the inbox.
+If one of them ends, the process ends, and a standby takes over.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
 
 CONNECT_S: Final = 10 * 365 * 86_400.0
-"""A daemon waits for ZooKeeper as long as it takes, and says that it is not ready."""
+"""How long to wait for ZooKeeper: practically for ever, as a daemon that is not ready."""
 GARBAGE_THRESHOLD: Final = 50_000
 """
-New objects between two searches for cycles of dead ones, by default 700.
+Allocations between two runs of the garbage collector, by default 700.
 
-A search goes through hundreds of thousands of live objects and finds next to nothing.
+A run visits hundreds of thousands of live objects and frees next to nothing.
 """
 SWITCH_INTERVAL_S: Final = 0.0005
 """
 How long a busy thread keeps the interpreter while others wait for it, by default 5 ms.
 
-What is heard passes some ten threads from ZooKeeper's connection to a broker's. While one of them
-decodes a hundred brokers' answers every hand-over waited 5 ms for it: see benchmarks/README.md.
+An event passes some ten threads from ZooKeeper's connection to a broker's. While one thread decodes
+the responses of a hundred brokers, each of these switches would take 5 ms (benchmarks/README.md).
 """
 
 
@@ -80,11 +80,11 @@ def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
         failpoints: Called between any two writes or sends, by tests of recovery.
 
     Returns:
-        0 after a clean stop: the role was handed back.
+        0 after a clean stop: the daemon has resigned.
 
     Raises:
-        NativeRefusedError: no engine that the settings allow would be safe on this cluster.
-        ControllerError: the process cannot go on.
+        NativeRefusedError: no engine that the settings allow is safe on this cluster.
+        ControllerError: the process has to end.
 
     """
     lines = configure_logging(settings.log_format, settings.log_level, sys.stderr)

@@ -1,9 +1,8 @@
 """
-Errors by what has to happen next.
+Errors, in families by what has to happen next: retry, refuse, resign, quarantine or crash.
 
-Each family answers one question: retry, refuse, resign, quarantine or crash. Errors of kazoo, the
-operating system and the Kafka client are translated into these where they enter, chained with
-``from``.
+Errors of kazoo, the operating system and the Kafka client are translated into these where they
+enter, chained with ``from``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What the one broad handler of the program does with an error."""
+    """What the program's one broad handler does with an error."""
 
     RETRY = "retry"
     REFUSE = "refuse"
@@ -22,7 +21,7 @@ class Verdict(StrEnum):
 
 
 class ControllerError(Exception):
-    """Base of all errors raised here; only its families are instantiated."""
+    """Base of all errors of this package; only its families are instantiated."""
 
     verdict = Verdict.CRASH
 
@@ -33,7 +32,7 @@ class ControllerError(Exception):
 
 
 class TransientError(ControllerError):
-    """It may work later: retry with a deadline and jitter."""
+    """A retry may succeed: retry with a deadline and jitter."""
 
     verdict = Verdict.RETRY
 
@@ -51,7 +50,7 @@ class RequestTimeoutError(TransientError):
 
 
 class RefusedError(ControllerError):
-    """The caller asked for something that will not be done; asking again changes nothing."""
+    """The request will not be carried out, and repeating it does not help."""
 
     verdict = Verdict.REFUSE
 
@@ -61,43 +60,43 @@ class InvalidInputError(RefusedError):
 
 
 class ReassignmentConflictError(RefusedError):
-    """Somebody else's reassignment stands in the way."""
+    """Another reassignment is in the way."""
 
 
 class NativeRefusedError(RefusedError):
-    """Being the controller of this cluster would not be safe."""
+    """The native engine is not safe on this cluster, or for this broker."""
 
 
 class FencedError(ControllerError):
-    """We no longer hold what entitles us to write: stop at once."""
+    """The claim or the session that allows writing is lost: stop at once."""
 
     verdict = Verdict.RESIGN
 
 
 class ControllerMovedError(FencedError):
-    """The controller epoch moved on: another one is in charge (Kafka: ControllerMovedException)."""
+    """The controller epoch increased: there is another controller (ControllerMovedException)."""
 
 
 class SessionLostError(FencedError):
-    """The ZooKeeper session expired and took our ephemeral znodes with it."""
+    """The ZooKeeper session expired, and its ephemeral znodes were deleted."""
 
 
 class CommitUnknownError(FencedError):
-    """The connection broke during a write: what became durable has to be read anew."""
+    """The connection broke during a write: a read has to show what is durable."""
 
 
 class ProtocolError(ControllerError):
-    """A peer or a znode says something that cannot be understood: set it aside and tell."""
+    """Data from a peer or a znode is invalid: set it aside and report it."""
 
     verdict = Verdict.QUARANTINE
 
 
 class RemoteProtocolError(ProtocolError):
-    """The other side sent it."""
+    """The peer sent invalid data."""
 
 
 class InvariantError(ControllerError):
-    """Our own bug: fail over rather than go on."""
+    """A bug of the program: end the process, so that a standby takes over."""
 
     verdict = Verdict.CRASH
 
@@ -106,12 +105,12 @@ def ensure(condition: bool, why: str) -> None:  # noqa: FBT001 - reads as a sent
     """
     Raise InvariantError unless ``condition`` holds.
 
-    Unlike ``assert`` it is still there under ``python -O``.
+    Unlike ``assert``, ``python -O`` does not remove it.
     """
     if not condition:
         raise InvariantError(why)
 
 
 def verdict_of(error: BaseException) -> Verdict:
-    """Return what has to happen next; what we do not know is our bug (Kafka: unknown = fault)."""
+    """Return what has to happen next; an unknown error is a bug, as in Kafka's controller."""
     return error.verdict if isinstance(error, ControllerError) else Verdict.CRASH

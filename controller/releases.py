@@ -1,4 +1,4 @@
-"""Which release runs here."""
+"""The release that is installed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-Where settings come from: command line, environment, TOML file, default; the first one wins.
+Sources of settings: command line, environment, TOML file, default; the first one wins.
 
-Secrets have no command-line option, because a process list shows those to everybody. A wrong value
-is one sentence that names the option as it was spelled where it was set. The environment is a
-parameter, so nothing here depends on the process but the file it is told to read.
+Secrets have no command-line option, because process lists are public. The error for a wrong value
+names the option as it was spelled where it was set. The environment is a parameter; only the TOML
+file is read here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from controller.settings import Settings, flag_of, is_secret, name_of, variable_
 CONFIG_VARIABLE: Final = "REASSIGNER_CONFIG"
 
 SHOWN_MAX: Final = 60
-"""Longest wrong value that is repeated whole."""
+"""Length up to which an error shows a wrong value whole."""
 
 WANTED: Final[Mapping[str, str]] = {
     "float_type": "must be a number",
@@ -46,11 +46,11 @@ WANTED: Final[Mapping[str, str]] = {
     "literal_error": "must be {expected}",
     "value_error": "{error}",
 }
-"""What pydantic's error types mean to the person who set the value."""
+"""Texts for pydantic's error types."""
 
 
 class _Given(PydanticBaseSettingsSource):
-    """Values of one source by field, and how each is called there."""
+    """Values of one source by field, with the name of each in that source."""
 
     def __init__(self, values: Mapping[str, object], called: Mapping[str, str]) -> None:
         super().__init__(Settings)
@@ -73,10 +73,10 @@ def load_settings(
     Args:
         options: Command-line options by field name; None means not given.
         environ: The environment.
-        config: The TOML file; ``REASSIGNER_CONFIG`` when None.
+        config: The TOML file; ``REASSIGNER_CONFIG`` if None.
 
     Raises:
-        PlanInvalidError: a value is wrong; the message names where it was set.
+        InvalidInputError: a value is wrong; the message names where it was set.
 
     """
     fields = Settings.model_fields
@@ -115,7 +115,7 @@ def _from_file(path: Path | None) -> _Given:
 
 
 def _sentence(error: ErrorDetails, sources: tuple[_Given, ...]) -> str:
-    """Name the option where it was set, what is wrong with it, and what it was unless secret."""
+    """Return the option as it was set, what is wrong with it, and its value unless secret."""
     context: dict[str, Any] = {"message": error["msg"]}
     context |= {k: _whole(v) for k, v in error.get("ctx", {}).items()}
     field = str(error["loc"][0] if error["loc"] else context["field"])
@@ -131,7 +131,7 @@ def _sentence(error: ErrorDetails, sources: tuple[_Given, ...]) -> str:
 
 
 def _whole(value: object) -> object:
-    """Write a bound without a fraction that says nothing."""
+    """Return a whole number without its fraction."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,7 +1,7 @@
 """
-What single settings may say: checks and readings of their texts; each raises ``ValueError``.
+Parsers and checks for the values of single settings.
 
-Pure; which setting uses which is ``settings``.
+Pure; each raises ``ValueError``. ``settings`` uses them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
 OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
-"""What is notified (``web.notifications.NotificationKind``)."""
+"""The occasions of notifications (``web.notifications.NotificationKind``)."""
 
 _IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
@@ -25,7 +25,7 @@ _CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
 
 
 def connect_string(text: str) -> str:
-    """Check ``HOST:PORT[,HOST:PORT][/chroot]``, what Kafka calls ``zookeeper.connect``."""
+    """Check ``HOST:PORT[,HOST:PORT][/chroot]``, Kafka's ``zookeeper.connect``."""
     hosts, slash, chroot = text.strip().partition("/")
     for host in hosts.split(","):
         match = _HOST.fullmatch(host.strip())
@@ -37,7 +37,7 @@ def connect_string(text: str) -> str:
 
 
 class HttpAddress(NamedTuple):
-    """Where the HTTP server listens, or is reached; port 0 leaves the port open."""
+    """An address of the HTTP server; with port 0 the system chooses the port."""
 
     host: str
     port: int
@@ -49,10 +49,10 @@ class HttpAddress(NamedTuple):
 
 def parse_address(value: object) -> HttpAddress:
     """
-    Read ``HOST:PORT`` (an IPv6 host stands in brackets).
+    Parse ``HOST:PORT``, with an IPv6 host in brackets.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text has another form.
 
     """
     if isinstance(value, HttpAddress):
@@ -72,10 +72,10 @@ def parse_address(value: object) -> HttpAddress:
 
 def parse_advertised(value: object) -> object:
     """
-    Read ``HOST``, ``HOST:PORT`` or nothing; an IPv6 host may stand without brackets and port.
+    Parse ``HOST``, ``HOST:PORT`` or None; an IPv6 host without port needs no brackets.
 
     Raises:
-        ValueError: it is something else, or leads nowhere.
+        ValueError: the text has another form, or others cannot connect to that host.
 
     """
     if value is None:
@@ -95,12 +95,12 @@ def parse_advertised(value: object) -> object:
 
 def advertised(given: HttpAddress | None, bound: HttpAddress, host_name: str) -> HttpAddress:
     """
-    Return where commands are told to find the HTTP server.
+    Return the address of the HTTP server to publish for commands.
 
     Args:
-        given: What the settings say.
-        bound: Where it listens.
-        host_name: This machine's, for a server that listens at all its addresses.
+        given: The configured address.
+        bound: The address on which the server listens.
+        host_name: The machine's name, for a server that listens on all addresses.
 
     """
     if given is not None:
@@ -109,7 +109,7 @@ def advertised(given: HttpAddress | None, bound: HttpAddress, host_name: str) ->
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether listening there means listening at all addresses."""
+    """Return whether a server on this host listens on all addresses."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:
@@ -128,7 +128,7 @@ def host_names(text: str | None) -> str | None:
     Check a comma-separated list of host names or ``*``; return it in lower case, without spaces.
 
     Raises:
-        ValueError: one is no host name.
+        ValueError: an entry is not a host name.
 
     """
     if text is None:
@@ -140,21 +140,21 @@ def host_names(text: str | None) -> str | None:
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:
-    """Refuse a token that could be guessed."""
+    """Refuse a token that is short enough to guess."""
     if token is not None and len(token.get_secret_value()) < TOKEN_MIN:
         raise ValueError(f"must have at least {TOKEN_MIN} characters")
     return token
 
 
 def web_address(address: SecretStr | None) -> SecretStr | None:
-    """Check an address of the web; it may hold a secret."""
+    """Check an HTTP URL, which may contain a secret."""
     if address is not None and not _WEB.fullmatch(address.get_secret_value()):
         raise ValueError("must be an address such as https://example.com/hook")
     return address
 
 
 def occasions(text: str) -> str:
-    """Check a list of what is notified."""
+    """Check a comma-separated list of occasions."""
     for word in text.split(","):
         if word.strip() not in OCCASIONS:
             raise ValueError(f"must be a list of {', '.join(OCCASIONS)}")
@@ -162,7 +162,7 @@ def occasions(text: str) -> str:
 
 
 def parse_step_size(value: object) -> object:
-    """Read a number of replicas, or ``all``."""
+    """Parse a number of replicas or ``all``."""
     if isinstance(value, str) and value.strip().lower() == "all":
         return "all"
     try:

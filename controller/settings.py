@@ -1,9 +1,9 @@
 """
 The settings of the daemon and of the command line: one frozen value, validated once.
 
-The unit is part of a field's name; the name people write leaves it out (``tenure_linger_s`` is
-``--tenure-linger``, ``REASSIGNER_TENURE_LINGER`` and ``tenure_linger`` in the file). Where values
-come from is ``setting_sources``; nothing is read or connected here.
+The unit is part of a field's name but not of the setting's name: ``tenure_linger_s`` is
+``--tenure-linger``, ``REASSIGNER_TENURE_LINGER`` and ``tenure_linger`` in the file.
+``setting_sources`` collects the values.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     JSON = "json"
     CONSOLE = "console"
 
 
 class LogLevel(StrEnum):
-    """The least severe lines that are written."""
+    """The least severe level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -69,7 +69,7 @@ class LogLevel(StrEnum):
 
 
 class SecurityProtocol(StrEnum):
-    """Kafka's names for how a listener is secured."""
+    """Kafka's security protocols."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -87,7 +87,7 @@ class SaslMechanism(StrEnum):
 
 
 JUTE_MAXBUFFER: Final = 0xFFFFF
-"""ZooKeeper's own default of ``jute.maxbuffer``."""
+"""ZooKeeper's default of ``jute.maxbuffer``."""
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -103,13 +103,13 @@ class Settings(BaseSettings):
     )
     zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = Field(
         10.0,
-        description="ZooKeeper session timeout: how long the role outlives a dead daemon. The "
-        "servers may grant another (`minSessionTimeout`, `maxSessionTimeout`), which counts.",
+        description="ZooKeeper session timeout: how long the controller role outlives a dead "
+        "daemon. The servers may grant another (`minSessionTimeout`, `maxSessionTimeout`).",
     )
     zookeeper_jute_maxbuffer: Annotated[int, Field(ge=JUTE_MAXBUFFER, le=1 << 30)] = Field(
         JUTE_MAXBUFFER,
-        description="jute.maxbuffer in bytes, where it is raised on all ZooKeeper servers and all "
-        "brokers: it bounds a topic's znode, a plan's, and what the daemon writes at once.",
+        description="jute.maxbuffer in bytes, if it is raised on all ZooKeeper servers and all "
+        "brokers: the limit for the znode of a topic or plan and for one write.",
     )
     zookeeper_auth_scheme: str | None = Field(
         None, description="ZooKeeper authentication scheme, for example digest."
@@ -118,7 +118,7 @@ class Settings(BaseSettings):
         None, description="Credential of that scheme, for example user:password."
     )
     zookeeper_sasl_mechanism: Literal["DIGEST-MD5", "GSSAPI"] | None = Field(
-        None, description="SASL towards ZooKeeper; use the principal the brokers use."
+        None, description="SASL mechanism for ZooKeeper; use the principal of the brokers."
     )
     zookeeper_sasl_username: str | None = Field(None, description="User name for DIGEST-MD5.")
     zookeeper_sasl_password: SecretStr | None = Field(None, description="Password for DIGEST-MD5.")
@@ -126,14 +126,14 @@ class Settings(BaseSettings):
         "zookeeper", description="Service part of ZooKeeper's Kerberos principal."
     )
     zookeeper_sasl_principal: str | None = Field(
-        None, description="Our Kerberos principal; the ticket cache's own when left out."
+        None, description="The client's Kerberos principal; by default that of the ticket cache."
     )
-    zookeeper_tls: bool = Field(default=False, description="Connect to ZooKeeper by TLS.")
+    zookeeper_tls: bool = Field(default=False, description="Connect to ZooKeeper with TLS.")
     zookeeper_tls_cafile: Path | None = Field(
-        None, description="Certificates that may sign ZooKeeper's (PEM)."
+        None, description="CA certificates for ZooKeeper's certificate (PEM)."
     )
     zookeeper_tls_certfile: Path | None = Field(
-        None, description="Our certificate towards ZooKeeper (PEM)."
+        None, description="The client certificate for ZooKeeper (PEM)."
     )
     zookeeper_tls_keyfile: Path | None = Field(
         None, description="The private key of that certificate (PEM)."
@@ -145,184 +145,193 @@ class Settings(BaseSettings):
 
     engine: EngineName = Field(
         EngineName.AUTO,
-        description="native (the daemon is the controller), delegated (the cluster's controller "
-        "moves, asked by us) or auto.",
+        description="native (the daemon is the controller), delegated (the cluster's own "
+        "controller carries out the steps) or auto.",
     )
     foreign_moves: ForeignMoves = Field(
         ForeignMoves.WAIT,
-        description="Under the delegated engine, while others move partitions: wait for them, run "
-        "beside them, refuse what is submitted, or adopt theirs.",
+        description="With the delegated engine, during foreign reassignments: wait for their end, "
+        "run beside them, refuse submissions, or adopt them.",
     )
     controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
-        1_000_000, description="Our id as a controller; never the id of a broker."
+        1_000_000, description="The daemon's id as the controller; never the id of a broker."
     )
     tenure: TenurePolicy = Field(
         TenurePolicy.ON_DEMAND,
-        description="on_demand holds the controller role while there is work, permanent always.",
+        description="When to hold the controller role: on_demand (while work exists) or permanent.",
     )
     tenure_linger_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
-        30.0, description="How long the role is kept after the last work, under on_demand."
+        30.0,
+        description="With on_demand, how long to keep the controller role after the last work.",
     )
     legacy_mode: LegacyMode = Field(
         LegacyMode.ABSORB,
-        description="absorb lists only partitions in flight in /admin/reassign_partitions, mirror "
-        "every unfinished one.",
+        description="What /admin/reassign_partitions lists: partitions in flight (absorb) or every "
+        "unfinished one (mirror).",
     )
 
     annotate_legacy: bool = Field(
         default=False,
         description="Write original_replicas into /admin/reassign_partitions (KIP-236). Dangerous: "
-        "should the daemon die, Kafka 2.3 deletes such a node unprocessed, and Kafka 3.9 leaves it "
-        "and notices no later one until the controller moves.",
+        "if the daemon dies, Kafka 2.3 deletes such a znode unprocessed. Kafka 3.9 leaves it, and "
+        "ignores later plans until the controller changes.",
     )
 
     step_size: Annotated[int | Literal["all"], BeforeValidator(parse_step_size)] = Field(
-        1, description='Replicas added per step, or "all" for a single jump (KAFKA-6794).'
+        1, description='Replicas to add per step, or "all" for a single step (KAFKA-6794).'
     )
-    max_partitions_in_flight: Count = Field(100, description="Partitions with a step under way.")
-    max_incoming_per_broker: Count = Field(10, description="Replicas one broker copies at once.")
+    max_partitions_in_flight: Count = Field(100, description="Limit of partitions in flight.")
+    max_incoming_per_broker: Count = Field(
+        10, description="Limit of replicas that one broker copies."
+    )
     max_outgoing_per_broker: Count = Field(
-        10, description="Partitions one broker serves copies of at once."
+        10, description="Limit of partitions from which one broker serves copies."
     )
     adaptive: bool = Field(
         default=False,
-        description="Begin with a quarter of max_partitions_in_flight and approach it, or halve, "
-        "as the cluster bears it.",
+        description="Start with a quarter of max_partitions_in_flight; raise the limit towards it "
+        "while the cluster is healthy, halve it when it is not.",
     )
     slow_answer_s: Seconds = Field(
         5.0,
-        description="adaptive: a broker that takes longer to answer the controller is strained.",
+        description="With adaptive: a broker that answers the controller later is overloaded.",
     )
     under_min_isr: UnderMinIsr = Field(
         UnderMinIsr.WAIT,
-        description="While partitions outside the work are below min.insync.replicas: wait begins "
-        "no step that copies, warn only tells of them, ignore does not look.",
+        description="While other partitions are below min.insync.replicas: wait (begin no step "
+        "that copies), warn (only report them) or ignore.",
     )
     size_refresh_s: Seconds = Field(
-        60.0, description="How often brokers are asked for the sizes of the partitions in work."
+        60.0, description="Interval at which brokers are queried for sizes of partitions."
     )
     copy_refresh_s: Seconds = Field(
-        10.0, description="How often brokers are asked how much of the running copies they hold."
+        10.0, description="Interval at which brokers are queried for the progress of copies."
     )
     max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Bytes being copied at once, as far as sizes are known; no limit without."
+        None, description="Limit of bytes being copied, as far as sizes are known; by default none."
     )
     max_leader_moves_per_broker_per_second: Count = Field(
-        50, description="Leaderships one broker loses or gains by steps within a second."
+        50, description="Limit of leaderships that one broker gains or loses by steps per second."
     )
     order: QueueOrder = Field(
         QueueOrder.SUBMITTED,
-        description="Which waiting partition of a request goes first: submitted, small_first, "
-        "large_first or most_useful_first (the one that frees the fullest broker).",
+        description="Order of the pending partitions of a request: submitted, small_first, "
+        "large_first or most_useful_first (those that free the fullest broker).",
     )
-    outcomes_kept: Count = Field(200, description="Ended requests whose outcome is kept.")
+    outcomes_kept: Count = Field(200, description="How many outcomes of ended requests to keep.")
     stop_replica_timeout_s: Seconds = Field(
         60.0,
-        description="How long a dropped replica's acknowledgement is awaited before it becomes an "
-        "orphan.",
+        description="How long to wait until a broker acknowledges the deletion of a dropped "
+        "replica, before it is recorded as an orphan.",
     )
     config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         60.0,
-        description="How old topic settings may be that a decision rests on. Those in use are read "
-        "again at half this age; older ones count as unknown, and what needs them waits. Settings "
-        "that throttles stand in are read again this often.",
+        description="Maximum age of topic settings in a decision. Settings in use are read again "
+        "at half this age; older ones count as unknown, and partitions that need them wait. "
+        "Settings that contain throttles are read again at this interval.",
     )
     preferred_election: bool = Field(
-        default=True, description="Elect the preferred leader when a reassignment has ended."
+        default=True, description="Elect the preferred leader after a reassignment."
     )
     preferred_elections_per_second: Count = Field(
-        20, description="Most preferred elections in one second."
+        20, description="Limit of preferred leader elections per second."
     )
     auto_leader_rebalance: bool = Field(
         default=False,
-        description="Elect preferred leaders during long tenures as Kafka's controller does with "
+        description="Elect preferred leaders during a tenure, as Kafka's controller does with "
         "`auto.leader.rebalance.enable` (native engine).",
     )
     leader_imbalance_per_broker_percentage: Annotated[int, Field(ge=0, le=100)] = Field(
         10,
-        description="A broker's preferred leaders are elected when it does not lead more than this "
-        "percentage of the partitions that prefer it.",
+        description="Elect the preferred leaders of a broker if it does not lead more than this "
+        "percentage of the partitions of which it is the preferred leader.",
     )
     leader_imbalance_check_interval_s: Seconds = Field(
-        300.0, description="How often that is checked, the first time this long after the claim."
+        300.0, description="Interval of that check; the first is one interval after the claim."
     )
     stalled_after_s: Seconds = Field(
-        300.0, description="A partition that does not come on for so long counts as stalled."
+        300.0, description="Report a partition as stalled after this long without progress."
     )
 
     security_protocol: SecurityProtocol = Field(
-        SecurityProtocol.PLAINTEXT, description="How the brokers' listener is secured."
+        SecurityProtocol.PLAINTEXT, description="Security protocol of the brokers' listener."
     )
     ssl_cafile: Path | None = Field(
-        None, description="Certificates that may sign a broker's (PEM)."
+        None, description="CA certificates for the brokers' certificates (PEM)."
     )
-    ssl_certfile: Path | None = Field(None, description="Our certificate towards brokers (PEM).")
+    ssl_certfile: Path | None = Field(None, description="The client certificate for brokers (PEM).")
     ssl_keyfile: Path | None = Field(None, description="The private key of that certificate (PEM).")
     ssl_password: SecretStr | None = Field(None, description="Password of that key.")
     ssl_check_hostname: bool = Field(
         default=True, description="Whether a broker's certificate must name its host."
     )
-    sasl_mechanism: SaslMechanism | None = Field(None, description="SASL towards brokers.")
+    sasl_mechanism: SaslMechanism | None = Field(None, description="SASL mechanism for brokers.")
     sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
     sasl_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
     control_plane_listener: str | None = Field(
-        None, description="control.plane.listener.name of the brokers, if they have one."
+        None, description="The brokers' control.plane.listener.name, if it is set."
     )
     inter_broker_listener: str | None = Field(
-        None, description="inter.broker.listener.name, if it is not the first that fits."
+        None,
+        description="The brokers' inter.broker.listener.name; by default the first listener with "
+        "the security protocol.",
     )
 
     http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
         HttpAddress("127.0.0.1", 8095),
-        description="Where /metrics, /healthz, /readyz and /status are served; port 0 takes a free "
-        "one.",
+        description="Address of the HTTP server (/metrics, /healthz, /readyz, /status); port 0 "
+        "takes a free one.",
     )
     http_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
         None,
-        description="Where commands reach that server, published in ZooKeeper; without a port, the "
-        "one listened on. Without it what `http` says, the machine's host name for 0.0.0.0.",
+        description="Address of that server for commands, published in ZooKeeper; without a port, "
+        "that of `http`. By default the address of `http`, or the machine's host name for 0.0.0.0.",
     )
     http_hosts: Annotated[str | None, AfterValidator(host_names)] = Field(
         None,
-        description="More names under which clients address that server, comma-separated; * for "
-        "any. Addresses, names without a dot, local ones (.svc, .local, .internal), the machine's "
-        "own and that of `http_advertise` need no entry. Other names are refused: a web site could "
-        "point one of its own here and read the page.",
+        description="Host names that clients may use for that server, comma-separated; * for any. "
+        "IP addresses, names without a dot, local names (.svc, .local, .internal), the machine's "
+        "own and that of `http_advertise` are always allowed. Others are refused, as a web site "
+        "could point its own name to the server and read the page.",
     )
     http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,
-        description="With it the status page can pause, resume and cancel, for whoever types it "
-        f"there; at least {TOKEN_MIN} characters. Without it the page only shows.",
+        description="Token that allows users of the status page to pause, resume and cancel; at "
+        f"least {TOKEN_MIN} characters. Without it the page is read-only.",
     )
     reports_dir: Path | None = Field(
         None,
-        description="Directory with a directory for each report of `pipeline report`, which the "
+        description="Directory whose subdirectories are reports of `pipeline report`, which the "
         "status page links and serves.",
     )
     notify_webhook: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
-        None, description="Where notifications are posted as JSON (http or https)."
+        None, description="URL to which notifications are posted as JSON (http or https)."
     )
     notify_slack: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
-        None, description="An incoming webhook of Slack, or of what takes the same."
+        None, description="URL of an incoming webhook of Slack or a compatible service."
     )
     notify_exec: Path | None = Field(
-        None, description="A program that is run for each notification, JSON on standard input."
+        None, description="Program to run for each notification, with JSON on standard input."
     )
     notify_on: Annotated[str, AfterValidator(occasions)] = Field(
-        ",".join(OCCASIONS), description="What is notified, of " + ", ".join(OCCASIONS) + "."
+        ",".join(OCCASIONS), description="Occasions of notifications: " + ", ".join(OCCASIONS) + "."
     )
     journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
-    log_format: LogFormat = Field(LogFormat.JSON, description="json or console.")
-    log_level: LogLevel = Field(LogLevel.INFO, description="debug, info, warning or error.")
+    log_format: LogFormat = Field(
+        LogFormat.JSON, description="Format of log lines: json or console."
+    )
+    log_level: LogLevel = Field(
+        LogLevel.INFO, description="Least level to log: debug, info, warning or error."
+    )
 
     def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
-        """Read the sources, the first of which wins."""
+        """Combine the sources, of which the first wins."""
         super().__init__(_build_sources=(sources, {}))
 
     @field_validator("*", mode="before")
     @classmethod
     def _is_no_stray_bool(cls, value: object, info: ValidationInfo) -> object:
-        """Refuse what pydantic would quietly take: a truth value for a number, an empty text."""
+        """Refuse values that pydantic would accept: a boolean for a number, an empty text."""
         wanted = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and wanted is not bool:
             raise PydanticCustomError("stray_bool", "must not be true or false")
@@ -355,7 +364,7 @@ class Settings(BaseSettings):
         return self.zookeeper_jute_maxbuffer - (JUTE_MAXBUFFER - REQUEST_BYTES)
 
     def options(self) -> Options:
-        """Return what the core decides by."""
+        """Return the options of the core."""
         return Options(
             engine=self.engine,
             foreign_moves=self.foreign_moves,
@@ -395,7 +404,7 @@ def _about(field: str, message: str) -> PydanticCustomError:
 
 
 def name_of(field: str) -> str:
-    """Return the name people write: the field without its unit."""
+    """Return the name of a setting: the field without its unit."""
     return field.removesuffix("_s")
 
 
@@ -410,5 +419,5 @@ def variable_of(field: str) -> str:
 
 
 def is_secret(info: FieldInfo) -> bool:
-    """Whether the field must never be shown, nor be given on a command line."""
+    """Return whether a field must not be shown or be given on a command line."""
     return "SecretStr" in str(info.annotation)

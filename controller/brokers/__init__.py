@@ -1,7 +1,7 @@
 """
-The only room with Kafka connections.
+Connections to Kafka brokers; the only room with a Kafka client.
 
-``wire`` and ``versions`` know what a controller says to brokers, ``connections`` how bytes get
-there, ``channels`` keeps one ordered conversation per broker, ``configs`` asks for effective
-settings.
+``controller_requests``, ``responses`` and ``versions`` are the controller's protocol, ``channels``
+sends its requests in order. ``topic_configs``, ``log_dirs`` and ``reassignments`` are queries of
+the daemon, ``broker_survey`` and ``cluster_survey`` those of commands.
 """

@@ -1,7 +1,7 @@
 """
-What every adapter shares that asks brokers something besides: a thread, who is where, a listener.
+Base of the adapters that query brokers outside the controller channels.
 
-They speak over connections of their own, so that no question waits behind a controller's request.
+Each has its own thread and connections, so that no query waits behind a controller request.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from controller.reactor.ports import Inbox
 
 
 class BrokerQuery(ABC):
-    """Asks on a thread of its own; subclasses say what, and end their connections."""
+    """Sends queries on its own thread; subclasses define them and own the connections."""
 
     def __init__(
         self, name: str, inbox: Inbox, security: Security, listeners: ListenerChoice
     ) -> None:
         """
-        Prepare; nothing is connected before something is asked.
+        Prepare; nothing is connected before the first query.
 
         Args:
-            name: of the thread.
-            inbox: where the answers go.
+            name: The name of the thread.
+            inbox: Receives the answers.
             security: TLS and SASL settings.
-            listeners: which listener of a broker to use; the control plane's serves no such
-                question.
+            listeners: The choice of a broker's listener; never the control plane's, which does not
+                serve these queries.
         """
         self._inbox = inbox
         self._security = security
@@ -43,20 +43,20 @@ class BrokerQuery(ABC):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the asking thread runs."""
+        """Whether the thread runs."""
         return self._io.is_alive
 
     def start(self) -> None:
-        """Start the asking thread."""
+        """Start the thread."""
         self._io.start()
 
     def stop(self) -> None:
-        """End the asking thread; a question that is still out is left behind."""
+        """End the thread; a query in flight gets no answer."""
         self._io.post(self._close_all)
         self._io.stop()
 
     def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """Learn where brokers are."""
+        """Replace the brokers to query."""
         known = {b.id: b for b in brokers}
         self._io.post(lambda: self._learn(known))
 
@@ -67,7 +67,7 @@ class BrokerQuery(ABC):
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        """Know where brokers are from now on."""
+        """Replace the brokers to query."""
         self._brokers = brokers
 
     def _learn_controller(self, controller: BrokerId | None) -> None:
@@ -75,7 +75,7 @@ class BrokerQuery(ABC):
 
     @abstractmethod
     def _close_all(self) -> None:
-        """End every connection."""
+        """Close every connection."""
 
 
 class BrokerFollower:

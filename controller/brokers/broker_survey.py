@@ -1,8 +1,8 @@
 """
-One look at what brokers hold: their log directories and the topics' effective settings.
+A survey of brokers for commands: their log directories and the effective topic settings.
 
-For a command, not for the daemon: synchronous, a connection for each broker, all at once. Reads
-only. A broker that does not answer is told with its reason and holds up nobody.
+Synchronous, with a connection per broker, all at once. Reads only. The result of a broker that does
+not answer is the reason; it does not delay the others.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from controller.errors import ProtocolError, TransientError
 
 WITHIN_S: Final = 30.0
 VERSION: Final = 1
-"""Of DescribeLogDirs: understood from Kafka 2.0 on; later ones only add sizes of volumes."""
+"""Version of DescribeLogDirs, served since Kafka 2.0; later ones only add sizes of volumes."""
 SILENT: Final = "no answer in time"
 
 
 class BrokerSurvey:
-    """Asks all brokers at once."""
+    """Queries all brokers at once."""
 
     def __init__(self, security: Security, listeners: ListenerChoice) -> None:
         """
-        Prepare to ask.
+        Prepare; nothing is connected.
 
         Args:
             security: TLS and SASL settings.
-            listeners: Which listener of a broker to use; the control plane's serves no such
-                question.
+            listeners: The choice of a broker's listener; never the control plane's, which does not
+                serve these queries.
 
         """
         self._security = security
@@ -58,12 +58,12 @@ class BrokerSurvey:
         within_s: float = WITHIN_S,
     ) -> BrokerAnswers:
         """
-        Ask every broker for its log directories, and any of them for the topics' settings.
+        Query every broker for its log directories, and one for the topics' settings.
 
         Args:
-            brokers: Whom to ask.
-            topics: Whose settings.
-            within_s: How long all of it may take.
+            brokers: The brokers.
+            topics: The topics whose settings are queried.
+            within_s: The limit for everything, in seconds.
 
         """
         deadline = time.monotonic() + within_s
@@ -80,14 +80,14 @@ class BrokerSurvey:
         *,
         within_s: float = WITHIN_S,
     ) -> Mapping[str, int | str]:
-        """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
+        """Return the effective min.insync.replicas of topics, or the reason why it is unknown."""
         deadline = time.monotonic() + within_s
         with self._asked(brokers, topics) as inbox:
             return _settings(inbox, topics, deadline)
 
     @contextmanager
     def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
-        """Ask for the settings of topics; answers come into the queue."""
+        """Query the settings of topics; the answers arrive in the queue."""
         inbox = _Queue()
         configs = DescribedTopicConfigs(inbox, self._security, self._listeners)
         configs.start()
@@ -120,7 +120,7 @@ class BrokerSurvey:
         return found
 
     def _close(self) -> None:
-        """End what is still waited for: its time is up."""
+        """Close the connections of brokers that have not answered in time."""
         for connection in self._open:
             connection.close()
 
@@ -140,7 +140,7 @@ class BrokerSurvey:
 
 
 class _Queue:
-    """An inbox that one thread waits on."""
+    """An inbox on which one thread waits."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[Event] = queue.Queue()
@@ -170,9 +170,9 @@ def _left(deadline: float) -> float:
 
 
 def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no types
-    """Return what an answer to DescribeLogDirs says; a copy being made on another disk is none."""
+    """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
     if not answer.results:
-        return "it told of no log directory: Describe on the cluster is not allowed"
+        return "it reports no log directory: Describe on the cluster is not allowed"
     sizes = {
         TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
         for directory in answer.results

@@ -1,14 +1,14 @@
 """
-One ordered conversation with every broker: the ``Channels`` of the reactor.
+Channels to brokers: ordered controller requests, implementing ``reactor.ports.Channels``.
 
-A channel connects in the background, has one request in flight and sends the same one again, on a
-new connection, until it is answered or the channel is closed. It decides nothing about the
-cluster.
+A channel connects in the background, has one request in flight, and resends it on a new connection
+until it is answered or the channel is closed. It decides nothing about the cluster.
 
-Invariants: requests of a broker are answered in the order they were handed over; nothing is sent
-while ``may_send`` is false, as it is once the ZooKeeper session may have expired; when ``close`` or
-``close_all`` has returned, nothing more is sent and no answer of the old channel is delivered
-(``gates``); an answer says ``resent`` only if an earlier sending had left us completely.
+Invariants: the requests of a broker are answered in the order in which they were handed over;
+nothing is sent while ``may_send`` is false, that is, when the ZooKeeper session may have expired;
+after ``close`` or ``close_all`` has returned, nothing is sent and no answer of the channel is
+delivered (``connections.Gate``); an answer is marked as ``resent`` only if an earlier attempt had
+been sent completely.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox
 
 UNREACHABLE_AFTER_S: Final = 5.0
-"""A broker registers shortly before it listens, and one that dies is registered for a while."""
+"""A broker registers shortly before it listens, and stays registered for a while when it dies."""
 
 MAY_NOT_SEND_S: Final = 0.05
-"""The pause before a channel that may not send asks again."""
+"""The pause before a channel asks ``may_send`` again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Backoff:
 
     first_s: float = 0.05
     most_s: float = 0.25
-    """Low: a broker that registered is about to listen, and its clients may be sooner than we."""
+    """Low: a broker that registered is about to listen, and its clients connect at once."""
 
     def pause_s(self, failures: int, chance: float) -> float:
         """
-        Return how long to wait.
+        Return the pause in seconds.
 
         Args:
-            failures: attempts that failed in a row, at least one.
-            chance: from 0 to 1; spreads the pause over its upper half.
+            failures: Consecutive failed attempts, at least 1.
+            chance: From 0 to 1; spreads the pause over its upper half.
         """
         doublings = min(max(failures - 1, 0), 30)
         return float(min(self.most_s, self.first_s * 2**doublings) * (0.5 + chance / 2))
@@ -68,35 +68,35 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """How every channel speaks."""
+    """Options that all channels share."""
 
     controller_id: BrokerId
     security: Security = field(default_factory=Security)
     listeners: ListenerChoice = field(default_factory=ListenerChoice)
     cap: Versions = NATIVE_VERSIONS
-    """Versions the inter-broker protocol of the cluster allows."""
+    """The versions that the inter-broker protocol of the cluster allows."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     backoff: Backoff = Backoff()
     may_send: Callable[[], bool] = lambda: True
-    """Whether this process may still be the controller; asked right before each sending."""
+    """Whether this process may still be the controller; called right before each sending."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """A channel as the status page shows it."""
+    """The state of a channel, for the status."""
 
     epoch: BrokerEpoch
     connected: bool
     since: Instant
-    """Since when it has been connected or not."""
+    """Since when ``connected`` has its value."""
     last_error: str | None
-    """Why the last attempt failed; kept until a request is answered."""
+    """Why the last attempt failed; reset when a request is answered."""
     waiting: int
-    """Requests handed over and not answered."""
+    """The number of requests handed over and not answered."""
 
 
 class BrokerChannels:
-    """The channels to all brokers, on one IO thread of their own."""
+    """The channels to all brokers, on one IO thread."""
 
     def __init__(self, inbox: Inbox, options: ChannelOptions) -> None:
         self._inbox = inbox
@@ -108,7 +108,7 @@ class BrokerChannels:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the IO thread runs; without it the process is of no use."""
+        """Whether the IO thread runs; the process ends without it."""
         return self._io.is_alive
 
     def start(self) -> None:
@@ -116,7 +116,7 @@ class BrokerChannels:
         self._io.start()
 
     def stop(self) -> None:
-        """Close everything and end the IO thread; waits for it."""
+        """Close every channel and wait for the end of the IO thread."""
         self.close_all()
         self._io.stop()
 
@@ -124,9 +124,8 @@ class BrokerChannels:
         """
         Connect in the background.
 
-        A channel that is open with the same broker epoch stays, with its request in flight; new
-        endpoints count from its next connection on. Another epoch is another broker: the channel
-        is replaced.
+        A channel with the same broker epoch is kept, with its request in flight; new endpoints
+        apply to its next connection. With another epoch, the channel is replaced.
         """
         with self._lock:
             known = self._channels.get(broker.id)
@@ -156,19 +155,19 @@ class BrokerChannels:
         self._io.post(self._encoder.forget)
 
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
-        """Hand over the next request; ignored when no channel is open."""
+        """Queue the next request; ignored if no channel is open."""
         with self._lock:
             channel = self._channels.get(broker)
             if channel is not None:
                 channel.send(request)
 
     def describe(self) -> Mapping[BrokerId, ChannelState]:
-        """Return how every channel is doing; from any thread."""
+        """Return the state of every channel; from any thread."""
         with self._lock:
             return {broker: channel.state() for broker, channel in self._channels.items()}
 
     def unreachable(self, after_s: float = UNREACHABLE_AFTER_S) -> Mapping[BrokerId, str]:
-        """Return the brokers without a connection for this many seconds, and why; any thread."""
+        """Return the brokers without a connection for so many seconds, and why; any thread."""
         since = _now() - after_s
         return {
             broker: state.last_error or "no answer yet"
@@ -178,7 +177,7 @@ class BrokerChannels:
 
 
 class _Channel:
-    """One broker, one incarnation. ``run`` and what it calls live on the IO thread."""
+    """The channel to one incarnation of a broker; ``run`` and what it calls use the IO thread."""
 
     def __init__(
         self,
@@ -196,9 +195,9 @@ class _Channel:
         self._gate = Gate()
         self._requests: deque[BrokerRequest] = deque()
         self._resent = False
-        """Whether the first of the requests may already have reached the broker."""
+        """Whether the first request may have reached the broker already."""
         self._sent_at: Instant | None = None
-        """When the first of the requests was sent first."""
+        """When the first request was first sent."""
         self._connection: Connection | None = None
         self._signal: Future | None = None
         self._state = ChannelState(
@@ -221,7 +220,7 @@ class _Channel:
     # On the IO thread.
 
     async def run(self) -> None:
-        """Keep the broker connected and its requests answered until the gate is closed."""
+        """Keep the connection and send requests until the gate is closed."""
         failures = 0
         while self._gate.is_open:
             try:
@@ -241,7 +240,7 @@ class _Channel:
         return await connect(self._io, endpoint, options.security, options.limits, self._gate)
 
     async def _converse(self, connection: Connection) -> bool:
-        """Send what there is while the connection lasts; return whether anything was answered."""
+        """Send requests while the connection lasts; return whether any was answered."""
         self._connection = connection
         self._state = replace(self._state, connected=True, since=_now())
         connection.on_close(self._wake)
@@ -271,7 +270,7 @@ class _Channel:
         try:
             versions = common_versions(connection.understood, self._options.cap)
         except NativeRefusedError as refusal:
-            # This incarnation of the broker will not learn another version: asking again is idle.
+            # This incarnation of the broker will not serve another version: a retry is useless.
             return self._unsendable(request, UNSUPPORTED_VERSION, refusal)
         try:
             frame = self._encoder.encode(request, versions, self.broker.epoch)

@@ -1,9 +1,8 @@
 """
-What a whole cluster holds, for a snapshot: replicas and their sizes by broker, leaders and ISRs.
+A survey of a whole cluster, for a snapshot: replicas and sizes by broker, leaders, ISRs.
 
-One question to each broker for its log directories (DescribeLogDirs) and one to any of them for
-everything else (Metadata): nothing is asked per partition. Answers are handed on as they come, so
-that one broker's is in memory at a time. Reads only.
+One DescribeLogDirs per broker and one Metadata in all: nothing is queried per partition. Answers
+are passed on as they arrive, so that only one of them is in memory. Reads only.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ WITHIN_S: Final = 120.0
 CLUSTER_ID_WITHIN_S: Final = 30.0
 DESCRIBE_LOG_DIRS: Final = 35
 METADATA: Final = 3
-"""API keys."""
+"""Kafka's API keys."""
 LOG_DIRS_VERSION_MAX: Final = 4
-"""From this version on, brokers tell the size of their volumes."""
+"""Since this version, brokers report the size of their volumes."""
 METADATA_VERSION_MAX: Final = 8
-"""Later ones change the encoding, and name topics by id."""
+"""Later versions change the encoding and name topics by id."""
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=60.0)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldReplica:
-    """A replica on a broker's disk."""
+    """A replica in a log directory of a broker."""
 
     partition: TopicPartition
     log_dir: str
@@ -49,17 +48,17 @@ class HeldReplica:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What one broker holds."""
+    """The replicas of one broker."""
 
     broker: BrokerId
     replicas: tuple[HeldReplica, ...]
     capacity: int | None
-    """Bytes that its replicas may take in all, as the volumes stand; None: it does not tell."""
+    """Bytes that its replicas may take in all; None: the broker does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedPartition:
-    """Who leads a partition, and who is in sync."""
+    """The leader and the ISR of a partition."""
 
     partition: TopicPartition
     leader: int
@@ -68,22 +67,22 @@ class LedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """The answer to Metadata."""
+    """The content of a Metadata response."""
 
     cluster_id: str
     partitions: tuple[LedPartition, ...]
 
 
 class ClusterSurvey:
-    """Asks all brokers at once."""
+    """Queries all brokers at once."""
 
     def __init__(self, security: Security, listeners: ListenerChoice) -> None:
         """
-        Prepare to ask.
+        Prepare; nothing is connected.
 
         Args:
             security: TLS and SASL settings.
-            listeners: Which listener of a broker to use.
+            listeners: The choice of a broker's listener.
 
         """
         self._security = security
@@ -93,10 +92,10 @@ class ClusterSurvey:
         self, brokers: Collection[LiveBroker], *, within_s: float = WITHIN_S
     ) -> Iterator[Holdings]:
         """
-        Yield what each broker holds, in the order of their answers.
+        Yield the replicas of each broker, in the order of the answers.
 
         Raises:
-            BrokerUnreachableError: one of them does not answer: a snapshot without it would lie.
+            BrokerUnreachableError: a broker does not answer: a snapshot needs all of them.
 
         """
         answers: queue.Queue[tuple[BrokerId, Holdings | ControllerError]] = queue.Queue()
@@ -112,7 +111,7 @@ class ClusterSurvey:
                 except queue.Empty as error:
                     raise BrokerUnreachableError("not all brokers answered in time") from error
                 if isinstance(answer, ControllerError):
-                    why = f"broker {broker_id} does not tell its log directories: {answer}"
+                    why = f"broker {broker_id} does not report its log directories: {answer}"
                     raise BrokerUnreachableError(why) from answer
                 yield answer
         finally:
@@ -120,10 +119,10 @@ class ClusterSurvey:
 
     def leading(self, brokers: Collection[LiveBroker], *, with_topics: bool = True) -> Leading:
         """
-        Return leaders and ISRs, and the cluster's id, as the first broker that answers knows them.
+        Return leaders, ISRs and the cluster's id from the first broker that answers.
 
         Raises:
-            BrokerUnreachableError: none does.
+            BrokerUnreachableError: no broker answers.
 
         """
         answers: queue.Queue[Leading | ControllerError] = queue.Queue()
@@ -192,7 +191,7 @@ def _version(connection: Connection, key: int, highest: int) -> int:
 
 
 def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - kafka-python has no types
-    """Return what an answer to DescribeLogDirs says; a copy being made on another disk is none."""
+    """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
     replicas = tuple(
         HeldReplica(
             TopicPartition(topic.name, row.partition_index), directory.log_dir, row.partition_size
@@ -203,7 +202,7 @@ def holdings_of(broker: BrokerId, answer: Any) -> Holdings:  # noqa: ANN401 - ka
         for row in topic.partitions
         if not row.is_future_key
     )
-    # Directories of one volume tell the same numbers: it counts once.
+    # Directories of one volume report the same numbers: the volume counts once.
     volumes = {
         (directory.total_bytes, directory.usable_bytes)
         for directory in answer.results
@@ -220,7 +219,7 @@ def _tells_volume(directory: Any) -> bool:  # noqa: ANN401 - kafka-python has no
 
 
 def leading_of(answer: Any) -> Leading:  # noqa: ANN401 - kafka-python has no types
-    """Return what an answer to Metadata says."""
+    """Decode a Metadata response."""
     return Leading(
         answer.cluster_id or "",
         tuple(
@@ -240,7 +239,7 @@ def cluster_id_of(
     bootstrap_servers: str, security: Security, *, within_s: float = CLUSTER_ID_WITHIN_S
 ) -> str:
     """
-    Ask brokers for the id of their cluster.
+    Return the id of the cluster that brokers belong to.
 
     Args:
         bootstrap_servers: ``HOST:PORT[,HOST:PORT]``.
@@ -248,14 +247,14 @@ def cluster_id_of(
         within_s: How long to wait for an answer.
 
     Raises:
-        BrokerUnreachableError: none of them answers.
+        BrokerUnreachableError: no broker answers.
 
     """
     try:
         client = AdminClient(
             {"bootstrap.servers": bootstrap_servers, "log_level": 0, **client_settings(security)}
         )
-        # describe_cluster would wait for a broker that is the controller, and in a tenure none is.
+        # describe_cluster would wait for a broker that is the controller; in a tenure no broker is.
         return str(client.list_topics(timeout=within_s).cluster_id)
     except KafkaException as error:
         reason = error.args[0].str() if error.args else str(error)
@@ -263,7 +262,7 @@ def cluster_id_of(
 
 
 def client_settings(security: Security) -> dict[str, str | bool]:
-    """Return the settings in librdkafka's words."""
+    """Return the security settings under librdkafka's names."""
     wanted = {
         "security.protocol": security.security_protocol,
         "ssl.ca.location": security.ssl_cafile,

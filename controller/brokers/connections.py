@@ -1,13 +1,13 @@
 """
-Connections to brokers: the one module that knows kafka-python's connection classes.
+Connections to brokers: the only module that uses kafka-python's connection classes.
 
-They are not that library's public face, so its minor version is pinned and everything that leans
-on its insides is here: the transports whose bytes pass a gate, the conversation that treats
-garbage as a lost connection, the translation of its errors. Decides nothing about retries or
-order: that is ``channels``.
+They are not part of that library's public API, so its minor version is pinned, and everything that
+depends on its internals is here: transports that send only through a gate, a conversation that
+closes on undecodable bytes, and the translation of errors. Retries and order are decided in
+``channels``.
 
-Invariants: no error of kafka-python, of TLS or of the operating system leaves this module
-untranslated; a connection that failed is closed, sockets included.
+Invariants: every error of kafka-python, of TLS and of the operating system is translated here; a
+connection that failed is closed, including its socket.
 """
 
 from __future__ import annotations
@@ -48,7 +48,14 @@ def quiet_kafka() -> None:
 
 
 class Gate:
-    """Open until closed; never opened again."""
+    """
+    Whether a channel may still act: the only state that its two threads share.
+
+    The loop's thread closes it, once and for ever. The IO thread passes through it whenever it
+    gives bytes to the kernel or an answer to the inbox.
+
+    Invariant: when ``close`` has returned, no thread is inside and none will enter.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,17 +63,17 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was open a moment ago: good for giving up, not for acting."""
+        """Whether it was open a moment ago: enough to give up, not to act."""
         return self._open
 
     def close(self) -> None:
-        """Close it; waits for who is inside, which is never longer than one non-blocking call."""
+        """Close it, after a thread that is inside; that takes one non-blocking call at most."""
         with self._lock:
             self._open = False
 
     @contextmanager
     def passing(self) -> Iterator[bool]:
-        """Hold the gate as it is: what is done inside is done before ``close`` returns."""
+        """Keep the gate in its state: what is done inside happens before ``close`` returns."""
         with self._lock:
             yield self._open
 
@@ -86,24 +93,24 @@ _UNDECODABLE: Final = (
     OverflowError,
     struct.error,
 )
-"""What kafka-python's decoder raises on bytes that make no sense."""
+"""What kafka-python's decoder raises on undecodable bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Times and sizes of a connection."""
+    """Time and size limits of a connection."""
 
     client_id: str = "kafka-reassigner"
     connect_timeout_s: float = 10.0
     """From the first packet to the end of TLS, ApiVersions and SASL."""
     request_timeout_s: float = 30.0
-    """As long as Kafka's controller waits (``controller.socket.timeout.ms``)."""
+    """The default of ``controller.socket.timeout.ms`` of Kafka's controller."""
     receive_bytes_max: int = 100_000_000
-    """kafka-python's own limit of 1 MB is below the answers of large clusters."""
+    """kafka-python's own limit of 1 MB is too low for responses of large clusters."""
 
 
 class _GatedTransport:
-    """Hands bytes to the kernel only while the channel may act; goes before a transport class."""
+    """A mixin for transports: gives bytes to the kernel only while the gate is open."""
 
     gate: Gate
     deadline: float
@@ -125,7 +132,7 @@ class _PlainTransport(_GatedTransport, KafkaTCPTransport):  # type: ignore[misc]
 
 
 class _TlsTransport(_GatedTransport, KafkaSSLTransport):  # type: ignore[misc]
-    """A TLS connection whose handshake ends in time, unlike that of the class it extends."""
+    """A TLS connection whose handshake has a deadline, unlike that of its base class."""
 
     async def handshake(self) -> None:
         while True:
@@ -139,26 +146,26 @@ class _TlsTransport(_GatedTransport, KafkaSSLTransport):  # type: ignore[misc]
                 return
 
     def write(self, data: bytes) -> None:
-        # Else each 16 kB record copies the rest of the request.
+        # With bytes, each TLS record of 16 kB would copy the rest of the request.
         super().write(memoryview(data))
 
 
 class _Conversation(KafkaConnection):  # type: ignore[misc]
-    """ApiVersions, SASL and the pairing of answers with requests."""
+    """ApiVersions, SASL and the matching of responses with requests."""
 
     def data_received(self, data: bytes) -> None:
-        """Close the connection on bytes that cannot be understood, instead of leaving it deaf."""
+        """Close the connection on undecodable bytes, after which it would deliver no answers."""
         try:
             super().data_received(data)
         except _UNDECODABLE as error:
             self.close(kafka_errors.KafkaProtocolError(f"undecodable answer: {error!r}"))
 
     def _maybe_throttle(self, response: object) -> None:
-        """Do not pause: controller requests are exempt from quotas; a pause fails the next."""
+        """Do not pause: controller requests have no quota, and a pause fails the next one."""
 
 
 class Connection:
-    """An open connection to a broker that has said which versions it understands."""
+    """An open connection to a broker whose ApiVersions are known."""
 
     def __init__(
         self, conversation: _Conversation, transport: _GatedTransport, limits: ConnectionLimits
@@ -182,15 +189,15 @@ class Connection:
 
     @property
     def may_have_delivered(self) -> bool:
-        """Whether the last request left us completely: only then can the broker act on it."""
+        """Whether the last request was sent completely: only then can the broker act on it."""
         return self._transport.has_flushed
 
     def on_close(self, react: Callable[[], None]) -> None:
-        """Have it called, on the IO thread, when the connection ends for whatever reason."""
+        """Call ``react`` on the IO thread when the connection ends for any reason."""
         self._conversation.close_future.add_both(lambda _: react())
 
     def close(self) -> None:
-        """End it at once; what is not with the kernel yet is never sent."""
+        """Close it at once; bytes that the kernel does not have yet are never sent."""
         self._conversation.close(kafka_errors.KafkaConnectionError("closed by us"))
 
     async def ask(self, frame: Frame) -> ApiMessage:
@@ -198,9 +205,9 @@ class Connection:
         Send a request and wait for its answer.
 
         Raises:
-            BrokerUnreachableError: the connection ended first.
+            BrokerUnreachableError: the connection ended before the answer.
             RequestTimeoutError: no answer in time; the connection is closed.
-            RemoteProtocolError: the answer cannot be understood; the connection is closed.
+            RemoteProtocolError: the answer is undecodable; the connection is closed.
         """
         self._transport.has_flushed = False
         answer = await _settled(
@@ -217,12 +224,12 @@ async def connect(
     io: IoThread, endpoint: Endpoint, security: Security, limits: ConnectionLimits, gate: Gate
 ) -> Connection:
     """
-    Connect to a broker, with TLS and SASL as its listener wants it; on the IO thread only.
+    Connect to a broker with the TLS and SASL of its listener; on the IO thread only.
 
     Raises:
-        BrokerUnreachableError: it cannot be reached, or refuses us.
+        BrokerUnreachableError: it cannot be reached, or refuses the connection.
         RequestTimeoutError: it does not answer in time.
-        RemoteProtocolError: what answers there is not a broker.
+        RemoteProtocolError: the peer is not a broker.
     """
     where = f"{endpoint.host}:{endpoint.port}"
     deadline = time.monotonic() + limits.connect_timeout_s

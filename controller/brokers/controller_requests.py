@@ -1,11 +1,11 @@
 """
-The controller's requests as messages.
+Encoding of the controller's requests: LeaderAndIsr, StopReplica and UpdateMetadata.
 
-Builds LeaderAndIsr, StopReplica and UpdateMetadata from the values of ``reactor.ports`` for a given
-version. Pure: knows no connection and chooses no version; what comes back is read in ``answers``.
+Builds the messages from the values of ``reactor.ports`` for a given version. Pure: chooses no
+version and sends nothing; ``responses`` decodes the answers.
 
-Invariant: ``is_kraft_controller`` is never set and the request type is always 0, because anything
-else makes brokers of a migrating cluster delete logs (KIP-866).
+Invariant: ``is_kraft_controller`` is never set and the request type is always 0, because other
+values make brokers of a migrating cluster delete logs (KIP-866).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from controller.reactor import ports
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """What every request of one channel says about its two ends."""
+    """The fields that identify sender and receiver in every request of a channel."""
 
     controller_id: BrokerId
     broker_epoch: BrokerEpoch
-    """Of the broker the request goes to: it refuses requests meant for an earlier incarnation."""
+    """The receiver's epoch: a broker refuses requests for an earlier incarnation of itself."""
 
 
 _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
-"""Where the broker epoch stands in an UpdateMetadata, behind two or three fields of fixed size."""
+"""Offset of the broker epoch in an UpdateMetadata, by version: fixed-size fields precede it."""
 
 
 _RECENT: Final = 128
-"""How many encoded UpdateMetadata are kept: not every broker is as far as the others."""
+"""Cached UpdateMetadata: brokers that are slower receive them later than the others."""
 
 _Told = tuple[int, ControllerEpoch, tuple[ports.UpdateMetadataState, ...]]
 """Version, controller epoch and states of an UpdateMetadata."""
@@ -51,11 +51,11 @@ _Told = tuple[int, ControllerEpoch, tuple[ports.UpdateMetadataState, ...]]
 
 class Encoder:
     """
-    Encodes the requests of all channels, one after the other.
+    Encodes the requests of all channels.
 
-    Every broker is told the same UpdateMetadata: it is encoded once and readdressed. With a hundred
-    brokers that is the difference between milliseconds and a second for each turn. For the same
-    reason the live brokers, which every one of them lists, are encoded once.
+    All brokers receive the same UpdateMetadata, so it is encoded once, and only the broker epoch is
+    replaced. With a hundred brokers this saves a second per turn. The list of live brokers, which
+    every UpdateMetadata contains, is also encoded once.
     """
 
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
@@ -71,7 +71,7 @@ class Encoder:
         Encode a request in the version chosen for its broker.
 
         Raises:
-            ProtocolError: it holds a value that cannot be put on the wire.
+            ProtocolError: a value cannot be encoded.
         """
         sender = Sender(self._controller_id, broker_epoch)
         match request:
@@ -89,7 +89,7 @@ class Encoder:
     def _update_metadata(
         self, request: ports.UpdateMetadata, version: int, sender: Sender
     ) -> Frame:
-        # The states of two such requests are mostly the same objects, which compare at once.
+        # The states of two such requests are mostly identical objects, which compare quickly.
         told = (version, request.controller_epoch, request.states)
         head = next((frame for known, frame in self._recent if known == told), None)
         if head is None:
@@ -102,11 +102,11 @@ class Encoder:
         return frame if offset is None else frame.readdressed(offset, sender.broker_epoch)
 
     def forget(self) -> None:
-        """Keep nothing that was encoded: with very many partitions it is much."""
+        """Clear the cache, which is large with very many partitions."""
         self._recent.clear()
 
     def _live_brokers(self, request: ports.UpdateMetadata, version: int, sender: Sender) -> bytes:
-        """Return what an UpdateMetadata ends with: the live brokers are its last field."""
+        """Return the encoded live brokers, the last field of an UpdateMetadata."""
         if self._live is None or self._live[:2] != (version, request.live_brokers):
             alone = update_metadata_request(replace(request, states=()), version, sender)
             nothing = replace(request, states=(), live_brokers=())
@@ -117,11 +117,11 @@ class Encoder:
 
 
 def _no_live_brokers(version: int) -> int:
-    """Return how many bytes end an UpdateMetadata that lists no brokers: a size, from 6 on tags."""
+    """Return the length of an empty list of live brokers: its size, since version 6 with tags."""
     return 2 if version >= 6 else 4  # noqa: PLR2004 - KIP-482
 
 
-# Rows are tuples in the order of the schema: building objects for 100,000 partitions takes seconds.
+# Rows are tuples in the order of the schema: objects for 100,000 partitions would take seconds.
 
 
 def leader_and_isr_request(
@@ -226,8 +226,7 @@ def stop_replica_request(
     """
     Build a StopReplica message.
 
-    Below version 3 there is one delete flag per request: that of the first state, as all carry
-    the same.
+    Below version 3, a request has one delete flag, taken from the first state: all have the same.
     """
     by_topic: dict[str, list[tuple[int, int, bool]]] = {}
     for state in request.states:

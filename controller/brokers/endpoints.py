@@ -1,8 +1,8 @@
 """
-How to reach a broker: which of its listeners, and with which security settings.
+Endpoints of brokers: the choice of a listener, and the security settings for it.
 
-Pure values and one choice; connections are made in ``connections`` and ``configs``. The security
-protocol of a connection is always that of the chosen listener, as the broker's registration says.
+Pure; ``connections`` connects. The security protocol of a connection is always that of the chosen
+listener in the broker's registration.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
     "SASL_PLAINTEXT": 2,
     "SASL_SSL": 3,
 }
-"""Numbers of org.apache.kafka.common.security.auth.SecurityProtocol."""
+"""Ids of org.apache.kafka.common.security.auth.SecurityProtocol."""
 
 
 class TokenProvider(Protocol):
-    """Source of OAuth bearer tokens."""
+    """A source of OAuth bearer tokens."""
 
     def token(self) -> str:
         """Return a token that is valid now."""
@@ -34,7 +34,7 @@ class TokenProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """TLS and SASL settings, named as in kafka-python; secrets never show in a ``repr``."""
+    """TLS and SASL settings, named as in kafka-python; a ``repr`` contains no secret."""
 
     security_protocol: str = "PLAINTEXT"
     ssl_cafile: str | None = None
@@ -76,10 +76,10 @@ class Security:
 @dataclass(frozen=True, slots=True)
 class ListenerChoice:
     """
-    Which listener of a broker to use, as Kafka's controller chooses it.
+    The choice of a broker's listener, as in Kafka's controller.
 
-    The control plane listener (KIP-291) where the cluster has one, else the inter-broker
-    listener; where neither is named, the first endpoint that speaks the wanted security protocol.
+    The control plane listener (KIP-291) if it is named, else the inter-broker listener if it is
+    named, else the first endpoint with the wanted security protocol.
     """
 
     security_protocol: str = "PLAINTEXT"
@@ -87,7 +87,7 @@ class ListenerChoice:
     inter_broker_listener: str | None = None
 
     def endpoint_of(self, broker: LiveBroker) -> Endpoint | None:
-        """Return the endpoint to use, None if the broker has none that fits."""
+        """Return the broker's matching endpoint, None if it has none."""
         wanted = self.control_plane_listener or self.inter_broker_listener
         for endpoint in broker.endpoints:
             if wanted is None and endpoint.security_protocol == self.security_protocol:
@@ -98,10 +98,10 @@ class ListenerChoice:
 
     def required_of(self, broker: LiveBroker) -> Endpoint:
         """
-        Return the endpoint to use.
+        Return the broker's matching endpoint.
 
         Raises:
-            BrokerUnreachableError: none fits, or it speaks a protocol that does not exist.
+            BrokerUnreachableError: it has none, or one with an unknown security protocol.
         """
         endpoint = self.endpoint_of(broker)
         if endpoint is None:

@@ -1,12 +1,10 @@
 """
-The thread on which all broker connections live.
+A thread for connections: kafka-python's selector loop, which runs work posted by other threads.
 
-Runs kafka-python's selector loop, takes work posted by other threads and resolves host names
-aside, so that a slow name server delays nobody. Knows nothing of brokers or requests.
+Host names are resolved on other threads, so that a slow name server does not delay the loop.
 
-Invariants: everything posted runs on this thread, in order; a coroutine that ends with an error
-nobody foresaw ends the thread, so that the watchdog of the process sees it instead of a silent
-channel.
+Invariants: everything posted runs on this thread, in order; a coroutine that ends with an
+unexpected error ends the thread, which the watchdog of the process notices.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class IoThread:
     """One selector loop on one daemon thread."""
 
     def __init__(self, name: str = "brokers-io") -> None:
-        # Encoding many partitions takes longer than the loop's own idea of a slow task.
+        # Encoding many partitions takes longer than the selector's threshold for slow tasks.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._posted: deque[Callable[[], object]] = deque()
         self._stopping = False
@@ -45,15 +43,15 @@ class IoThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs; the process must not outlive it."""
+        """Whether the thread runs; the process ends without it."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin; what was posted before runs now."""
+        """Start; what was posted before runs now."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and drop whatever still runs on it; waits for it."""
+        """End the thread, drop what runs on it, and wait for its end."""
         self._stopping = True
         self.net.wakeup()
         if self._thread.ident is None:
@@ -63,7 +61,7 @@ class IoThread:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     def post(self, work: Callable[[], object]) -> None:
-        """Have it run on the thread; called from any thread, returns at once."""
+        """Run work on the thread; callable from any thread, returns at once."""
         self._posted.append(work)
         self.net.wakeup()
 
@@ -73,10 +71,10 @@ class IoThread:
 
     async def resolve(self, host: str, port: int) -> list[Address]:
         """
-        Look a host up without stopping the loop.
+        Resolve a host without blocking the loop.
 
         Raises:
-            BrokerUnreachableError: the name is not known or makes no sense.
+            BrokerUnreachableError: the name is unknown or invalid.
         """
         outcome = Future()
 

@@ -1,12 +1,11 @@
 """
-How large partitions are on disk, as the brokers that hold them report it (DescribeLogDirs).
+Sizes of replicas on disk (DescribeLogDirs), implementing ``reactor.ports.Sizes``.
 
-Each broker answers for its own replicas only, so every live one is asked, several at a time, over
-connections of their own. Where very many partitions are wanted a broker is asked for all it has:
-the question would be longer than the answer. Reads only; what a size means is decided in ``core``.
+A broker reports its own replicas only, so all live brokers are queried, several at a time. For very
+many partitions a broker is queried for all it has: listing them would be longer than the answer.
 
-Invariants: every question is answered by one ``SizesRead``, of what was learnt; a broker that does
-not answer is named in it, and delays it by no more than its time-outs.
+Invariants: every query results in one ``SizesRead``, with the sizes that were reported; a broker
+that does not answer is named in it, and delays it by no more than its timeouts.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Inbox
 
 VERSION: Final = 1
-"""Later ones add what is not needed here; brokers up to 4.0 understand it."""
+"""Later versions add nothing that is needed; brokers up to 4.0 serve this one."""
 NAMED_MAX: Final = 1_000
-"""Partitions that are named in a question."""
+"""Largest number of partitions that a request lists."""
 DETAILED_MAX: Final = 20_000
-"""Partitions whose every replica is told, not the largest alone."""
+"""Largest number of partitions for which the size of each replica is reported."""
 AT_ONCE: Final = 8
-"""Brokers asked at the same time."""
+"""Brokers queried at the same time."""
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
 
 
 @dataclass(slots=True)
 class _Round:
-    """One question to all brokers."""
+    """One query to all brokers."""
 
     wanted: Mapping[TopicPartition, None]
     left: deque[LiveBroker]
@@ -55,15 +54,15 @@ class _Round:
         """
         Return the request for one more broker.
 
-        It is the same for all: with many partitions encoding it takes longer than all the rest.
+        It is encoded once for all brokers, as this takes long with many partitions.
 
         Raises:
-            ProtocolError: it cannot be encoded.
+            ProtocolError: a value cannot be encoded.
 
         """
         if self.encoded is None:
             self.encoded = frame_of(_request(self.wanted))
-        return replace(self.encoded)  # each connection gives it a header of its own
+        return replace(self.encoded)  # each connection sets its own header
 
 
 class DescribedLogDirs(BrokerQuery):
@@ -78,7 +77,7 @@ class DescribedLogDirs(BrokerQuery):
         self._round: _Round | None = None
 
     def measure(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask in the background: one ``SizesRead`` follows, of those that were learnt."""
+        """Query in the background; see ``reactor.ports.Sizes``."""
         wanted = dict.fromkeys(partitions)
         self._io.post(lambda: self._enqueue(wanted))
 
@@ -99,7 +98,7 @@ class DescribedLogDirs(BrokerQuery):
             self._begin()
 
     def _begin(self) -> None:
-        """Ask all brokers for what was wanted meanwhile."""
+        """Query all brokers for the partitions requested since the last query."""
         brokers = deque(broker for _, broker in sorted(self._brokers.items()))
         begun = self._round = _Round(self._asked, brokers)
         self._asked = {}
@@ -110,7 +109,7 @@ class DescribedLogDirs(BrokerQuery):
             self._io.spawn(lambda: self._work(begun))
 
     async def _work(self, current: _Round) -> None:
-        """Ask one broker after the other; who is last tells what was learnt."""
+        """Query one broker after the other; the last worker delivers the result."""
         while current.left:
             broker = current.left.popleft()
             try:
@@ -164,7 +163,7 @@ def sizes_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
     wanted: Mapping[TopicPartition, None],
 ) -> dict[TopicPartition, int]:
-    """Return the sizes in an answer; a failed directory tells none, a future replica is none."""
+    """Decode the sizes in a response, without failed directories and future replicas."""
     sizes: dict[TopicPartition, int] = {}
     for directory in answer.results:
         if directory.error_code:

@@ -1,8 +1,8 @@
 """
-The message classes of the three controller requests, loaded from the schema files of this room.
+Message classes of the three controller requests, loaded from the schema files of this room.
 
 kafka-python encodes and decodes them; importing this module registers the responses with it.
-Nothing here knows what the fields mean to a controller: that is ``wire``.
+``controller_requests`` and ``responses`` give the fields their meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LeaderAndIsrRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc,
 
 
 class LeaderAndIsrResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Answer to API key 4."""
+    """Response of API key 4."""
 
 
 class StopReplicaRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
@@ -35,7 +35,7 @@ class StopReplicaRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, 
 
 
 class StopReplicaResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Answer to API key 5."""
+    """Response of API key 5."""
 
 
 class UpdateMetadataRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
@@ -43,18 +43,18 @@ class UpdateMetadataRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[mis
 
 
 class UpdateMetadataResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Answer to API key 6."""
+    """Response of API key 6."""
 
 
 def topic_uuid(topic_id: str | None) -> uuid.UUID | None:
     """
-    Return the id of a topic as it travels.
+    Return the id of a topic as a request carries it.
 
     Args:
-        topic_id: as in the topic znode, base64url without padding (org.apache.kafka.common.Uuid).
+        topic_id: As in the topic znode, base64url without padding (org.apache.kafka.common.Uuid).
 
     Returns:
-        None (sent as zero, which brokers take for "not known") also for a text that is no id.
+        None, which is sent as zero ("unknown"), also if the text is not an id.
     """
     if topic_id is None:
         return None
@@ -67,10 +67,10 @@ def topic_uuid(topic_id: str | None) -> uuid.UUID | None:
 @dataclass(slots=True)
 class Frame:
     """
-    An encoded request, in the shape in which kafka-python's connections take one.
+    An encoded request, with the interface that kafka-python's connections expect.
 
-    Encoding happens before anything is sent: what cannot be encoded is found out where it can be
-    reported, not inside a connection that would wait for its answer for ever.
+    Encoding precedes sending, so that an encoding error is raised to the caller and not inside a
+    connection, which would wait for the answer for ever.
     """
 
     name: str
@@ -79,18 +79,18 @@ class Frame:
     is_flexible: bool
     body: bytes = field(repr=False)
     header: RequestHeader | None = None
-    """That of the last sending; by it kafka-python finds the class of the answer."""
+    """Header of the last attempt, by which kafka-python finds the class of the response."""
 
     @property
     def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
-        """The version it is encoded in."""
+        """The version of the encoding."""
         return self.version
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
 
     def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
-        """Give the frame the header of its next sending."""
+        """Set the header of the next attempt."""
         self.header = RequestHeader(
             request_api_key=self.api_key,
             request_api_version=self.version,
@@ -99,11 +99,11 @@ class Frame:
         )
 
     def expect_response(self) -> bool:
-        """Every controller request is answered."""
+        """Return True: every request has a response."""
         return True
 
     def encode(self, *, framed: bool = True, header: bool = True) -> bytes:
-        """Return length, header and body; kafka-python always asks for all three."""
+        """Return length, header and body; kafka-python always requests all three."""
         head = b""
         if header and self.header is not None:
             head = self.header.encode(flexible=self.is_flexible)
@@ -115,8 +115,8 @@ class Frame:
         Return the same request for another broker.
 
         Args:
-            offset: where the broker epoch stands in the body.
-            broker_epoch: that of the other broker.
+            offset: The position of the broker epoch in the body.
+            broker_epoch: The epoch of the other broker.
         """
         epoch = struct.pack(">q", broker_epoch)
         body = b"".join((self.body[:offset], epoch, self.body[offset + len(epoch) :]))
@@ -128,7 +128,7 @@ def frame_of(message: ApiMessage) -> Frame:
     Encode a message.
 
     Raises:
-        ProtocolError: a value does not fit its field (garbage read from a znode).
+        ProtocolError: a value does not fit its field, as after reading a corrupt znode.
     """
     try:
         body = bytes(message.encode())

@@ -1,16 +1,16 @@
 """
-The cluster's own controller as the one who moves partitions (KIP-455): orders, and elections.
+Requests to the cluster's own controller (KIP-455), implementing ``reactor.ports.Reassignments``.
 
-Whoever ``/controller`` names is asked, over a connection of its own. Decides nothing.
+They go to the broker that ``/controller`` names.
 
-An order is told once: the controller deletes a replica that it does not name without a look at the
-ISR, so it is right only by what was known when it was decided. Whatever keeps it from being made is
-answered at once, and decided anew. An election looks at the ISR itself: it is asked for again where
-the role changes hands, after the orders that wait.
+An alter entry is sent once: the controller deletes a replica that the entry does not name without
+regard to the ISR, so the entry is safe only by what was known when it was decided. A failure is
+reported at once, and the core decides anew. An election takes the ISR into account itself: it is
+repeated when the controller changes, after the entries that wait.
 
-Invariants: every order is answered, by the controller or with why it did not answer, unless it was
-forgotten; no order leaves that was handed over long ago; after ``forget`` nothing of what was asked
-for before it is sent.
+Invariants: every entry is answered, by the controller or with the reason why it did not answer,
+unless it was forgotten; no entry is sent later than ``FRESH_S`` after it was handed over; after
+``forget``, nothing that was handed over before is sent.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from controller.reactor.ports import AlterEntry, Inbox
 
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 ELECT_LEADERS: Final = 43
-"""The API keys."""
+"""Kafka's API keys."""
 ELECT_LEADERS_MAX: Final = 1
-"""Version 2 only changes the encoding; 1 is the first that says which kind of election."""
+"""Version 2 only changes the encoding; version 1 is the first with the kind of election."""
 
 NONE: Final = 0
 REQUEST_TIMED_OUT: Final = 7
@@ -47,24 +47,24 @@ UNKNOWN_SERVER_ERROR: Final = -1
 ANSWER_WITHIN_S: Final = 20.0
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=25.0)
 GIVE_UP_S: Final = 60.0
-"""How long an election is repeated."""
+"""Seconds for which an election is repeated."""
 PAUSE_S: Final = 0.2
 FRESH_S: Final = 2.0
-"""How old an order may be when it leaves; where connecting takes longer, the next finds it done."""
+"""Seconds in which an entry must be sent; if connecting takes longer, the next entry benefits."""
 VOUCHED_S: Final = 3.0
-"""How long the loop's word holds; shorter than any session's time-out."""
+"""Seconds after ``vouch`` in which entries may be sent; shorter than any session timeout."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """Something to ask the controller: orders, an election, or (neither) whether it would know."""
+    """A request to the controller: alter entries, an election, or (neither) a probe."""
 
     gate: Gate
     orders: tuple[AlterEntry, ...] = ()
     elections: tuple[TopicPartition, ...] = ()
     since: float = field(default_factory=time.monotonic)
     has_left: bool = False
-    """Whether all of it was sent: only then can the controller act on it."""
+    """Whether the request was sent completely: only then can the controller act on it."""
 
     @property
     def age_s(self) -> float:
@@ -76,11 +76,11 @@ class _Call:
 
 
 class _NotControllerError(TransientError):
-    """Who was asked is not the controller, or not yet."""
+    """The broker is not the controller, or not yet."""
 
 
 class _OutdatedError(TransientError):
-    """What was to be told was decided too long ago, or by who may not lead any more."""
+    """The entries are too old, or the daemon may no longer lead."""
 
 
 class ControllerOrders(BrokerQuery):
@@ -97,31 +97,31 @@ class ControllerOrders(BrokerQuery):
         self._busy = False
 
     def stop(self) -> None:
-        """End the asking thread; what is still to be told is left behind."""
+        """End the thread; what was not sent is dropped."""
         self.forget()
         super().stop()
 
     # --- Reassignments -------------------------------------------------------------------------
 
     def alter(self, orders: Sequence[AlterEntry]) -> None:
-        """Tell the controller what to move: one ``ReassignmentsAltered`` follows."""
+        """Send alter entries: one ``ReassignmentsAltered`` follows."""
         self.vouch()
         self._ask(_Call(self._gate, orders=tuple(orders)))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
-        """Have the controller elect preferred leaders; nothing follows."""
+        """Request preferred leader elections; no event follows."""
         self._ask(_Call(self._gate, elections=tuple(partitions)))
 
     def probe(self) -> None:
-        """Ask whether the controller understands orders: ``ReassignmentsProbed`` follows."""
+        """Ask whether the controller serves the request: ``ReassignmentsProbed`` follows."""
         self._ask(_Call(self._gate))
 
     def vouch(self) -> None:
-        """Go on for a little while: who stood still may not lead any more."""
+        """Allow sending for another ``VOUCHED_S``: the loop runs."""
         self._vouched_at = time.monotonic()
 
     def forget(self) -> None:
-        """Send nothing more of what was asked for; not even what is half written."""
+        """Drop everything that was not sent, also a request that is partly written."""
         self._gate.close()
         self._gate = Gate()
 
@@ -145,11 +145,11 @@ class ControllerOrders(BrokerQuery):
         self._busy = False
 
     async def _carry_out(self, call: _Call) -> bool:
-        """Ask; return whether that is the end of it."""
+        """Send a request; return whether it needs no repetition."""
         try:
             await self._try(call)
         except _OutdatedError as error:
-            # The connection is good: the next order finds it open.
+            # The connection is usable by the next request.
             self._fail(call, str(error))
         except (TransientError, ProtocolError) as error:
             self._close_all()
@@ -162,7 +162,7 @@ class ControllerOrders(BrokerQuery):
         named = self._controller
         controller = None if named is None else self._brokers.get(named)
         if controller is None:
-            raise BrokerUnreachableError("no broker is the controller just now")
+            raise BrokerUnreachableError("no broker is the controller at the moment")
         connection = await self._connection(controller, call.gate)
         understood = connection.understood.get(ALTER_PARTITION_REASSIGNMENTS)
         if call.is_probe or understood is None:
@@ -189,7 +189,7 @@ class ControllerOrders(BrokerQuery):
     ) -> ReassignmentsAltered:
         frame = frame_of(alter_request(call.orders))
         if time.monotonic() - self._vouched_at > VOUCHED_S:
-            raise _OutdatedError("nobody says that we still lead")
+            raise _OutdatedError("the loop has not confirmed that the daemon still leads")
         if call.age_s > FRESH_S:
             raise _OutdatedError("it took too long to reach the controller")
         try:
@@ -203,7 +203,7 @@ class ControllerOrders(BrokerQuery):
         request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
         answer = await connection.ask(frame_of(request))
         if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:
-            raise _NotControllerError("who was asked to elect is not the controller")
+            raise _NotControllerError("the broker that was to elect is not the controller")
 
     def _probed(self, controller: LiveBroker, *, is_understood: bool) -> None:
         problem = (
@@ -214,7 +214,7 @@ class ControllerOrders(BrokerQuery):
         self._inbox.put(told)
 
     def _fail(self, call: _Call, why: str) -> None:
-        """Tell what asked that there was no answer; an election is not worth it."""
+        """Report that there was no answer, except for an election."""
         if not call.gate.is_open:
             return
         if call.orders:
@@ -234,7 +234,7 @@ class ControllerOrders(BrokerQuery):
 
 
 def alter_request(orders: Sequence[AlterEntry]) -> ApiMessage:
-    """Build the request; it is in no order's way that another one of it is refused."""
+    """Build the request; a refused entry does not affect the others."""
     topics: dict[str, list[tuple[int, tuple[BrokerId, ...] | None]]] = {}
     for (topic, number), target, cancels in orders:
         topics.setdefault(topic, []).append((number, None if cancels else target))
@@ -244,7 +244,7 @@ def alter_request(orders: Sequence[AlterEntry]) -> ApiMessage:
 
 
 def elect_request(partitions: Sequence[TopicPartition], version: int) -> ApiMessage:
-    """Build the request for preferred leaders."""
+    """Build the request for preferred leader elections."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -260,7 +260,7 @@ def results_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
     orders: Sequence[AlterEntry],
 ) -> tuple[AlterResult, ...]:
-    """Return what was answered to each order; an error of the whole request is everybody's."""
+    """Decode the result of each entry; an error of the whole request applies to all."""
     if answer.error_code:
         why = _words(answer.error_code, answer.error_message)
         return tuple(_result(order, answer.error_code, why) for order in orders)
@@ -272,12 +272,12 @@ def results_of(
         for topic in answer.responses
         for row in topic.partitions
     }
-    missing = (UNKNOWN_SERVER_ERROR, "the controller did not say anything about it")
+    missing = (UNKNOWN_SERVER_ERROR, "the controller's response does not contain it")
     return tuple(_result(order, *told.get(order.partition, missing)) for order in orders)
 
 
 def _result(order: AlterEntry, error: int, why: str) -> AlterResult:
-    """Return what was answered to an order; who is not the controller will not make it later."""
+    """Return the result of an entry; NOT_CONTROLLER means that it had no effect."""
     fate = AlterOutcome.UNSENT if error == NOT_CONTROLLER else AlterOutcome.ANSWERED
     return AlterResult(order.partition, order.target, error, why, fate)
 

@@ -1,8 +1,8 @@
 """
-What brokers answer to the controller's requests, as events that carry what was sent.
+Decoding of the responses to controller requests into events.
 
-Pure. Invariant: every partition that was sent has exactly one result, whatever the broker
-answered, and a partition that the answer leaves out is never taken for a success.
+Pure. Invariant: every partition that was sent has exactly one result, and a partition that is
+missing in the response is an error.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from controller.core.model import LiveBroker
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 
 UNKNOWN_SERVER_ERROR: Final = -1
-"""Also for a partition that an answer leaves out, and for a request that cannot be encoded."""
+"""Also the result of a partition missing in a response and of a request that cannot be encoded."""
 UNSUPPORTED_VERSION: Final = 35
-"""The answer to a request that no version understood by both sides can carry."""
+"""The result of a request without a version that both sides serve."""
 
 Answered = events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered
 
@@ -31,10 +31,10 @@ def answered(
     Return the event for a broker's answer.
 
     Args:
-        broker: as it was when the channel was opened; its epoch went into the request.
-        request: what was sent.
-        response: the decoded answer to it.
-        resent: whether the request may have reached the broker before.
+        broker: As it was when the channel was opened; the request carries its epoch.
+        request: The request.
+        response: The decoded response.
+        resent: Whether an earlier attempt may have reached the broker.
     """
     error = response.error_code
     match request:
@@ -53,7 +53,7 @@ def answered(
 
 
 def unsendable(broker: LiveBroker, request: BrokerRequest, error: int) -> Answered:
-    """Return the answer to a request that could not be sent: the broker knows nothing of it."""
+    """Return the event for a request that could not be sent."""
     match request:
         case LeaderAndIsr():
             return events.LeaderAndIsrAnswered(broker.id, broker.epoch, error, (), resent=False)
@@ -68,7 +68,7 @@ def unsendable(broker: LiveBroker, request: BrokerRequest, error: int) -> Answer
 def leader_and_isr_results(
     request: LeaderAndIsr, response: LeaderAndIsrResponse
 ) -> tuple[events.LeaderAndIsrResult, ...]:
-    """Decode the answer to a LeaderAndIsr, one result for every partition that was sent."""
+    """Decode a LeaderAndIsr response into one result per partition that was sent."""
     by_id = response.version >= 5  # noqa: PLR2004 - KIP-516: keyed by topic id, and by nothing else
     errors: dict[tuple[object, int], int] = {}
     for topic in response.topics or () if by_id else ():
@@ -88,7 +88,7 @@ def leader_and_isr_results(
 def stop_replica_results(
     request: StopReplica, response: StopReplicaResponse
 ) -> tuple[events.StopReplicaResult, ...]:
-    """Decode the answer to a StopReplica, one result for every partition that was sent."""
+    """Decode a StopReplica response into one result per partition that was sent."""
     errors: dict[tuple[object, int], int] = {}
     for row in response.partition_errors or ():
         _keep_worst(errors, (row.topic_name, row.partition_index), row.error_code)
@@ -105,11 +105,11 @@ def stop_replica_results(
 
 
 def _keep_worst(errors: dict[tuple[object, int], int], key: tuple[object, int], error: int) -> None:
-    """Where an answer names a partition twice, an error counts more than a success."""
+    """Record an error; it replaces a success if the response names a partition twice."""
     if not errors.get(key):
         errors[key] = error
 
 
 def _missing(error: int) -> int:
-    """Return the result of a partition the answer leaves out: never a success."""
+    """Return the error of a partition that is missing in a response."""
     return error or UNKNOWN_SERVER_ERROR

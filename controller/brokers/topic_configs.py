@@ -1,16 +1,15 @@
 """
-Effective settings of topics, as the brokers themselves report them (DescribeConfigs).
+Effective topic settings (DescribeConfigs), implementing ``reactor.ports.TopicConfigs``.
 
-Asks any live broker over a connection of its own. An admin client will not do: librdkafka sends the
-question to the controller and waits for one, and while the daemon holds that role there is none
-that clients can reach. Reads only; what a setting means for a step is decided in ``core``.
+Any live broker can answer. An admin client is no alternative: librdkafka sends the request to the
+controller, and in a tenure clients can reach none.
 
-One question at a time, and of one broker; where that does not answer within a second, which most do
-in milliseconds, another is asked beside it and the first answer counts. Who failed or was slow goes
-last from then on, so that a broker that hangs costs that second once and not every first step ten.
+One request at a time goes to one broker. If it is not answered within ``PATIENCE_S``, another
+broker is queried as well, and the first answer counts. A broker that failed or was slow is the last
+choice from then on, so that a hanging broker delays one query and not all.
 
-Invariants: every topic asked for is answered, with its settings or with why they are not known; at
-most ``ATTEMPTS`` brokers are asked for it, none of them while it owes an answer.
+Invariants: every topic has a result, its settings or the reason why they are unknown; at most
+``ATTEMPTS`` brokers are queried for it, and none that has not answered its last request.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
 WANTED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION)
 
 DESCRIBE_CONFIGS: Final = 32
-"""The API key."""
+"""Kafka's API key."""
 TOPIC: Final = 2
 """``ConfigResource.Type.TOPIC``."""
 VERSION_MAX: Final = 3
-"""Version 4 only changes the encoding; 1 is the first with effective values of every source."""
+"""Version 4 only changes the encoding; since version 1 values of all sources are reported."""
 TOPICS_AT_ONCE: Final = 1_000
 ATTEMPTS: Final = 3
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=10.0)
 PATIENCE_S: Final = 1.0
-"""After so long without an answer another broker is asked as well."""
+"""Seconds without an answer after which another broker is queried as well."""
 
 
 def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
-    """Return what matters of a topic's settings, or why it cannot be told."""
+    """Return the settings that matter, or the reason why they are unknown."""
     least = (entries.get(MIN_INSYNC_REPLICAS) or "").strip()
     unclean = (entries.get(UNCLEAN_LEADER_ELECTION) or "").strip()
     if not least.isascii() or not least.isdigit() or int(least) < 1:
@@ -67,17 +66,17 @@ def topic_config_of(entries: Mapping[str, str | None]) -> TopicConfig | str:
 
 @dataclass(slots=True)
 class _Question:
-    """Some topics, and who was asked for them."""
+    """One query: topics, and the brokers that were tried."""
 
     topics: Sequence[str]
     failure: ControllerError
-    """What is told where nobody answers."""
+    """The reason to report if no broker answers."""
     tried: set[BrokerId] = field(default_factory=set)
     asking: int = 0
     answer: Future = field(default_factory=Future)
 
     def settle(self, configs: Mapping[str, TopicConfig | str]) -> None:
-        """Take the first answer."""
+        """Set the result, unless it is set already."""
         if not self.answer.is_done:
             self.answer.success(configs)
 
@@ -97,26 +96,26 @@ class DescribedTopicConfigs(BrokerQuery):
         Prepare; see ``BrokerQuery``.
 
         Args:
-            inbox: where the answers go.
+            inbox: Receives the answers.
             security: TLS and SASL settings.
-            listeners: which listener of a broker to use.
-            patience_s: after so long without an answer another broker is asked as well.
+            listeners: The choice of a broker's listener.
+            patience_s: Seconds without an answer after which another broker is queried as well.
         """
         super().__init__("topic-configs", inbox, security, listeners)
         self._patience_s = patience_s
         # Touched on the IO thread only:
         self._open: dict[BrokerId, tuple[LiveBroker, Connection]] = {}
         self._owing: set[BrokerId] = set()
-        """Brokers that were asked and have not answered yet."""
+        """Brokers that have not answered their last request."""
         self._doubts: dict[BrokerId, int] = {}
-        """Who failed or was slow and has not been quick since, counted: the last one goes last."""
+        """Brokers whose last request failed or was slow, numbered: the latest is tried last."""
         self._doubted = 0
         self._asked: dict[str, None] = {}
         self._newest = NEVER_ASKED
         self._busy = False
 
     def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
-        """Ask in the background; see ``reactor.ports.TopicConfigs``."""
+        """Query in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, asked))
 
@@ -141,7 +140,7 @@ class DescribedTopicConfigs(BrokerQuery):
             topics = list(self._asked)[:TOPICS_AT_ONCE]
             for topic in topics:
                 del self._asked[topic]
-            # Every question so far precedes the request; one that comes later does not.
+            # Every query so far precedes the request; a later one does not.
             asked = self._newest
             self._inbox.put(TopicConfigsRead(await self._read(topics), asked))
         self._busy = False
@@ -154,7 +153,7 @@ class DescribedTopicConfigs(BrokerQuery):
         return found
 
     def _ask_another(self, question: _Question) -> None:
-        """Ask one more broker; with none left whoever is being asked has the last word."""
+        """Query one more broker; with none left, end when the last request in flight fails."""
         if question.answer.is_done:
             return
         broker = self._next(question) if len(question.tried) < ATTEMPTS else None
@@ -168,7 +167,7 @@ class DescribedTopicConfigs(BrokerQuery):
             question.settle(dict.fromkeys(question.topics, str(question.failure)))
 
     def _next(self, question: _Question) -> LiveBroker | None:
-        """Return who is likeliest to answer: not doubted, or longest ago, and connected."""
+        """Return the broker to try next: without failure, or with the oldest; connected first."""
         left = (
             broker
             for broker in self._brokers.values()
@@ -181,7 +180,7 @@ class DescribedTopicConfigs(BrokerQuery):
         )
 
     async def _attempt(self, question: _Question, broker: LiveBroker) -> None:
-        """Ask one broker; where it fails, the next."""
+        """Query one broker; after a failure, the next."""
         doubt = self._doubts.get(broker.id)
         try:
             question.settle(await self._ask(broker, question.topics))
@@ -197,7 +196,7 @@ class DescribedTopicConfigs(BrokerQuery):
         self._ask_another(question)
 
     async def _hurry(self, question: _Question, broker: LiveBroker) -> None:
-        """Ask somebody else beside a broker that takes its time."""
+        """Query another broker if this one is slow."""
         await self._io.net.sleep(self._patience_s)
         if not question.answer.is_done and broker.id in self._owing:
             self._doubt(broker)

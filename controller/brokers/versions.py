@@ -1,11 +1,10 @@
 """
-Which version of each controller request to speak to which broker.
+The choice of the version of each controller request.
 
-Kafka's own controller never negotiates: the inter-broker protocol of the cluster dictates the
-versions. We take the lower of that and of what the broker says it understands. Pure; does not
-know connections.
+Kafka's controller does not negotiate: the inter-broker protocol of the cluster determines the
+versions. Here, the lower of that version and the broker's highest is used. Pure.
 
-Invariant: a version chosen here is one that ``wire`` can build and that the broker accepts.
+Invariant: ``controller_requests`` can build the chosen version, and the broker serves it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Versions(NamedTuple):
 
 
 class _Protocol(NamedTuple):
-    """An inter-broker protocol; one written without ``-IVn`` means the last of its release."""
+    """An inter-broker protocol version; without ``-IVn`` it is the last of its release."""
 
     major: int
     minor: int
@@ -53,10 +52,10 @@ BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
 """What Kafka's controller sends from each protocol on (AbstractControllerBrokerRequestBatch)."""
 
 LOWEST: Final = BY_PROTOCOL[0][1]
-"""The oldest versions ``wire`` builds."""
+"""The oldest versions that ``controller_requests`` builds."""
 
 NATIVE_CAP: Final = "2.6"
-"""The highest release at which leaders still write the ISR to ZooKeeper: native is allowed."""
+"""The last release in which leaders write the ISR to ZooKeeper, which native requires."""
 
 _WRITTEN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:-IV(\d{1,4}))?")
 
@@ -73,11 +72,11 @@ def _parsed(protocol: str) -> _Protocol:
 
 def versions_of(protocol: str) -> Versions:
     """
-    Return what a Kafka controller sends at this inter-broker protocol version.
+    Return the versions that Kafka's controller sends with this inter-broker protocol.
 
     Raises:
-        PlanInvalidError: the text is not a protocol version.
-        NativeRefusedError: the protocol is older than any this program speaks.
+        InvalidInputError: the text is not a protocol version.
+        NativeRefusedError: the protocol is older than the oldest supported.
     """
     wanted = _parsed(protocol)
     fitting = [versions for since, versions in BY_PROTOCOL if _parsed(since) <= wanted]
@@ -90,7 +89,7 @@ def versions_of(protocol: str) -> Versions:
 
 
 NATIVE_VERSIONS: Final = versions_of(NATIVE_CAP)
-"""What native sends at most."""
+"""The highest versions that the native engine sends."""
 
 
 def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) -> Versions:
@@ -98,11 +97,11 @@ def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) ->
     Choose the versions for one broker.
 
     Args:
-        understood: lowest and highest version by API key, as the broker's ApiVersions answer says.
-        cap: what the inter-broker protocol of the cluster allows, see ``versions_of``.
+        understood: Lowest and highest version by API key, from the broker's ApiVersions response.
+        cap: The versions that the cluster's inter-broker protocol allows (``versions_of``).
 
     Raises:
-        NativeRefusedError: for one of the requests there is no version both sides understand.
+        NativeRefusedError: one of the requests has no version that both sides serve.
     """
     return Versions(
         _common("LeaderAndIsr", understood.get(LEADER_AND_ISR), LOWEST[0], cap[0]),

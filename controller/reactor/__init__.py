@@ -1,5 +1,5 @@
 """
-The one loop that owns all state, and the ports through which it meets the outside.
+The loop that owns all state, and the ports that adapters implement for it.
 
-No adapter is imported here: ``daemon`` builds them and hands them in.
+The room imports no adapter: ``daemon`` builds the adapters and passes them in.
 """

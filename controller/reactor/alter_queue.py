@@ -1,8 +1,9 @@
 """
-What the cluster's own controller is still to be told: one call at a time, the rest merges.
+A queue of requests to the cluster's own controller: one call at a time, the others merge.
 
-The newest order of a partition replaces one that was not sent yet. Invariant: what is handed over
-stands on what is known at that moment; an order of which that is not so any more is withdrawn.
+The newest entry of a partition replaces an older one that was not handed over. Invariant: the
+preconditions of an entry hold at the moment it is handed over; an entry whose preconditions no
+longer hold is withdrawn (``core.partition.alter_preconditions``).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from controller.errors import InvariantError
 from controller.reactor.ports import AlterEntry, Reassignments
 
 ORDERS_AT_ONCE: Final = 1000
-"""The controller answers a call when all of it is written: nobody should wait for too many."""
+"""Entries per call. The controller answers a call only after it has written all entries."""
 
 
 class AlterQueue:
-    """The queue of one controller, whoever that is."""
+    """The queue of requests to the controller, regardless of which broker has the role."""
 
     def __init__(self, controller: Reassignments | None) -> None:
-        """Start empty; without anybody to tell, nothing may be added."""
+        """Start empty; without a controller (None) nothing may be added."""
         self._controller = controller
         self._orders: dict[TopicPartition, tuple[AlterEntry, AlterPreconditions | None]] = {}
         self._elections: dict[TopicPartition, None] = {}
@@ -38,7 +39,7 @@ class AlterQueue:
     def add(
         self, view: ClusterView, effect: AlterReassignment | ElectPreferred | ProbeReassignments
     ) -> None:
-        """Queue what is asked for, an order with what it stands on."""
+        """Queue an effect, an entry together with its preconditions."""
         match effect:
             case AlterReassignment(partition=partition, target=target, cancels=cancels):
                 self._orders.pop(partition, None)
@@ -50,7 +51,7 @@ class AlterQueue:
                 self._probes = True
 
     def withdraw(self, view: ClusterView) -> tuple[TopicPartition, ...]:
-        """Take back, and return, what does not stand on what is known any more."""
+        """Remove the entries whose preconditions changed; return their partitions."""
         unsound = tuple(
             partition
             for partition, (_, grounds) in self._orders.items()
@@ -61,11 +62,11 @@ class AlterQueue:
         return unsound
 
     def answered(self) -> None:
-        """Note that the last call was answered: the next may go."""
+        """Note that the last call was answered: the next may be handed over."""
         self._is_out = False
 
     def clear(self) -> None:
-        """Forget everything: we do not lead any more."""
+        """Drop everything: the daemon no longer leads."""
         self._orders.clear()
         self._elections.clear()
         self._probes = self._is_out = False
@@ -74,10 +75,10 @@ class AlterQueue:
 
     def send(self) -> None:
         """
-        Hand over what may go now.
+        Hand over what may be sent now.
 
         Raises:
-            InvariantError: there is something to tell, and nobody to be told.
+            InvariantError: something is queued, but there is no adapter for the controller.
 
         """
         if self._is_out and self._controller is not None:
@@ -85,7 +86,7 @@ class AlterQueue:
         if not self:
             return
         if self._controller is None:
-            raise InvariantError("there is no way to tell the cluster's controller what to move")
+            raise InvariantError("no adapter sends requests to the cluster's controller")
         if self._probes:
             self._probes = False
             self._controller.probe()

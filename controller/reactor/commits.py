@@ -1,9 +1,10 @@
 """
-The writes of a turn: many changes in few multis, and what becomes of each.
+The writes of a turn: many changes in few multis, and the handling of rejected ones.
 
-A change that became durable is applied, and its effects are carried out; one that was refused is
-set aside, what it was decided on is distrusted and read again, and the others are tried once more.
-Where that is refused as well, all races that were lost are found out at once (``probes``).
+A durable change is applied to the view and its effects are carried out. A rejected change is set
+aside, the znodes it was decided from are invalidated and read again, and the other changes are
+written again. After a second rejection, all stale operations of the rejected multis are found at
+once with multis that only check (``stale_checks``).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ RETRY_S: Final = 5.0
 RACES: Final = frozenset(
     {ports.WriteError.BAD_VERSION, ports.WriteError.NO_NODE, ports.WriteError.NODE_EXISTS}
 )
-"""Refusals that only say that somebody else was faster."""
+"""Errors that mean that another client wrote the znode first."""
 
 
 class Commits:
-    """Makes changes durable, and remembers which are refused time and again."""
+    """Writes changes, and counts the writes that are rejected repeatedly."""
 
     def __init__(
         self,
@@ -43,14 +44,14 @@ class Commits:
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
         """
-        Begin with nothing refused.
+        Start without rejected writes.
 
         Args:
-            view: Where durable records are folded in.
+            view: Updated by durable records.
             store: ZooKeeper.
-            observer: Told of every change.
-            failpoints: Told before and after the writes, for the proof of recovery.
-            carry_out: What to do with the effects of a durable change.
+            observer: Called for every change.
+            failpoints: Called before and after the writes; None in production.
+            carry_out: Carries out the effects of a durable change.
 
         """
         self._view = view
@@ -59,11 +60,11 @@ class Commits:
         self._failpoints = failpoints
         self._carry_out = carry_out
         self._refused: dict[TopicPartition, None] = {}
-        """Partitions whose writes are refused for another reason than a race."""
+        """Partitions whose writes were rejected for another reason than a race."""
         self._races = RaceCounts()
 
     def try_again(self) -> None:
-        """Have everything looked at again that was refused, when its time has come."""
+        """Queue what was rejected for another decision, after ``RETRY_S``."""
         self._view.due.add(self._refused)
         self._view.due.plan = self._view.due.queue = self._view.due.orphans = True
         self._refused.clear()
@@ -72,7 +73,7 @@ class Commits:
         reread_stale(self._store, self._view)
 
     def commit(self, changes: Sequence[Change], now: Instant) -> None:
-        """Write what has to be durable; what is refused is split off and the rest tried again."""
+        """Write changes; set rejected ones aside and write the others again."""
         if not changes:
             return
         first, entries = Batcher(self._view).apart(changes)
@@ -86,10 +87,11 @@ class Commits:
 
     def _write(self, changes: Sequence[Change], now: Instant, *, is_retry: bool) -> list[Change]:
         """
-        Write group after group until something is refused; return what is to be tried again.
+        Write group after group until one is rejected; return the changes to be written again.
 
-        The versions of a group are those that the groups before it leave, which holds as long as
-        these were written. A race is lost now and then; behind a second one there may be many.
+        The expected versions of a group are those that the groups before it leave, so they hold
+        only while those are written. A single lost race is common. After a second one there may be
+        many, so a retry checks for all of them (``is_retry``).
         """
         left = {id(change): change for change in changes}
         for group in in_groups(Batcher(self._view).batches(changes)):
@@ -122,7 +124,7 @@ class Commits:
         left: dict[int, Change],
         now: Instant,
     ) -> None:
-        """Set aside whatever else of refused multis somebody was faster with, all at once."""
+        """Set aside all changes with a stale operation in rejected multis."""
         asked = [
             probe
             for batch, result in refused
@@ -142,7 +144,7 @@ class Commits:
                     asked += group[answer.index + 1 :]
 
     def _results(self, group: Sequence[Batch]) -> list[ports.Committed | ports.Rejected]:
-        """Write what does not build on each other at once; return what became of each."""
+        """Write batches that do not depend on each other; return the result of each."""
         if self._failpoints is not None:
             self._failpoints.committing(self._view, changes_of(group))
         written = [b for b in group if b.operations]
@@ -172,18 +174,18 @@ class Commits:
     def _rejected(
         self, batch: Batch, result: ports.Rejected, left: dict[int, Change], now: Instant
     ) -> None:
-        """Set aside the changes that were refused; those that only shared their multi are left."""
+        """Set aside the changes that own the rejected operation; others of the multi stay left."""
         path = batch.operations[result.index].path
         if self._passes_over_shard(path, result.error):
             return
         owners = batch.owners[result.index] or batch.changes
         guilty = [left.pop(id(change)) for change in owners if id(change) in left]
         is_race = result.error in RACES
-        # Refused for another reason it is still as we know it: it will not be read again.
+        # After another error the znode is still as the view has it: it is not read again.
         if is_race:
             self._distrust(path)
         else:
-            # Trying again at once would fail again: permissions, sizes.
+            # An immediate retry would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
             for change in guilty:
@@ -197,7 +199,7 @@ class Commits:
             self._read_again(path, now)
 
     def _distrust(self, path: str) -> None:
-        """Have nothing written that is made of a plan or cancellation before it is read again."""
+        """Mark a plan or cancellation as stale: it is read again before it is used."""
         view = self._view
         if path == paths.LEGACY_PLAN and view.legacy is not None:
             view.legacy.stale = True
@@ -207,14 +209,14 @@ class Commits:
             view.cancellation_stale = True
 
     def _read_again(self, path: str, now: Instant) -> None:
-        """Read what a refused write was about, unless that has not helped time and again."""
+        """Read the znodes of a rejected write again, or later if that has not helped repeatedly."""
         if self._races.is_stubborn(path):
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
         else:
             reread_concerned(self._store, path)
 
     def _passes_over_shard(self, path: str, error: ports.WriteError) -> bool:
-        """Leave out the number of a shard that exists: outside a tenure it may have been used."""
+        """Skip the number of a shard that exists: outside a tenure it may have been used."""
         shard = paths.parse_shard(path.rpartition("/")[2])
         if shard is None or error is not ports.WriteError.NODE_EXISTS:
             return False
@@ -223,9 +225,9 @@ class Commits:
 
     def _is_doubtful(self, change: Change) -> bool:
         """
-        Whether its topic is being read again: it is decided anew then.
+        Return whether the topic of a change is being read again, after which it is decided anew.
 
-        One that is gone is not, and nobody looks anew.
+        False for a deleted topic, which is not read again.
         """
         if change.partition is None:
             return False
@@ -234,12 +236,12 @@ class Commits:
 
 
 PROBED_TOGETHER: Final = (20, 1)
-"""Operations in one multi: a request for each is work for both sides, where most of them hold."""
+"""Checks in one multi, in the first and in the second round: most of them hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaleCheck:
-    """An operation of a refused multi, and what to check for it."""
+    """An operation of a rejected multi, and the version check for it."""
 
     batch: Batch
     index: int
@@ -247,7 +249,7 @@ class StaleCheck:
 
     @property
     def owners(self) -> tuple[Change, ...]:
-        """Return the changes it belongs to."""
+        """Return the changes that own the operation."""
         return self.batch.owners[self.index]
 
 
@@ -255,18 +257,23 @@ def stale_checks(
     batch: Batch, refused: ports.Rejected, moved: Collection[str]
 ) -> Iterator[StaleCheck]:
     """
-    Yield what to check of a multi that was refused; the operations before the culprit held.
+    Yield version checks for the operations of a rejected multi that may be stale, too.
+
+    ZooKeeper reports the first operation that fails and looks no further. Where another client
+    wrote many of the znodes, as leaders do when their followers come back, a retry per rejected
+    operation would be a round trip each. So the remaining ones are checked in multis that write
+    nothing: a few operations together, then, after a rejection, each of the rest alone.
 
     Args:
-        batch: What was refused.
-        refused: Its culprit.
-        moved: Paths that we wrote since, which are not at the version that the multi expects.
+        batch: The rejected batch.
+        refused: Its first failed operation; those before it are not stale.
+        moved: Paths written since by this turn, which are not at the version the multi expects.
 
     """
     seen = set(moved)
     for index, operation in enumerate(batch.operations):
         if operation.path in seen:
-            continue  # It expects what another operation would have left.
+            continue  # It expects the version that another operation would have left.
         seen.add(operation.path)
         if index <= refused.index or not isinstance(
             operation, ports.Check | ports.SetData | ports.Delete

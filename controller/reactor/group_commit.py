@@ -1,15 +1,15 @@
 """
-Merges many independent changes into few multis (group commit).
+Group commit: merges many independent changes into few multis.
 
-One topic znode write serves every partition of the topic in the multi, one write of a plan's znode
-every entry, one shard every row that is kept of a request. Multis are bounded in operations and
-bytes. Versions are predicted: the second multi that writes a topic expects the version the first
-one leaves. It is sent when that one is durable (``independent``): were both under way, a write of
-somebody else in between, which moves the version as well, would have the first refused and be
-overwritten by the second. What is decided by a topic znode without writing it is led by a check
-that it still says so.
+Within a multi, one write of a topic znode serves all partitions of the topic, one write of a plan's
+znode all its entries, and one shard all rows of a request. Multis are bounded in operations and
+bytes. Versions are predicted: the second multi that writes a topic expects the version that the
+first one leaves. It is sent only after the first is durable (``in_groups``). If both were in flight
+and another client wrote the znode in between, the first would be rejected, and the second would
+match the version of that write and overwrite it. A change that was decided from a topic znode and
+does not write it is preceded by a check of its version.
 
-Pure: what comes back is values; the store adds the fences and executes.
+Pure: returns values; the store adds the fences and executes them.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ from controller.reactor.znode_operations import operations_of
 from controller.znodes import legacy_plans, paths, topics
 
 MAX_BYTES = 700_000
-"""What a multi may have: well below ``jute.maxbuffer``, and shared by enough changes."""
+"""Bytes of a multi: well below ``jute.maxbuffer``, and enough for many changes."""
 FULL_PERCENT = 95
 """
-Of the largest request: what a multi may have where a large topic leaves no room for much else.
+Percentage of the largest request that a multi with a large topic may take.
 
 Sizes are estimates.
 """
 BESIDE_PLAN_BYTES = 60_000
-"""What else there is room for where a plan or topic that is written anew nearly fills a multi."""
+"""Bytes for other operations of a multi that rewrites a large plan or topic."""
 
 _PARTITION_BYTES = 40
-"""Of a partition in its topic's znode."""
+"""Estimate for a partition in its topic's znode."""
 _ASSIGNMENT_BYTES = 60
-"""What a partition adds to it that begins to be reassigned."""
+"""Estimate for the added assignment of a partition whose reassignment begins."""
 _ENTRY_BYTES = 50
-"""Of an entry of a plan, beside its topic's name and its brokers."""
+"""Estimate for an entry of a plan, without its topic's name and its brokers."""
 _ORIGINAL_BYTES = 24
-"""Of its originals beside the brokers, where they are written."""
+"""Estimate for the original replicas of an entry, without the brokers."""
 
 Entries = dict[TopicPartition, Replicas | None]
-"""Entries of a plan that change; None takes one out."""
+"""Entries of a plan that change; None removes one."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Changes that share one multi, and what that multi moves forward."""
+    """Changes that share one multi, and the versions that the multi increases."""
 
     changes: list[records.Change] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     owners: list[tuple[records.Change, ...]] = field(default_factory=list)
-    """For each operation the changes it belongs to: one, or all that share a merged write."""
+    """The changes that own each operation: one, or all that share a merged write."""
     topics: tuple[str, ...] = ()
     legacy: bool = False
     queue: bool = False
     shards: int = 0
-    """The number that the next shard of this tenure may have."""
+    """The number of the next shard of this tenure."""
 
 
 @dataclass(slots=True)
@@ -81,11 +81,11 @@ class _Draft:
     own: list[tuple[records.Change, Operation]] = field(default_factory=list)
     topics: dict[str, dict[int, PartitionAssignment]] = field(default_factory=dict)
     relied_on: dict[str, list[records.Change]] = field(default_factory=dict)
-    """Changes that hold only as long as a topic znode says what they were decided by."""
+    """Changes that are valid only while a topic znode is as it was read."""
     submissions: dict[records.SubmissionReliedRecord, list[records.Change]] = field(
         default_factory=dict
     )
-    """Changes that hold only as long as a submitted znode is as it was read."""
+    """Changes that are valid only while a submitted znode is as it was read."""
     legacy: Entries = field(default_factory=dict)
     queue: Entries = field(default_factory=dict)
     sharing: dict[str, dict[int, records.Change]] = field(default_factory=dict)
@@ -93,9 +93,9 @@ class _Draft:
     rows: Rows = field(default_factory=Rows)
     size: int = 0
     plans: int = 0
-    """Of which the plans that are written anew."""
+    """The part of ``size`` that rewritten plans take."""
     whole_topics: int = 0
-    """Of which the topics as they were."""
+    """The part of ``size`` that rewritten topics take, without added assignments."""
 
     def owners(self, path: str) -> tuple[records.Change, ...]:
         """Return the changes that share the write of a znode, in their order."""
@@ -103,7 +103,7 @@ class _Draft:
 
 
 class _Plan:
-    """A plan's znode as the writes of this decision leave it, one after the other."""
+    """A plan's znode as the writes of this decision leave it."""
 
     def __init__(
         self,
@@ -117,10 +117,10 @@ class _Plan:
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
         self._size: int | None = None
-        """Estimated once for each writing: it takes a walk through all entries."""
+        """Cached estimate, dropped at each write: it takes a pass over all entries."""
 
     def write(self, changed: Entries) -> SetData:
-        """Write it with these entries changed, or without them."""
+        """Return the write of the znode with entries changed or removed."""
         for partition, replicas in changed.items():
             if replicas is None:
                 self.entries.pop(partition, None)
@@ -133,11 +133,11 @@ class _Plan:
         return SetData(self.path, data, version)
 
     def size(self, draft: Entries) -> int:
-        """Estimate what one more entry adds to a multi that changes these."""
+        """Estimate the bytes that one more entry adds to a multi."""
         return _ENTRY_BYTES if draft else _ENTRY_BYTES + self.whole_size()
 
     def whole_size(self) -> int:
-        """Estimate how many bytes it has."""
+        """Estimate the bytes of the znode."""
         if self._size is None:
             self._size = sum(self._entry_size(p, r) for p, r in self.entries.items())
         return self._size
@@ -149,7 +149,7 @@ class _Plan:
 
 
 class Batcher:
-    """Turns one decision's changes into batches, with versions predicted across them."""
+    """Groups the changes of one decision into batches, with versions predicted across them."""
 
     def __init__(self, view: ClusterView) -> None:
         """Start from the versions the view holds."""
@@ -161,27 +161,27 @@ class Batcher:
         self._shards = view.shards
 
     def _annotation(self, partition: TopicPartition) -> Replicas | None:
-        """Return what KIP-236 calls the original replicas, where operators want them written."""
+        """Return the ``original_replicas`` of KIP-236 if ``annotate_legacy`` is set."""
         if not self._view.options.annotate_legacy:
             return None
         known = self._view.reassignments.get(partition)
         return None if known is None else known.spec.original
 
     def _topic_size(self, topic: str) -> int:
-        """Estimate how many bytes a topic's znode has."""
+        """Estimate the bytes of a topic's znode."""
         return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
 
     def apart(
         self, changes: Iterable[records.Change]
     ) -> tuple[list[records.Change], list[records.Change]]:
         """
-        Take entries of the plan out of ends that have no room for both the topic and the plan.
+        Split the legacy plan's entries off final changes too large to write both in one multi.
 
-        Kafka's controller writes them one after the other, too: who takes over in between finds an
-        entry that stands, and takes it out.
+        Kafka's controller also writes the topic first and the plan after it. A controller that
+        takes over in between finds the entry and removes it.
 
         Returns:
-            The changes, and those that are to follow where the one they are part of was written.
+            The changes, and those to write after the change they were split from is durable.
 
         """
         first: list[records.Change] = []
@@ -199,7 +199,7 @@ class Batcher:
         return first, then
 
     def _has_room(self, change: records.Change) -> bool:
-        """Whether the plan may be written with the change: it fits beside the topic, or has to."""
+        """Return whether the plan is written with the change: it fits, or must not be split."""
         topics = [
             r.partition.topic for r in change.records if isinstance(r, records.AssignmentRecord)
         ]
@@ -208,7 +208,7 @@ class Batcher:
         return sum(map(self._topic_size, topics)) + self._legacy.whole_size() <= MAX_BYTES
 
     def batches(self, changes: Iterable[records.Change]) -> Iterator[Batch]:
-        """Yield the batches, in the order in which they have to be committed."""
+        """Yield the batches in the order in which they must be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
             operations = [op for r in change.records for op in operations_of(r, self._view)]
@@ -224,7 +224,7 @@ class Batcher:
             yield self._close(draft)
 
     def _merged_size(self, change: records.Change, draft: _Draft) -> int:
-        """Estimate what the change's share of merged writes adds to the multi."""
+        """Estimate the bytes that a change adds to the merged writes of a multi."""
         size = draft.rows.size(change)
         for record in change.records:
             if isinstance(record, records.AssignmentRecord):
@@ -297,7 +297,7 @@ class Batcher:
         return batch
 
     def _bytes_max(self, draft: _Draft) -> int:
-        """Return how large a batch may become: also what is large is written for many at once."""
+        """Return the largest size of a batch, which leaves room beside a large topic or plan."""
         with_topics = draft.plans + draft.whole_topics + BESIDE_PLAN_BYTES
         full = self._view.options.request_bytes * FULL_PERCENT // 100
         return max(MAX_BYTES, draft.plans + BESIDE_PLAN_BYTES, min(with_topics, full))
@@ -308,7 +308,7 @@ class Batcher:
 
     @staticmethod
     def _merge(batch: Batch, plan: _Plan, entries: Entries, draft: _Draft) -> bool:
-        """Add the one write that serves every entry; False where nothing is written."""
+        """Add one write for all entries; return whether anything is written."""
         if not entries or not plan.exists:
             return False
         batch.operations.append(plan.write(entries))
@@ -326,7 +326,7 @@ class Batcher:
 
 
 def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Yield the batches in groups, each up to one that expects what another of its group writes."""
+    """Yield groups of batches; none expects a version that another of its group writes."""
     group: list[Batch] = []
     written: set[str] = set()
     for batch in batches:
@@ -341,7 +341,7 @@ def in_groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 
 def changes_of(batches: Iterable[Batch]) -> list[records.Change]:
-    """Return the changes of all of them."""
+    """Return the changes of all batches."""
     return [change for batch in batches for change in batch.changes]
 
 
@@ -357,11 +357,12 @@ def _relies_on_topic(
     record: records.Record,
 ) -> TypeGuard[records.SpecRecord | records.SpecEndedRecord]:
     """
-    Whether a record is made of what a topic znode says: where a partition was, or that it is there.
+    Return whether a record is derived from a topic znode: the assignment, or that it exists.
 
-    What was read may be from before our claim, whatever has been read since: a Kafka controller may
-    have ended a move meanwhile, and a cancellation would lead back to where nobody ever was. A
-    controller that is told what to do may be doing it, late and unseen by what was read last.
+    That znode may have been read before the claim. A Kafka controller may have ended a
+    reassignment since, and a cancellation would record original replicas that the partition no
+    longer has. With the delegated engine, the controller may carry out a request after the last
+    read.
     """
     match record:
         case records.SpecRecord(spec=spec):

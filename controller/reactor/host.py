@@ -1,7 +1,12 @@
 """
-Runs the loop on one thread: sleeps until an event or a timer, turns errors into what must follow.
+The host of the loop: its thread, the inbox that wakes it, signals, and the handling of errors.
 
-This module has the program's one broad ``except``. Signals only put an event into the inbox.
+This module has the program's one broad ``except``, which asks for the verdict of an error. A signal
+only puts an event into the inbox.
+
+In the course of a large plan each event would be a turn of its own, with a write to ZooKeeper and a
+request to every broker. So after a busy turn events gather for a moment and share the next. Events
+that are not part of the course of a plan, above all requests of operators, are not delayed.
 """
 
 from __future__ import annotations
@@ -22,9 +27,9 @@ from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock
 
 GATHER_AFTER: Final = 8
-"""Changes of a turn from which on it counts as busy: a small plan is never kept waiting."""
+"""Changes in a turn from which on it counts as busy: a small plan is never delayed."""
 GATHER_S: Final = 0.05
-"""How long they gather at most."""
+"""How long events gather at most, in seconds."""
 
 _MAY_WAIT: Final = (
     events.StateChanged,
@@ -39,36 +44,36 @@ _MAY_WAIT: Final = (
     events.TimerFired,
     events.WallClockRead,
 )
-"""What a plan under way is made of; the legacy plan is read again whenever it is written."""
+"""Events of a plan in flight; the legacy plan is read again whenever it is written."""
 
 
 def may_wait(event: events.Event) -> bool:
-    """Return whether an event may wait for others."""
+    """Return whether an event may gather with others."""
     return isinstance(event, _MAY_WAIT)
 
 
 IDLE_S = 1.0
-"""Longest sleep: the watchdog looks at the adapters' threads at least this often."""
+"""Longest sleep: the watchdog checks the adapters' threads at least this often."""
 
 WALL_EVERY_S = 30.0
-"""How often the core is told what the clock on the wall says."""
+"""Interval at which the core receives the wall-clock time."""
 
 SHUTDOWN_S = 10.0
-"""How long handing back may take before the process ends anyway; the session's end then does it."""
+"""How long a resignation may take before the process ends anyway and its session with it."""
 
 
 class WakingInbox:
-    """The loop's inbox and its alarm clock: any thread may put events."""
+    """The loop's inbox: any thread may put events, which wake the loop."""
 
     def __init__(self) -> None:
-        """Start empty, without a reactor: events wait."""
+        """Start empty; events wait until a reactor is attached."""
         self._waiting: list[events.Event] = []
         self._reactor: Reactor | None = None
         self._wake = threading.Event()
         self._pressing = threading.Event()
 
     def attach(self, reactor: Reactor) -> None:
-        """Deliver to this reactor from now on."""
+        """Deliver events, also those that waited, to this reactor."""
         self._reactor = reactor
         for event in self._waiting:
             reactor.put(event)
@@ -86,11 +91,11 @@ class WakingInbox:
         self._wake.set()
 
     def gather(self, longest_s: float) -> None:
-        """Sleep until an event arrives that is not to be kept waiting, or the time is over."""
+        """Sleep until an event arrives that may not wait, or the time is over."""
         self._pressing.wait(max(0.0, longest_s))
 
     def taken(self) -> None:
-        """Note that a turn begins: it sees whatever was put before."""
+        """Note that a turn begins: it handles every event put before."""
         self._pressing.clear()
 
     def wait(self, timeout_s: float) -> None:
@@ -120,11 +125,11 @@ class Host:
             reactor: The loop.
             inbox: Where the adapters put their events.
             clock: Monotonic time.
-            on_error: Told of every error and its verdict.
+            on_error: Called with every error and its verdict.
             after_cycle: Called with the view after each cycle, at least every ``IDLE_S``; returns
                 how soon it wants to be called again, in seconds.
-            threads: (name, alive) of every thread that must never end.
-            unix_s: What the clock on the wall says, in seconds since 1970.
+            threads: Returns (name, alive) of every thread that must never end.
+            unix_s: Returns the wall-clock time in seconds since 1970.
 
         """
         self._reactor = reactor
@@ -139,19 +144,19 @@ class Host:
         self._is_eligible = False
         self._deadline: Instant | None = None
         self.last_cycle: Instant = clock.now()
-        """When the last turn ended: what the liveness probe looks at."""
+        """When the last turn ended, for the liveness probe."""
 
     def request_shutdown(self) -> None:
-        """Ask the loop to hand back and end; from any thread, but not from a signal handler."""
+        """Ask the loop to resign and end; from any thread, but not from a signal handler."""
         self._inbox.put(events.ShutdownRequested())
 
     def run(self) -> None:
         """
-        Turn until the loop is finished.
+        Run turns until the loop is finished.
 
         Raises:
-            NativeRefusedError: being the controller of this cluster would not be safe.
-            ControllerError: the process cannot go on; a standby takes over.
+            NativeRefusedError: no engine that the settings allow is safe on this cluster.
+            ControllerError: the process has to end; a standby takes over.
 
         """
         self._inbox.attach(self._reactor)
@@ -169,7 +174,7 @@ class Host:
             self._watch()
 
     def _gather(self) -> None:
-        """Let events come together where the last turn had many."""
+        """Let events gather after a busy turn."""
         if self._reactor.changes >= GATHER_AFTER and not self._reactor.view.stopping:
             self._inbox.gather(self.last_cycle + GATHER_S - self._clock.now())
 
@@ -185,21 +190,21 @@ class Host:
                 self._inbox.put(events.Deposed(str(error)))
 
     def _tell_time(self) -> None:
-        """Let the core know what the wall says, again now and then: wall clocks are set."""
+        """Put the wall-clock time into the inbox, periodically: wall clocks are adjusted."""
         now = self._clock.now()
         if self._wall_due is None or now >= self._wall_due:
             self._wall_due = Instant(now + WALL_EVERY_S)
             self._inbox.put(events.WallClockRead(self._unix_s()))
 
     def _check_eligibility(self) -> None:
-        """Refuse a cluster on which no engine would be safe, once enough is known of it."""
+        """Refuse a cluster on which no engine is safe, once the view is warm."""
         view = self._reactor.view
         if self._is_eligible or not view.is_warm:
             return
         reasons = refusals(view)
         if reasons:
             raise NativeRefusedError("; ".join(reasons))
-        # Whether the controller can be told is known only when it was asked.
+        # Whether the controller serves AlterPartitionReassignments is known only after a probe.
         self._is_eligible = view.tenure is not None or (
             view.engine is not None and engine_of(view).holds_role
         )
@@ -224,24 +229,23 @@ class Host:
 
 
 class Signals:
-    """Turns SIGTERM and SIGINT into a request to stop; before there is a loop, into the end."""
+    """Turns SIGTERM and SIGINT into a request to stop; without a loop, ends the process."""
 
     def __init__(self) -> None:
-        """Listen from now on."""
+        """Install the signal handlers."""
         self._host: Host | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._received)
 
     def hand_over(self, host: Host) -> None:
-        """From now on the loop is asked."""
+        """Pass further signals to this host."""
         self._host = host
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         """
-        Have the loop asked, from a thread of its own.
+        Request the shutdown from another thread.
 
-        A handler interrupts the main thread, which is the loop's and may hold the lock that asking
-        takes.
+        A handler interrupts the main thread, which runs the loop and may hold the inbox's lock.
 
         Raises:
             SystemExit: there is no loop yet.

@@ -1,13 +1,13 @@
 """
-The one loop that owns all state.
+The loop that owns all state.
 
-A turn: drain the inbox, fold the events into the view, decide, commit the records as few fenced
-multis, apply them, send the effects as one request per broker. What became due by its own writes is
-decided in the same call, until nothing is left to do or the turn has lasted long enough for the
-inbox to be looked at again. No other thread touches the view.
+A turn drains the inbox, updates the view from the events, decides, commits the records as few
+fenced multis, applies them, and carries out the effects, with one request per broker. It repeats
+while its own writes make more work due, up to limits on rounds and time. No other thread touches
+the view.
 
-Errors carry their verdict (``errors.verdict_of``). A fence that did not hold ends the tenure at
-once: channels are closed before anything else happens, and nothing that was queued is sent.
+Errors carry their verdict (``errors.verdict_of``). A failed fence ends the tenure at once: channels
+are closed before anything else happens, and no queued request is sent.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from controller.reactor.outbox import Outbox
 from controller.reactor.reads import Reads, reread_own_records
 
 ROUNDS_MAX = 50
-"""Decisions per turn before the host looks at everything else again."""
+"""Decisions per turn, after which the host does its other work."""
 TURN_S = 0.5
-"""After how long a turn makes no further decision, either."""
+"""Seconds after which a turn makes no further decision."""
 
 
 class Reactor:
-    """Owns the view and runs turns; its host knows where events come from and how long to sleep."""
+    """Owns the view and runs turns; the host supplies events and sleeps in between."""
 
     def __init__(  # noqa: PLR0913 - the parts it is composed of, by name
         self,
@@ -57,23 +57,23 @@ class Reactor:
         Build the loop around a view.
 
         Args:
-            view: The view to own; nobody else may change it afterwards.
+            view: The view to own; nothing else may change it afterwards.
             store: ZooKeeper.
             channels: The brokers.
             configs: Effective topic settings.
             clock: Monotonic time.
-            observer: Sees everything.
-            sizes: How large replicas are; None where nobody can tell: they stay unknown.
-            reassignments: The cluster's own controller, for the engine that tells it what to move.
+            observer: Called for every event, change and request.
+            sizes: Sizes of replicas on disk; None: they stay unknown.
+            reassignments: The cluster's own controller, for the delegated engine.
             failpoints: Called between any two writes or sends; None in production.
-            lease: How long we may stand still, or hear nothing from ZooKeeper, and still believe in
-                our claim; None: for ever.
+            lease: How long the claim outlives a suspension of the process or silence of ZooKeeper;
+                None: for ever.
 
         """
         self.view = view
         self.finished = False
         self.changes = 0
-        """How many changes the last turn decided."""
+        """The number of changes that the last turn decided."""
         self._store = store
         self._channels = channels
         self._configs = configs
@@ -94,7 +94,7 @@ class Reactor:
     # --- the host's side -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Ask for everything that has to be known before anything can be decided."""
+        """Request the reads that the first decision needs."""
         for znode in ports.Znode:
             self._store.read(znode)
 
@@ -103,7 +103,7 @@ class Reactor:
         self._inbox.append(event)
 
     def wakes_at(self) -> Instant | None:
-        """Return when the next turn is due if nothing happens before; None: not at all."""
+        """Return when the next turn is due without further events; None: never."""
         if self.view.due:
             return self._clock.now()
         known = [at for at in (self._next_timer(), self._outbox.due) if at is not None]
@@ -111,10 +111,10 @@ class Reactor:
 
     def turn(self) -> None:
         """
-        Work until nothing is left to do without waiting.
+        Run rounds until nothing is left to do without waiting.
 
         Raises:
-            InvariantError: a bug of ours; the process must end so that a standby takes over.
+            InvariantError: a bug of the daemon; the process must end so that a standby takes over.
 
         """
         started = self._clock.now()
@@ -127,10 +127,10 @@ class Reactor:
                 break
             try:
                 self._round()
-            finally:  # also of what was written before something failed
+            finally:  # also after a failure: earlier multis may be written
                 self._reads.send(self.view.read_generation)
             if self._orders:
-                # No order goes out on less than everything that is known by now.
+                # An alter request has to take every event so far into account.
                 self._drain(self._clock.now())
             self._flush()
             now = self._clock.now()
@@ -141,10 +141,11 @@ class Reactor:
 
     def _check_session(self, now: Instant) -> None:
         """
-        Give the claim up where it may have ended without us.
+        Give up the claim if the session may have expired.
 
-        A process that was stopped between a write and a send would else wake up and send in the
-        name of an epoch that is over. Brokers refuse it only if they heard of the next one.
+        A process that was stopped between a write and a send would otherwise resume and send
+        requests with an outdated controller epoch. A broker rejects them only if it has received a
+        later one.
         """
         slept, self._awake_at = now - self._awake_at, now
         if self.view.tenure is None or self._lease is None:
@@ -197,7 +198,7 @@ class Reactor:
             case events.LeadershipGained():
                 reread_own_records(self._store)
             case events.ControllerClaimed():
-                # What the controller before us changed last may not have been told yet.
+                # The last changes of the previous controller may not have been reported yet.
                 self._store.read(ports.Znode.LEGACY_PLAN)
                 self._store.read(ports.Znode.PREFERRED_ELECTION)
             case events.TimerFired(name=name) if name == RETRY_TIMER:
@@ -208,13 +209,13 @@ class Reactor:
         self._observer.on_event(event, self.view)
 
     def _withdraw(self) -> None:
-        """Take back the orders that do not stand on what is known any more."""
+        """Withdraw queued alter entries whose preconditions changed."""
         withdrawn = self._orders.withdraw(self.view)
         if withdrawn:
             self._fold(events.AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
-        """Nothing may reach a broker in the name of a claim that is gone."""
+        """Drop queues and close channels: the claim is lost."""
         self._outbox.clear()
         self._orders.clear()
         self._channels.close_all()
@@ -296,12 +297,12 @@ class Reactor:
             case effects.ClaimController(at_once=at_once):
                 self._store.claim_controller(at_once=at_once)
             case effects.ResignController():
-                # Requests already handed over may end; nothing new goes out under this claim.
+                # Requests that were handed over may complete; no other is sent under this claim.
                 self._outbox.clear()
                 self._orders.clear()
                 self._store.resign_controller()
             case effects.SetTimer(name=name, at=at):
-                # The earlier time counts: who is woken too early looks again and asks anew.
+                # The earlier time counts: a decision that is too early sets the timer again.
                 if name not in self._timers or at < self._timers[name]:
                     self._timers[name] = at
                     heapq.heappush(self._heap, (at, name))
@@ -333,13 +334,13 @@ class Reactor:
 
 def _goes_first(effect: effects.Effect) -> bool:
     """
-    Whether an effect of a decision is carried out before its changes are written.
+    Return whether an effect of a decision is carried out before its changes are written.
 
-    Channels are: what a change sends to a broker that just joined needs its queue. So are reads of
-    what is not known in this tenure, or in doubt, of requests that nobody looked at before, and of
-    topics' settings: no change of the same turn writes that, and with very many changes, as at a
-    claim, nothing would be under way while they are written. What else is read may be what is just
-    written. A time to look again is due whatever becomes of the writes.
+    Channels are opened and closed first: a request to a broker that just joined needs its queue.
+    Timers are set first: they do not depend on the result of the writes. Reads go first if no
+    change of the same turn writes what they read: znodes that are unknown in this tenure or
+    invalidated, new requests, and topic settings. With very many changes, as after a claim, those
+    reads proceed while the changes are written. Other reads may be of what is being written.
     """
     match effect:
         case (

@@ -1,23 +1,23 @@
 """
-What each broker is still to be told: per-broker queues, merged while the broker is busy.
+Per-broker queues of requests, merged while the broker is busy.
 
-A broker gets one request at a time. While one is out, whatever is added joins the last batch of its
-queue: the newest state of a partition replaces an older one that was not sent yet (for clients'
-metadata, which the queues share, see ``metadata``). Within a batch LeaderAndIsr goes first, then
-UpdateMetadata, then StopReplica, as Kafka's controller orders them; what would change the meaning
-of an order already queued (a LeaderAndIsr for a replica that is about to be stopped) begins a new
-batch. An UpdateMetadata with the live brokers goes before all of it: a broker silently ignores a
-leader it does not know. So does the one that tells a newcomer everything: until then it would deny
-its clients that their topics exist.
+A broker has one request in flight. What is added meanwhile joins the last batch of its queue: the
+newest state of a partition replaces an older one that was not sent (for UpdateMetadata, which the
+queues share, see ``shared_metadata``). Within a batch, LeaderAndIsr goes first, then
+UpdateMetadata, then StopReplica, as in Kafka's controller. An addition that would change the
+meaning of a queued request (a LeaderAndIsr for a replica that is about to be stopped) begins a new
+batch. An UpdateMetadata with the live brokers precedes everything: a broker silently ignores a
+leader it does not know. So does the complete UpdateMetadata for a broker that joined: without it
+the broker would report to its clients that their topics do not exist.
 
-What is too much for one LeaderAndIsr stays in its batch until the broker is free to hear it, in its
-newest state: nothing that waits is a request yet.
+States beyond the size of one LeaderAndIsr stay in the batch until the broker is free, and are
+replaced by newer ones: a request is built only when it is sent.
 
-Every broker hears of every partition, and most of what it hears is for its clients alone. So that
-each change of a partition is not a request to every broker of a large cluster, what is for clients
-alone waits while the broker has heard something of that kind a moment ago, and joins the last batch
-of its queue. What still waits when the role is given back is not sent: the next controller tells
-every broker everything.
+Every broker receives the state of every partition, mostly for its clients' metadata alone. In a
+large cluster, each change would be a request to every broker. So an UpdateMetadata for clients
+alone is held back for ``METADATA_EVERY_S`` after the last one to the broker, and merges with what
+comes in the meantime. What is still held back at a resignation is not sent: the next controller
+sends everything to every broker.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ from controller.reactor.shared_metadata import (
 )
 
 LEADER_AND_ISR_CHUNK = 1000
-"""Brokers handle a LeaderAndIsr under one lock: a large one would hold up everything else."""
+"""Partitions per LeaderAndIsr: a broker handles it under one lock, which blocks other requests."""
 NEW_REPLICAS_CHUNK = 250
-"""Of which replicas to create: a broker makes their logs under that lock, too, one by one."""
+"""New replicas per LeaderAndIsr: a broker creates their logs one by one under that lock."""
 METADATA_EVERY_S = 0.25
 """
-How long what is for clients alone waits after the last of its kind, in seconds.
+Seconds between two UpdateMetadata for clients alone to the same broker.
 
-A client with old metadata asks again after ``retry.backoff.ms`` (0.1 s), so it hardly notices.
+A client with outdated metadata refreshes it after ``retry.backoff.ms`` (0.1 s), so the delay is of
+the same order.
 """
 
 
@@ -65,7 +66,7 @@ class _Batch:
     live_brokers: bool = False
     leader_and_isr: dict[TopicPartition, ports.LeaderAndIsrState] = field(default_factory=dict)
     news: list[SharedMetadata] = field(default_factory=list)
-    """For clients."""
+    """States for UpdateMetadata."""
     stop: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
     delete: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
 
@@ -74,10 +75,10 @@ class _Batch:
 
     def split(self) -> tuple[_Batch, _Batch | None]:
         """
-        Return what goes before the broker hears of the rest, and that rest, if there is any.
+        Return what fits into one LeaderAndIsr with what precedes the rest, and the rest, if any.
 
-        Clients hear of a partition after its replica did, but where very many are told at once:
-        those of the other brokers do not wait for this one either.
+        The UpdateMetadata for a partition follows its LeaderAndIsr, except in very large updates,
+        which are shared by all brokers and not split for one of them.
         """
         told = _told_together(self.leader_and_isr)
         if len(told) == len(self.leader_and_isr):
@@ -89,7 +90,7 @@ class _Batch:
 
     @property
     def is_for_clients(self) -> bool:
-        """Whether nothing in it changes what the broker itself does."""
+        """Return whether nothing in the batch changes what the broker itself does."""
         return not (self.live_brokers or self.leader_and_isr or self.stop or self.delete)
 
 
@@ -100,23 +101,23 @@ class _Queue:
     """Requests of the batch being sent, in order."""
     busy: bool = False
     told_at: float = -math.inf
-    """When the broker was last sent something for its clients."""
+    """When the broker was last sent an UpdateMetadata with states."""
 
     def waits_until(self) -> float:
-        """Return until when the queue is held back; what changes what the broker does never is."""
+        """Return until when the queue is held back, which only updates for clients are."""
         if self.ready or len(self.batches) != 1 or not self.batches[0].is_for_clients:
             return -math.inf
         return self.told_at + METADATA_EVERY_S
 
     def next_part(self) -> _Batch:
-        """Take the first batch off the queue, or as much of it as goes at once."""
+        """Remove the first batch from the queue, or as much of it as fits into one LeaderAndIsr."""
         part, rest = self.batches.popleft().split()
         if rest is not None:
             self.batches.appendleft(rest)
         return part
 
     def tell(self, news: SharedMetadata, partitions: int) -> None:
-        """Add what the broker's clients should see, of so many partitions as there are."""
+        """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
         if news:
             batch = self.tail()
             batch.news = added(batch.news, news, partitions)
@@ -134,26 +135,26 @@ class Outbox:
         """Start empty."""
         self._queues: dict[BrokerId, _Queue] = {}
         self._for_all: dict[TopicPartition, ports.UpdateMetadataState] = {}
-        """For every broker: put into all queues when something is taken, not one by one."""
+        """States for every broker, added to all queues at the next ``take``."""
         self.due: Instant | None = None
-        """When to take again, if nothing happens before: something was held back until then."""
+        """When to call ``take`` again: a queue is held back until then."""
 
     def open(self, broker: BrokerId) -> None:
-        """Begin an empty queue for a broker that registered."""
+        """Create an empty queue for a broker that registered."""
         self._queues[broker] = _Queue()
 
     def close(self, broker: BrokerId) -> None:
-        """Forget what was queued for a broker that is gone."""
+        """Delete the queue of a broker that is gone."""
         self._queues.pop(broker, None)
 
     def clear(self) -> None:
-        """Forget everything: the claim is lost."""
+        """Delete all queues: the claim is lost."""
         self._queues.clear()
         self._for_all.clear()
         self.due = None
 
     def depth(self) -> dict[BrokerId, int]:
-        """Return how many requests wait or are out, by broker."""
+        """Return the number of requests queued or in flight, by broker."""
         return {
             b: len(q.ready) + len(q.batches) + (1 if q.busy else 0) for b, q in self._queues.items()
         }
@@ -161,7 +162,7 @@ class Outbox:
     # --- adding --------------------------------------------------------------------------------
 
     def add_live_brokers(self) -> None:
-        """Tell every broker the live brokers, ahead of what is queued."""
+        """Queue the live brokers for every broker, ahead of everything."""
         for queue in self._queues.values():
             if not queue.batches:
                 queue.batches.append(_Batch())
@@ -175,13 +176,13 @@ class Outbox:
         new: Iterable[BrokerId],
     ) -> None:
         """
-        Tell brokers what they are to the partition, as the view says now.
+        Queue a LeaderAndIsr with the state that the view has now.
 
         Args:
-            view: What is the case.
-            partition: Of which to tell.
-            brokers: Whom to tell.
-            new: Those of them that may get the partition anew (``_is_new``).
+            view: The view.
+            partition: The partition.
+            brokers: The brokers to send to.
+            new: Those of them that may create the replica (``_is_new``).
 
         """
         state = view.states.get(partition)
@@ -212,17 +213,17 @@ class Outbox:
         partitions: Iterable[TopicPartition],
         brokers: Iterable[BrokerId] | None,
     ) -> None:
-        """Tell brokers (None: all) what clients should see of the partitions."""
+        """Queue UpdateMetadata for the partitions, for some brokers or (None) all."""
         seen = {p: s for p in partitions if (s := update_metadata_state(view, p)) is not None}
         if brokers is None:
             self._for_all.update(seen)
             return
-        # What waits for every broker comes after this, so it must not be older.
+        # The states for every broker are added after these, so they must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         news = SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
             queue.tell(news, len(view.states))
-            queue.batches.append(_Batch())  # what follows must not go before this
+            queue.batches.append(_Batch())  # later additions must not precede this
 
     def add_stop_replica(
         self,
@@ -234,10 +235,10 @@ class Outbox:
         delete: bool,
     ) -> None:
         """
-        Stop a replica, or stop and delete it.
+        Queue a StopReplica, without or with deletion.
 
-        Whatever asked for it: a broker that serves the partition by now is not stopped. What was
-        written in the same turn may have made it a replica again.
+        Ignored for a broker that serves the partition now: a write of the same turn may have made
+        it a replica again.
         """
         queue = self._queues.get(broker)
         if queue is None or partition.topic not in view.topics:
@@ -245,7 +246,7 @@ class Outbox:
         if broker in view.serving_replicas(partition):
             return
         batch = queue.tail()
-        # What was queued for this replica before is overtaken by its removal.
+        # The removal replaces what was queued for this replica.
         batch.leader_and_isr.pop(partition, None)
         wanted = batch.delete if delete else batch.stop
         wanted[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
@@ -253,7 +254,7 @@ class Outbox:
     # --- taking --------------------------------------------------------------------------------
 
     def answered(self, broker: BrokerId) -> None:
-        """Note that the broker's request was answered: the next may go."""
+        """Note that the broker's request was answered: the next may be sent."""
         queue = self._queues.get(broker)
         if queue is not None:
             queue.busy = False
@@ -261,7 +262,7 @@ class Outbox:
     def take(
         self, view: ClusterView, now: Instant
     ) -> Iterator[tuple[BrokerId, ports.BrokerRequest]]:
-        """Yield the next request of every broker that is not busy, and count it as out."""
+        """Yield the next request of every idle broker, and mark the broker as busy."""
         if self._for_all:
             news, self._for_all = SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
@@ -306,7 +307,7 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]
 def _told_together(
     states: dict[TopicPartition, ports.LeaderAndIsrState],
 ) -> dict[TopicPartition, ports.LeaderAndIsrState]:
-    """Return what one LeaderAndIsr tells: those that create no replica first, as they are quick."""
+    """Return the states of one LeaderAndIsr, those that create no replica first: they are quick."""
     known = [p for p, s in states.items() if not s.is_new][:LEADER_AND_ISR_CHUNK]
     room = min(NEW_REPLICAS_CHUNK, LEADER_AND_ISR_CHUNK - len(known))
     created = [p for p, s in states.items() if s.is_new][:room]
@@ -317,17 +318,18 @@ def _is_new(
     state: PartitionState, broker: BrokerId, queued: ports.LeaderAndIsrState | None, *, asked: bool
 ) -> bool:
     """
-    Whether a broker may create the log where it finds none and one of its disks failed.
+    Return the ``is_new`` flag: whether the broker may create the log despite a failed disk.
 
-    Never a member of the ISR: it may have lost the log with a disk, and would lead with an empty
-    one. But of a partition whose first state was just written no replica has a log yet; what is
-    queued of that was never sent, so nothing was acknowledged that the broker would lack.
+    False for a member of the ISR: it may have lost the log with the disk, and would lead with an
+    empty one. The exception is a partition whose first state was just written: no replica has a
+    log yet. What is queued of that was never sent, so no record was acknowledged that the broker
+    would lack.
 
     Args:
-        state: The partition's state as it will be told.
-        broker: Who is told.
-        queued: What was queued for the broker before and not sent yet.
-        asked: Whether it gets the partition by the write that is told.
+        state: The partition's state to send.
+        broker: The receiver.
+        queued: What was queued for the broker before and not sent.
+        asked: Whether the write that is sent makes the broker a replica.
 
     """
     if broker not in state.isr:
@@ -346,7 +348,7 @@ def _leader_and_isr_state(
 ) -> ports.LeaderAndIsrState:
     replicas = view.serving_replicas(partition)
     reassignment = view.reassignments.get(partition)
-    # Once the target is in sync nothing is being added any more, as in Kafka's B3.
+    # When the target is in sync, no replica is being added, as in Kafka's B3.
     ended = reassignment is None or isinstance(reassignment.phase, Shrinking)
     adding = () if ended else tuple(r for r in assignment.adding_replicas if r in replicas)
     return ports.LeaderAndIsrState(

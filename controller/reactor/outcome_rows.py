@@ -1,9 +1,9 @@
 """
-Collects the rows that many changes of one multi keep of a request, as few znodes.
+Rows of a request's outcome, collected from the changes of one multi into few znodes (shards).
 
-Accepted entries in one kind of shard, refusals and endings in another; a shard grows to
-``SHARD_BYTES`` and no further. The names are unique: the controller epoch is, and the number counts
-up within it.
+Accepted entries go into one kind of shard, refusals and partition outcomes into another. A shard
+has at most ``SHARD_BYTES``. Its name is unique: it has the controller epoch and a number that
+increases within the epoch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from controller.znodes import outcome_parts, paths
 
 SHARD_BYTES: Final = 300_000
 _NODE_BYTES: Final = 600
-"""Path and frame of a shard."""
+"""Estimate for path and JSON frame of a shard."""
 _ROW_BYTES: Final = 160
-"""Of a row beside its topic, brokers and texts: keys, reason, fate, numbers, marks."""
+"""Estimate for a row without its topic, brokers and texts."""
 _NUMBER_BYTES: Final = 11
 """A broker id and its comma."""
 
@@ -31,7 +31,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one batch, by request and kind, each with the change it belongs to."""
+    """The rows of one batch, by request and kind, each with the change that owns it."""
 
     accepted: dict[RequestId, list[tuple[records.Change, AcceptedEntry]]] = field(
         default_factory=dict
@@ -41,7 +41,7 @@ class Rows:
     )
 
     def add(self, change: records.Change) -> None:
-        """Collect the rows of a change."""
+        """Add the rows of a change."""
         for record in change.records:
             for request, row in rows_of(record):
                 if isinstance(row, AcceptedEntry):
@@ -50,7 +50,7 @@ class Rows:
                     self.ended.setdefault(request, []).append((change, row))
 
     def size(self, change: records.Change) -> int:
-        """Estimate what a change's rows add to the multi."""
+        """Estimate the bytes that a change's rows add to the multi."""
         size = 0
         for record in change.records:
             for request, row in rows_of(record):
@@ -61,7 +61,7 @@ class Rows:
     def shards(
         self, epoch: int, number: int
     ) -> Iterator[tuple[Create, tuple[records.Change, ...]]]:
-        """Yield the znodes to create, each with the changes it belongs to."""
+        """Yield the shards to create, each with the changes that own its rows."""
         for request, accepted in self.accepted.items():
             for part in _split(accepted):
                 shard = paths.Shard("accepted", epoch, number, len(part))
@@ -80,7 +80,7 @@ class Rows:
 
 
 def rows_of(record: records.Record) -> Iterator[tuple[RequestId, Row]]:
-    """Yield the rows a record keeps, each with its request."""
+    """Yield the rows of a record, each with its request."""
     match record:
         case records.AcceptedRecord(request=request, entry=entry):
             yield request, entry
@@ -94,7 +94,7 @@ def rows_of(record: records.Record) -> Iterator[tuple[RequestId, Row]]:
 
 
 def row_size(row: Row) -> int:
-    """Return how many bytes a row takes at most: cheaply, as there may be very many."""
+    """Return an upper bound of a row's bytes; cheap, as there may be very many rows."""
     match row:
         case AcceptedEntry(partition=partition, original=original, target=target):
             brokers = len(original or ()) + len(target)
@@ -107,7 +107,7 @@ def row_size(row: Row) -> int:
 
 
 def _text_size(text: str) -> int:
-    """Return how many bytes a text takes in JSON at most: two escapes for the rarest of letters."""
+    """Return an upper bound of a text's bytes in JSON: an escaped character takes up to 12."""
     if text.isascii() and text.isprintable():
         return len(text) + text.count('"') + text.count("\\")
     return 12 * len(text)

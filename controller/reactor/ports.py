@@ -1,9 +1,9 @@
 """
-What the loop needs of the outside: store, channels to brokers, topic settings, clock, observer.
+The ports of the loop: store, channels to brokers, queries, clock, observer.
 
-Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement these. Answers never come
-as return values or callbacks but as events in the inbox; only ``Store.commit`` waits, because a
-turn must know what became durable before it sends anything.
+Adapters (``zk``, ``brokers``, ``telemetry``) and the simulator implement them. Results arrive as
+events in the inbox, never as return values or callbacks. Only ``Store.commit`` blocks: a turn has
+to know what is durable before it sends anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create a persistent znode; its parents exist or are made beforehand by the store."""
+    """Create a persistent znode; its parents exist, or the store creates them beforehand."""
 
     path: str
     data: bytes
@@ -51,7 +51,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class CreateSequential:
-    """Create a persistent znode with a name nobody had: ZooKeeper appends ten digits."""
+    """Create a persistent znode with a unique name: ZooKeeper appends ten digits."""
 
     path: str
     data: bytes
@@ -68,7 +68,7 @@ class SetData:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a znode; ``version`` None only for nodes that nobody ever changes (notifications)."""
+    """Delete a znode; ``version`` None only for znodes that are never changed (notifications)."""
 
     path: str
     version: ZkVersion | None
@@ -92,7 +92,7 @@ class WriteError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The multi was refused as a whole because of its ``index``-th operation."""
+    """The multi was rejected as a whole because of its ``index``-th operation."""
 
     index: int
     error: WriteError
@@ -104,7 +104,7 @@ class Committed:
 
 
 class Znode(StrEnum):
-    """What is read whole from the start on (``Store.read``); watched, unless only we write it."""
+    """A znode family that ``Store.read`` reads whole; watched, unless only the daemon writes it."""
 
     BROKERS = "brokers"
     TOPICS = "topics"
@@ -117,7 +117,7 @@ class Znode(StrEnum):
     ORPHANS = "orphans"
     GUARDS = "guards"
     SUBMISSIONS = "submissions"
-    """The names only: ``Store.read_submissions`` reads what they hold."""
+    """The names only; ``Store.read_submissions`` reads their content."""
     CANCELLATION = "cancellation"
     KILL_SWITCH = "kill_switch"
     QUEUE = "queue"
@@ -130,10 +130,10 @@ class Store(Protocol):
     """
     ZooKeeper as the loop sees it.
 
-    Every multi of ``commit`` is led by checks of our claim (``/controller_epoch`` and, when daemons
-    compete, ``/reassigner/epoch``); the store adds them, so that an unfenced write cannot be
-    spelled. Without the claim the leading daemon may still do its paperwork
-    (``paths.is_paperwork``), fenced by ``/reassigner/epoch`` alone.
+    The store adds checks of the claim (``/controller_epoch`` and, when daemons compete,
+    ``/reassigner/epoch``) in front of every multi of ``commit``, so that an unfenced write cannot
+    be expressed. Without the claim, the leading daemon may write only the znodes of
+    ``paths.is_paperwork``, fenced by ``/reassigner/epoch`` alone.
     """
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
@@ -141,20 +141,20 @@ class Store(Protocol):
         Write the multis, pipelined and in order, and wait for all.
 
         Raises:
-            ControllerMovedError: a fence did not hold; nothing of that multi, nor of any later one,
-                is written. Without the claim: there is more in them than paperwork, and nothing at
-                all is written.
-            SessionLostError: the session expired; the claim is gone with it.
+            ControllerMovedError: a fence failed; neither that multi nor any later one is written.
+                Without the claim also if a multi writes other znodes than ``paths.is_paperwork``
+                allows; then nothing is written.
+            SessionLostError: the session expired, and the claim with it.
             CommitUnknownError: the connection broke while waiting; any multi may be durable.
         """
         ...
 
     def read(self, znode: Znode) -> None:
         """
-        Read it and watch it: the matching ``...Read`` event follows, now and at every change.
+        Read and watch a znode family; its ``...Read`` event follows now and at every change.
 
-        A cancellation comes after what it may mean (``reads.CANCELLABLE``): requests and plans
-        are read after it and told before it, so that none that is older is still unknown.
+        Requests and plans (``reads.CANCELLABLE``) are read after a cancellation and reported before
+        it, so that the view knows every request older than the cancellation.
         """
         ...
 
@@ -163,7 +163,7 @@ class Store(Protocol):
         Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change.
 
         Args:
-            topics: Their names; they go before what is read again for other reasons.
+            topics: Their names; read before topics that are read again for other reasons.
             read_generation: Returned with every read that begins from now on, until the next call.
 
         """
@@ -175,8 +175,8 @@ class Store(Protocol):
         """
         Read states, pipelined: ``StatesRead`` follows.
 
-        If watched, it names those whose next change will be told as ``StateChanged``. States are
-        read after the topics that were asked for before them.
+        If watched, the event names those whose next change is reported as ``StateChanged``. States
+        are read after the topics that were requested before them.
         """
         ...
 
@@ -193,21 +193,19 @@ class Store(Protocol):
         ...
 
     def begin_tenure(self) -> None:
-        """Work without the role: ``ControllerClaimed`` with our leadership's epoch follows."""
+        """Begin a tenure without the role: ``ControllerClaimed`` with our epoch follows."""
         ...
 
     def claim_controller(self, *, at_once: bool = False) -> None:
         """
-        Try to become the controller.
+        Try to become the controller: ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows.
 
-        A broker that has the role may still write until it had time to end the event it is in,
-        unless it is taken ``at_once``.
-        ``ControllerClaimed``, ``ClaimFailed`` or ``Deposed`` follows.
+        Unless ``at_once``, the claim lets the present controller complete the event it handles.
         """
         ...
 
     def resign_controller(self) -> None:
-        """Give the role back by deleting ``/controller`` under the fence: ``Deposed`` follows."""
+        """Resign by deleting ``/controller`` under the fence: ``Deposed`` follows."""
         ...
 
 
@@ -216,7 +214,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrState:
-    """One partition of a LeaderAndIsr request, as Kafka's protocol words it."""
+    """One partition of a LeaderAndIsr request, with the field names of Kafka's protocol."""
 
     partition: TopicPartition
     controller_epoch: ControllerEpoch
@@ -233,7 +231,7 @@ class LeaderAndIsrState:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """The controller tells a broker which partitions it leads or follows, and how."""
+    """The partitions that a broker leads or follows."""
 
     controller_epoch: ControllerEpoch
     states: tuple[LeaderAndIsrState, ...]
@@ -242,7 +240,7 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataState:
-    """One partition as clients are to see it."""
+    """One partition as clients see it."""
 
     partition: TopicPartition
     controller_epoch: ControllerEpoch
@@ -257,7 +255,7 @@ class UpdateMetadataState:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata:
-    """Always with the complete live-broker list: a broker replaces its own list by it."""
+    """Metadata for clients, always with all live brokers: a broker replaces its list by it."""
 
     controller_epoch: ControllerEpoch
     states: tuple[UpdateMetadataState, ...]
@@ -275,7 +273,7 @@ class StopReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class StopReplica:
-    """One request's states share a ``delete`` flag (below version 3 a request has only one)."""
+    """Replicas to stop, with equal ``delete`` flags: below version 3 a request has only one."""
 
     controller_epoch: ControllerEpoch
     states: tuple[StopReplicaState, ...]
@@ -288,14 +286,14 @@ class Channels(Protocol):
     """
     One ordered connection per broker, one request in flight on each.
 
-    A request is resent, the same, until it is answered or the channel is closed. The answer arrives
-    as ``LeaderAndIsrAnswered``, ``UpdateMetadataAnswered`` or ``StopReplicaAnswered``; a closed
-    channel answers nothing more. The broker epoch put into every request is that of the
-    ``LiveBroker`` it was opened with.
+    The same request is resent until it is answered or the channel is closed. The answer arrives as
+    ``LeaderAndIsrAnswered``, ``UpdateMetadataAnswered`` or ``StopReplicaAnswered``; a closed
+    channel delivers no answer. Every request carries the broker epoch of the ``LiveBroker`` with
+    which the channel was opened.
     """
 
     def open(self, broker: LiveBroker) -> None:
-        """Connect in the background; opening an open channel with another epoch replaces it."""
+        """Connect in the background; another broker epoch replaces an open channel."""
         ...
 
     def close(self, broker: BrokerId) -> None:
@@ -308,9 +306,9 @@ class Channels(Protocol):
 
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
         """
-        Hand over the next request; the loop sends one at a time and waits for the answer.
+        Send the next request; the loop waits for its answer before the next.
 
-        Ignored when no channel is open: the broker is gone, and an event says so or said so.
+        Ignored if no channel is open: the broker is gone, which an event reports or has reported.
         """
         ...
 
@@ -320,68 +318,68 @@ class TopicConfigs(Protocol):
 
     def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
         """
-        Ask in the background: ``TopicConfigsRead`` follows, with a text where it failed.
+        Query in the background: ``TopicConfigsRead`` follows, with the reason where it failed.
 
         Args:
-            topics: Whose settings are wanted.
-            asked: This question. The answer carries the newest one handed over before its request
-                was sent: what the broker reports is no older than that.
+            topics: The topics.
+            asked: Identifies this query. The answer carries the newest one before its request was
+                sent: the reported settings are no older than that query.
 
         """
         ...
 
 
 class Sizes(Protocol):
-    """How large replicas are on disk (DescribeLogDirs)."""
+    """Sizes of replicas on disk (DescribeLogDirs)."""
 
     def measure(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask in the background: ``SizesRead`` follows, of those that were learnt."""
+        """Query in the background: ``SizesRead`` with the sizes that were reported follows."""
         ...
 
 
 class AlterEntry(NamedTuple):
-    """What the cluster's controller is told of one partition."""
+    """One partition of an AlterPartitionReassignments request."""
 
     partition: TopicPartition
     target: Replicas
     cancels: bool = False
-    """To take back what it was told before; ``target`` is where that leads."""
+    """Whether to cancel the reassignment; ``target`` is then the resulting assignment."""
 
 
 class Reassignments(Protocol):
     """
-    The cluster's own controller, whoever that is at the moment (KIP-455).
+    The cluster's own controller, on whichever broker it is (KIP-455).
 
-    Every order is answered, in ``ReassignmentsAltered``, unless it is forgotten.
+    Every entry is answered by ``ReassignmentsAltered``, unless ``forget`` drops it.
     """
 
     def alter(self, orders: Sequence[AlterEntry]) -> None:
         """
-        Tell it in the background, once, and soon or not at all.
+        Send entries in the background, once, and soon or not at all.
 
-        What failed is not repeated: it was decided on what was known then.
+        A failed entry is not repeated: its preconditions may have changed.
         """
         ...
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
-        """Have it elect preferred leaders; nothing follows, and what fails is not repeated."""
+        """Request preferred leader elections; no event follows."""
         ...
 
     def probe(self) -> None:
-        """Ask whether it understands orders: ``ReassignmentsProbed`` follows."""
+        """Ask whether it serves AlterPartitionReassignments: ``ReassignmentsProbed`` follows."""
         ...
 
     def vouch(self) -> None:
         """
-        Go on for a little while: we lead and are awake.
+        Allow sending for a few seconds: the daemon leads and its loop runs.
 
-        Said with every turn. A process that was stopped must not wake up in the middle of telling
-        what another leader may have taken back.
+        Called in every turn. A process that was stopped must not resume and send an entry that
+        another leader may have cancelled.
         """
         ...
 
     def forget(self) -> None:
-        """Send nothing more of what was asked for: we do not lead any more."""
+        """Drop everything that was not sent: the daemon no longer leads."""
         ...
 
 
@@ -397,24 +395,24 @@ class Clock(Protocol):
 
 
 class SessionLease(Protocol):
-    """How long the ZooKeeper session, and what hangs on it, certainly lives without us."""
+    """How long the ZooKeeper session certainly lives without contact."""
 
     @property
     def timeout_s(self) -> float:
-        """The session time-out that the server granted, in seconds."""
+        """The session timeout that the server granted, in seconds."""
         ...
 
     @property
     def ends(self) -> Instant:
-        """The instant at which the server may have ended the session, as far as we heard."""
+        """The earliest instant at which the server may expire the session."""
         ...
 
 
 class Inbox(Protocol):
-    """Where every adapter, on whatever thread, puts its events."""
+    """The queue into which adapters put their events, from any thread."""
 
     def put(self, event: Event) -> None:
-        """Add an event; never blocks for long and never raises."""
+        """Add an event; returns soon and never raises."""
         ...
 
 
@@ -447,10 +445,10 @@ class Failpoints(Protocol):
 
 
 class Observer(Protocol):
-    """Sees everything, steers nothing: logs, metrics, journal and status hang here."""
+    """Receives everything and decides nothing: logs, metrics, journal and status use it."""
 
     def on_event(self, event: Event, view: ClusterView) -> None:
-        """An event was folded into the view."""
+        """An event updated the view."""
         ...
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
@@ -458,7 +456,7 @@ class Observer(Protocol):
         ...
 
     def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
-        """A change was refused by the store and will be decided anew."""
+        """The store rejected a change, which will be decided anew."""
         ...
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
@@ -466,5 +464,5 @@ class Observer(Protocol):
         ...
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
-        """A turn of the loop ended; ``seconds`` per part: decide, commit, send."""
+        """A round of the loop ended; ``seconds`` by part: decide, commit, send."""
         ...

@@ -1,8 +1,8 @@
 """
-What is read again when a write was refused, or when records of ours may have changed.
+Reads that the loop requests: those of one round together, and those after a rejected write.
 
-Whoever was faster left something behind that we do not know yet. Topics and states are not here:
-the core asks for those itself (``core.controllership.invalidation.invalidate``).
+After a rejected write the core itself asks for topics and partition states
+(``core.controllership.invalidation.invalidate``); the other znodes are read from here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from controller.reactor.ports import Operation, Store, Znode
 from controller.znodes import paths
 
 LOST_MAX: Final = 10
-"""Refusals of a write in a row that still may be races."""
+"""Consecutive rejections of a write that may still be lost races."""
 
 OWN_RECORDS: Final = (Znode.GOALS, Znode.ORPHANS, Znode.HISTORY, Znode.LEASES)
-"""Nobody watches them, as only the leading daemon writes them."""
+"""Znodes without watches, as only the leading daemon writes them."""
 
 CANCELLABLE: Final = (Znode.SUBMISSIONS, Znode.LEGACY_PLAN, Znode.QUEUE)
-"""What a cancellation may mean: a store reads them after it, and tells of them before."""
+"""What a cancellation may refer to: a store reads them after it and reports them before it."""
 
 _ROOTS: Final = {
     paths.GOALS: Znode.GOALS,
@@ -37,17 +37,17 @@ _ROOTS: Final = {
     paths.OUTCOMES: Znode.HISTORY,
     paths.LEASES: Znode.LEASES,
 }
-"""What a path is about, by where it stands: there or below."""
+"""The znode to read for a path that is one of these or below it."""
 
 
 def reread_own_records(store: Store) -> None:
-    """Read our records: another daemon, or a write of unknown fate, may have changed them."""
+    """Read the daemon's records: another daemon or an unconfirmed write may have changed them."""
     for znode in OWN_RECORDS:
         store.read(znode)
 
 
 def reread_stale(store: Store, view: ClusterView) -> None:
-    """Read the plans again that a refused write left in doubt: nothing else would."""
+    """Read the plans that a rejected write marked as stale."""
     if view.legacy is not None and view.legacy.stale:
         store.read(Znode.LEGACY_PLAN)
     if view.queue is not None and view.queue.stale:
@@ -55,7 +55,7 @@ def reread_stale(store: Store, view: ClusterView) -> None:
 
 
 def reread_concerned(store: Store, path: str) -> None:
-    """Read whatever a refused operation was about."""
+    """Read the znodes that a rejected operation wrote or checked."""
     for root, znode in _ROOTS.items():
         if path == root or path.startswith(f"{root}/"):
             store.read(znode)
@@ -66,19 +66,20 @@ def reread_concerned(store: Store, path: str) -> None:
 
 class RaceCounts:
     """
-    How often somebody was faster, by path, since a write of ours to it succeeded.
+    Lost races by path, since the last successful write to it.
 
-    That happens a few times in a row. What is refused again and again is not a race but something
-    that reading it does not tell us: it is left for a while, else we would do nothing besides.
+    A few in a row are common. A path that is rejected ``LOST_MAX`` times has another cause that
+    reading it does not reveal. It is left until the next retry, so that it does not keep the loop
+    busy.
     """
 
     def __init__(self) -> None:
-        """Begin with no race lost."""
+        """Start without a lost race."""
         self._lost: Counter[str] = Counter()
         self._stubborn: set[str] = set()
 
     def is_stubborn(self, path: str) -> bool:
-        """Count a race lost; True where too many were."""
+        """Count a lost race; return whether the path has lost too many."""
         self._lost[path] += 1
         if self._lost[path] < LOST_MAX:
             return False
@@ -86,30 +87,35 @@ class RaceCounts:
         return True
 
     def written(self, operations: Iterable[Operation]) -> None:
-        """Forget the races for what was written."""
+        """Reset the counts of the paths that were written."""
         if self._lost:
             for operation in operations:
                 self._lost.pop(operation.path, None)
 
     def take_stubborn(self) -> set[str]:
-        """Return what was left, to be read again; all races are counted anew."""
+        """Return the paths that were left, and reset all counts."""
         stubborn, self._stubborn = self._stubborn, set()
         self._lost.clear()
         return stubborn
 
 
 class Reads:
-    """Collects, then asks."""
+    """
+    Collects the reads of topics and partition states of one round, then requests them together.
+
+    Every partition asks for its own state when its step is sent. A request each would be a round
+    trip each, one after the other, and delay every other change of the cluster.
+    """
 
     def __init__(self, store: Store) -> None:
-        """Begin with nothing to read."""
+        """Start with nothing to read."""
         self._store = store
         self._topics: dict[str, None] = {}
         self._watched: dict[TopicPartition, None] = {}
         self._once: dict[TopicPartition, None] = {}
 
     def add(self, effect: ReadStates | ReadTopics) -> None:
-        """Have it read with the rest."""
+        """Add the topics or states of an effect."""
         if isinstance(effect, ReadTopics):
             self._topics.update(dict.fromkeys(effect.topics))
         elif effect.purpose is ReadPurpose.WATCH:
@@ -119,12 +125,12 @@ class Reads:
 
     def send(self, read_generation: int) -> None:
         """
-        Ask for everything: topics first, so that a state is never older than its topic.
+        Request everything: topics first, so that a state is never older than its topic.
 
-        What is to be watched is not read without a watch besides: one answer serves both.
+        A state that is to be watched is read only once, with the watch.
 
         Args:
-            read_generation: How many doubts the loop had so far.
+            read_generation: Counts invalidations; a read of an older generation may be stale.
 
         """
         if self._topics:

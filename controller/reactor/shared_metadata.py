@@ -1,11 +1,10 @@
 """
-What brokers' clients should see of partitions, kept so that all brokers can share it.
+States for UpdateMetadata, in a form that the queues of all brokers share.
 
-Every broker is told of every partition. What is told of many at once is cut into parts when it is
-added: brokers are told the same parts whenever they are free, so that a part need not be put
-together, and encoded (``brokers.controller_requests``), for each of them. What is told of few is
-merged while it waits. A state that waits may be told although a newer one waits behind it, never
-after that.
+Every broker receives the state of every partition. A large update is cut into parts when it is
+added. Every broker is sent the same parts when it is free, so that a part is built and encoded
+(``brokers.controller_requests``) once and not per broker. Small updates merge while they wait. A
+queued state may be sent although a newer one is queued behind it, but never after that one.
 """
 
 from __future__ import annotations
@@ -19,49 +18,49 @@ from controller.reactor.ports import UpdateMetadataState
 
 UPDATE_METADATA_CHUNK: Final = 2000
 MANY: Final = 500
-"""From how many partitions on it is told as it is."""
+"""Partitions from which on an update is sent in shared parts, without merging."""
 STATES_EACH: Final = 2
-"""How many states of a partition may wait on average; beyond, all are merged into the newest."""
+"""Queued states per partition, on average; beyond, all are merged into the newest ones."""
 
 States = Mapping[TopicPartition, UpdateMetadataState]
 _Item = TypeVar("_Item")
 
 
 class SharedMetadata:
-    """What is to be seen of some partitions; never changed, as several queues hold it."""
+    """The states of some partitions; immutable, as several queues hold it."""
 
     __slots__ = ("_parts", "states")
 
     def __init__(self, states: States) -> None:
-        """Take the states, which must not be changed afterwards."""
+        """Wrap states, which must not be changed afterwards."""
         self.states = states
         self._parts: tuple[tuple[UpdateMetadataState, ...], ...] | None = None
 
     @property
     def parts(self) -> tuple[tuple[UpdateMetadataState, ...], ...]:
-        """What one UpdateMetadata each tells: the same objects for every queue."""
+        """The states of one UpdateMetadata each: the same objects for every queue."""
         if self._parts is None:
             self._parts = tuple(chunks(tuple(self.states.values()), UPDATE_METADATA_CHUNK))
         return self._parts
 
     def __bool__(self) -> bool:
-        """Whether it tells anything."""
+        """Return whether there are any states."""
         return bool(self.states)
 
     def without(self, partitions: Collection[TopicPartition]) -> SharedMetadata:
-        """Return what it tells of the others."""
+        """Return the states of the other partitions."""
         if not any(p in partitions for p in self.states):
             return self
         return SharedMetadata({p: s for p, s in self.states.items() if p not in partitions})
 
     @property
     def is_long(self) -> bool:
-        """Whether it is told as it is."""
+        """Return whether it is sent in shared parts, without merging."""
         return len(self.states) >= MANY
 
 
 def seen_together(waiting: Iterable[SharedMetadata]) -> Iterator[tuple[UpdateMetadataState, ...]]:
-    """Yield what one UpdateMetadata each tells, so that the newest of a partition comes last."""
+    """Yield the states of one UpdateMetadata each; the newest of a partition comes last."""
     short: dict[TopicPartition, UpdateMetadataState] = {}
     for news in waiting:
         if news.is_long:
@@ -77,13 +76,13 @@ def added(
     waiting: Sequence[SharedMetadata], news: SharedMetadata, partitions: int
 ) -> list[SharedMetadata]:
     """
-    Return what waits with more of it.
+    Return a queue with an update appended, merged where possible.
 
     Args:
-        waiting: What was added before, the oldest first.
-        news: What is told after it.
-        partitions: How many the cluster has: what waits for a broker that does not answer is
-            bounded by it.
+        waiting: The queue, the oldest update first.
+        news: The update to append.
+        partitions: The number of partitions of the cluster, which bounds the queue of a broker
+            that does not answer.
 
     """
     before = list(waiting)
@@ -102,10 +101,10 @@ def parted(
     waiting: Iterable[SharedMetadata], is_late: Callable[[TopicPartition], bool]
 ) -> tuple[list[SharedMetadata], list[SharedMetadata]]:
     """
-    Return what is told now, and what is told later: the news of some partitions.
+    Split a queue into what is sent now and what is sent later, by partition.
 
-    What is told of many at once is not parted, or it would be encoded for each broker. Of these
-    partitions it is the newest, so that nothing before it may follow it.
+    A large update is not split, or it would be encoded for each broker. Older states of its
+    partitions are dropped from what is sent later, as they must not follow it.
     """
     now: list[SharedMetadata] = []
     late: list[SharedMetadata] = []
@@ -121,7 +120,7 @@ def parted(
 
 
 def chunks(items: tuple[_Item, ...], size: int) -> Iterator[tuple[_Item, ...]]:
-    """Yield the items in pieces of a size."""
+    """Yield the items in chunks of a size."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -129,7 +128,7 @@ def chunks(items: tuple[_Item, ...], size: int) -> Iterator[tuple[_Item, ...]]:
 def update_metadata_state(
     view: ClusterView, partition: TopicPartition
 ) -> UpdateMetadataState | None:
-    """Return what clients should see of a partition, as the view says now; None: not known."""
+    """Return the state for UpdateMetadata that the view has now; None: it is unknown."""
     state = view.states.get(partition)
     if state is None or view.known_assignment(partition) is None:
         return None

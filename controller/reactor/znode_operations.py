@@ -1,8 +1,8 @@
 """
-What a record means in znodes: the operations it needs of its own.
+The ZooKeeper operations of each record.
 
-Records that share a write with others (topic znodes, plans, shards) need none here; that is
-``batches``. Volatile records need none at all.
+Records that share a write with others (topic znodes, plans, shards) have no operations here
+(``group_commit``); volatile records have none at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from controller.znodes import (
 
 
 def is_paperwork(multis: Iterable[Iterable[ports.Operation]]) -> bool:
-    """Whether all that is written may be written by a leading daemon without the role."""
+    """Return whether a leading daemon may write the multis without the controller role."""
     return all(
         isinstance(op, ports.Check) or paths.is_paperwork(op.path)
         for multi in multis
@@ -38,7 +38,7 @@ def is_paperwork(multis: Iterable[Iterable[ports.Operation]]) -> bool:
 def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
     record: records.Record, view: ClusterView
 ) -> list[ports.Operation]:
-    """Return the operations a record needs of its own; merged and volatile ones need none."""
+    """Return the operations of a record; none for merged and volatile records."""
     match record:
         case records.StateRecord(partition=partition):
             return [
@@ -111,7 +111,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
 
 
 def lifting(record: records.AppliedThrottleEndedRecord) -> list[ports.Operation]:
-    """Return what ends a lease and, with it, restores the settings and tells the brokers."""
+    """Return the operations that end an applied throttle and restore its settings."""
     lifted = ports.Delete(paths.applied_throttle_path(record.entity), record.applied_version)
     if record.values is None:
         return [lifted]
@@ -119,14 +119,14 @@ def lifting(record: records.AppliedThrottleEndedRecord) -> list[ports.Operation]
 
 
 def _written(path: str, data: bytes, version: ZkVersion | None) -> ports.Operation:
-    """Replace what is at a version, or create what is at none."""
+    """Replace a znode at a version, or create it (None)."""
     return ports.Create(path, data) if version is None else ports.SetData(path, data, version)
 
 
 def _configured(
     entity: Entity, values: tuple[tuple[str, str], ...], version: ZkVersion | None
 ) -> list[ports.Operation]:
-    """Write an entity's dynamic settings and tell the brokers: they read them when told."""
+    """Write an entity's dynamic settings and the notification on which brokers read them."""
     data = entity_configs.encode_entity_config(values)
     return [
         _written(paths.entity_config_path(entity), data, version),
