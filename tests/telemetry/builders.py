@@ -34,7 +34,7 @@ REQUEST = RequestId("legacy-0000000000000032")
 
 @dataclass
 class FixedClock:
-    """A clock that goes only when told to, and the time of day beside it."""
+    """A clock that tests advance, with the time of day beside it."""
 
     at: Instant = NOW
 

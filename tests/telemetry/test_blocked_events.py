@@ -15,10 +15,10 @@ from tests.telemetry.builders import START, a_view
 NOW = 1000.0
 
 
-def told(notes: BlockedEvents, view: ClusterView, at: float) -> list[LogEvent]:
+def told(events: BlockedEvents, view: ClusterView, at: float) -> list[LogEvent]:
     """Return what is told of a view at a time."""
     now = Instant(at)
-    return list(notes.of(run_to_end(work_counts(view, now, 300.0)), now, START))
+    return list(events.of(run_to_end(work_counts(view, now, 300.0)), now, START))
 
 
 def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> ClusterView:
@@ -32,7 +32,7 @@ def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> Clus
     return built.view
 
 
-def test_a_thousand_partitions_with_one_reason_are_one_line() -> None:
+def test_partitions_with_one_reason_are_one_event() -> None:
     """With their number, and the first few by name, detail and time."""
     (note,) = told(BlockedEvents(), blocked_view(1000), NOW)
     assert (note.kind, note.fields["by"], note.fields["partitions"]) == (
@@ -44,45 +44,45 @@ def test_a_thousand_partitions_with_one_reason_are_one_line() -> None:
     assert len(note.fields["sample"]) == 5
 
 
-def test_a_reason_is_told_again_only_when_it_changed_and_not_at_once() -> None:
-    """A number that changes all the time is a line from time to time."""
-    notes, view = BlockedEvents(), blocked_view(2)
-    assert len(told(notes, view, NOW)) == 1
-    assert told(notes, view, NOW + 2 * EVERY_S) == []
-    (again,) = told(notes, blocked_view(3), NOW + 2 * EVERY_S)
+def test_reason_is_logged_again_after_a_change_and_an_interval() -> None:
+    """A number that changes often is logged once in a while."""
+    events, view = BlockedEvents(), blocked_view(2)
+    assert len(told(events, view, NOW)) == 1
+    assert told(events, view, NOW + 2 * EVERY_S) == []
+    (again,) = told(events, blocked_view(3), NOW + 2 * EVERY_S)
     assert again.fields["partitions"] == 3
-    assert told(notes, blocked_view(4), NOW + 2.5 * EVERY_S) == []
-    (later,) = told(notes, blocked_view(4), NOW + 3 * EVERY_S)
+    assert told(events, blocked_view(4), NOW + 2.5 * EVERY_S) == []
+    (later,) = told(events, blocked_view(4), NOW + 3 * EVERY_S)
     assert later.fields["partitions"] == 4
 
 
-def test_going_on_is_told() -> None:
-    """The line names the reason that is gone."""
-    notes = BlockedEvents()
-    told(notes, blocked_view(2), NOW)
-    (note,) = told(notes, blocked_view(0), NOW + EVERY_S)
+def test_end_of_a_reason_is_logged() -> None:
+    """The event names the reason."""
+    events = BlockedEvents()
+    told(events, blocked_view(2), NOW)
+    (note,) = told(events, blocked_view(0), NOW + EVERY_S)
     assert (note.kind, note.fields) == ("unblocked", {"by": "broker_dead", "partitions": 2})
-    assert told(notes, blocked_view(0), NOW + 9 * EVERY_S) == []
+    assert told(events, blocked_view(0), NOW + 9 * EVERY_S) == []
 
 
-def test_each_reason_has_a_line_of_its_own() -> None:
-    """What is told of one does not keep another from being told."""
-    notes = BlockedEvents()
-    told(notes, blocked_view(1), NOW)
-    later = told(notes, blocked_view(1, BlockedBy.NO_LEADER), NOW + 1)
+def test_each_reason_has_an_interval_of_its_own() -> None:
+    """An event about one does not delay another."""
+    events = BlockedEvents()
+    told(events, blocked_view(1), NOW)
+    later = told(events, blocked_view(1, BlockedBy.NO_LEADER), NOW + 1)
     assert [(n.kind, n.fields["by"]) for n in later] == [("blocked", "no_leader")]
 
 
-def test_stalling_and_going_on_are_told_by_name_up_to_a_number() -> None:
-    """Thousands that stall together are a few lines and a count by reason."""
-    notes, view = BlockedEvents(), blocked_view(LINES_MAX + 7)
-    told(notes, view, NOW)
-    stalled = told(notes, view, NOW + 400)
+def test_stalls_are_logged_by_name_up_to_a_limit() -> None:
+    """Thousands at once are a few events and counts by reason."""
+    events, view = BlockedEvents(), blocked_view(LINES_MAX + 7)
+    told(events, view, NOW)
+    stalled = told(events, view, NOW + 400)
     assert [n.kind for n in stalled] == ["stalled"] * LINES_MAX + ["stalled_more"]
     assert stalled[0].fields == {"topic": "t", "partition": 0, "by": "broker_dead"}
     assert stalled[-1].fields == {"partitions": 7, "by": {"broker_dead": 7}}
-    assert told(notes, view, NOW + 401) == []
+    assert told(events, view, NOW + 401) == []
     for reassignment in view.reassignments.values():
         reassignment.phase_since = Instant(NOW + 401)
-    ended = told(notes, view, NOW + 402)
+    ended = told(events, view, NOW + 402)
     assert [n.kind for n in ended] == ["goes_on"] * LINES_MAX + ["goes_on_more"]

@@ -10,8 +10,8 @@ from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
 
 
-def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
-    """Every reassignment has one phase and waits for one thing at most."""
+def test_reassignments_are_counted_by_phase_and_reason() -> None:
+    """Every reassignment has one phase and at most one reason."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
     view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
     view.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
@@ -24,8 +24,8 @@ def test_reassignments_are_counted_by_phase_and_by_what_they_wait_for() -> None:
     assert counts.waiting == {REQUEST: 2}
 
 
-def test_what_waits_for_its_turn_is_not_stalled() -> None:
-    """Others go first; but a dead broker holds up what has not even begun."""
+def test_queued_partition_is_not_stalled() -> None:
+    """A pending partition with a dead broker is."""
     built = a_view(1)
     for number, by in enumerate((BlockedBy.LIMIT, BlockedBy.BROKER_DEAD)):
         built.with_reassignment(tp(number), (4,), since=0.0)
@@ -37,8 +37,8 @@ def test_what_waits_for_its_turn_is_not_stalled() -> None:
     }
 
 
-def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
-    """Two daemons that both counted would show everything twice."""
+def test_standby_counts_no_stalls() -> None:
+    """Two daemons would count everything twice."""
     view = a_view(1, epoch=None).with_reassignment(tp(), (4,), since=0.0, step=1).view
     assert run_to_end(work_counts(view, Instant(1000.0), 300.0)).blocked == {"controller_role": 1}
     view.leading = False
@@ -46,8 +46,8 @@ def test_a_standby_tells_nothing_of_what_the_leader_does() -> None:
     assert (counts.blocked, counts.stalled) == ({}, {})
 
 
-def test_an_order_is_unanswered_until_the_cluster_s_controller_says_something() -> None:
-    """Whatever it says; what it carries out is in another phase then."""
+def test_alter_request_is_unanswered_until_its_response() -> None:
+    """Whatever the response says."""
     built = a_view(1)
     for number, error in enumerate((None, 0, 39, None)):
         phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
@@ -71,8 +71,8 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
     )
 
 
-def test_a_replica_on_a_failed_disk_does_not_lead() -> None:
-    """The broker lives, its copy does not."""
+def test_replica_on_a_failed_log_directory_does_not_lead() -> None:
+    """Its broker is live, the replica is not."""
     built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
     built.view.offline.add((BrokerId(1), tp()))
     assert run_to_end(cluster_counts(built.view)).offline_partitions == 1

@@ -47,9 +47,9 @@ def throttled(view: ClusterView, rate: str) -> None:
         observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))
 
 
-def told(notes: HealthEvents, view: ClusterView) -> list[str]:
+def told(events: HealthEvents, view: ClusterView) -> list[str]:
     """Return the kinds of what is told now."""
-    return [note.kind for note in notes.of(view, (tp(),))]
+    return [note.kind for note in events.of(view, (tp(),))]
 
 
 def only(record: Record) -> LogEvent:
@@ -58,47 +58,47 @@ def only(record: Record) -> LogEvent:
     return note
 
 
-def test_under_min_isr_is_told_when_it_begins_and_when_it_ends() -> None:
-    """In between it is in the status."""
-    view, notes = a_view(), HealthEvents()
+def test_under_min_isr_is_logged_at_start_and_end() -> None:
+    """The status has it in between."""
+    view, events = a_view(), HealthEvents()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
-    assert told(notes, view) == ["under_min_isr"]
-    assert told(notes, view) == []
+    assert told(events, view) == ["under_min_isr"]
+    assert told(events, view) == []
     shown = cluster_health(view, ()).as_status()["under_min_isr"]
     assert shown["partitions"] == 1
     assert "u-0" in shown["detail"]
     isr(view, tp(0, "u"), 4, 5)
-    assert told(notes, view) == ["under_min_isr_ended"]
+    assert told(events, view) == ["under_min_isr_ended"]
 
 
-def test_throttle_below_the_produce_rate_is_told_once() -> None:
-    """An operator has to raise it, or the copies never end."""
-    view, notes = a_view(), HealthEvents()
+def test_throttle_below_the_produce_rate_is_logged_once() -> None:
+    """Copies under it may never end."""
+    view, events = a_view(), HealthEvents()
     throttled(view, "50")
-    assert told(notes, view) == ["throttle_below_produce_rate"]
-    assert told(notes, view) == []
+    assert told(events, view) == ["throttle_below_produce_rate"]
+    assert told(events, view) == []
     (shown,) = cluster_health(view, (tp(),)).slow
     assert shown.startswith("broker 4 receives copies at 50 bytes/s")
     throttled(view, "5000")
     assert cluster_health(view, (tp(),)).slow == ()
-    assert told(notes, view) == []
+    assert told(events, view) == []
     throttled(view, "50")
-    assert told(notes, view) == ["throttle_below_produce_rate"]
+    assert told(events, view) == ["throttle_below_produce_rate"]
 
 
-def test_setting_of_somebody_else_is_told_once_and_shown() -> None:
-    """It is why the copies do not run at the rate that was asked for."""
-    view, notes = a_view(), HealthEvents()
+def test_setting_of_others_is_logged_once_and_in_the_status() -> None:
+    """It explains the rate of the copies."""
+    view, events = a_view(), HealthEvents()
     view.kept_throttles[BROKER_4] = (f"{LEADER_RATE}=7",)
-    assert told(notes, view) == ["throttle_of_others_kept"]
-    assert told(notes, view) == []
+    assert told(events, view) == ["throttle_of_others_kept"]
+    assert told(events, view) == []
     assert cluster_health(view, ()).as_status()["throttles"]["kept"] == [
         f"brokers/4: {LEADER_RATE}=7"
     ]
 
 
-def test_throttles_have_their_lines_without_whole_lists() -> None:
+def test_throttle_events_have_shortened_lists() -> None:
     """A list may be as long as a znode."""
     long = "0:1," * SHOWN_MAX
     lease = AppliedThrottle(Entity("topics/t"), {"leader": long}, {}, None)
@@ -109,8 +109,8 @@ def test_throttles_have_their_lines_without_whole_lists() -> None:
     assert (note.kind, note.fields["restored"]) == ("throttle_lifted", False)
 
 
-def test_change_of_the_pace_is_told_with_its_evidence() -> None:
-    """An interval that changed nothing tells nothing."""
+def test_change_of_the_adaptive_limit_is_logged_with_evidence() -> None:
+    """An interval without a change has no event."""
     note = only(PaceRecord(10, 5, "broker 3 took 9.0 s to answer", NOW))
     assert note.level is Level.INFO
     assert dict(note.fields) == {
@@ -121,28 +121,28 @@ def test_change_of_the_pace_is_told_with_its_evidence() -> None:
     assert list(change_events(Change((PaceRecord(5, 5, "nothing", NOW),)))) == []
 
 
-def test_broker_that_tells_no_sizes_is_told_once() -> None:
+def test_broker_without_sizes_is_logged_once() -> None:
     """It is asked every minute."""
-    view, notes = a_view(), LogEvents()
+    view, events = a_view(), LogEvents()
     silent = SizesRead({}, {BrokerId(3): "no answer in time"})
-    (note,) = notes.of(silent, view)
+    (note,) = events.of(silent, view)
     assert (note.kind, note.fields["broker"]) == ("sizes_unknown", 3)
-    assert list(notes.of(silent, view)) == []
-    assert list(notes.of(SizesRead({}), view)) == []
-    assert len(list(notes.of(silent, view))) == 1
+    assert list(events.of(silent, view)) == []
+    assert list(events.of(SizesRead({}), view)) == []
+    assert len(list(events.of(silent, view))) == 1
 
 
-def test_a_broker_that_cannot_be_reached_is_told_once_per_change() -> None:
-    """Not per attempt, whatever the last one failed of; nothing where it is no concern any more."""
-    view, notes = a_view(), HealthEvents()
-    (first,) = notes.reach(view, {BrokerId(4): "refused"})
+def test_unreachable_broker_is_logged_once_per_change() -> None:
+    """Not at each attempt, and not outside of a tenure."""
+    view, events = a_view(), HealthEvents()
+    (first,) = events.reach(view, {BrokerId(4): "refused"})
     assert (first.kind, first.level) == ("broker_unreachable", Level.WARNING)
     assert first.fields == {"broker": 4, "reason": "refused"}
-    assert list(notes.reach(view, {BrokerId(4): "timed out"})) == []
-    assert [n.kind for n in notes.reach(view, {})] == ["broker_reachable"]
-    list(notes.reach(view, {BrokerId(4): "refused"}))
+    assert list(events.reach(view, {BrokerId(4): "timed out"})) == []
+    assert [n.kind for n in events.reach(view, {})] == ["broker_reachable"]
+    list(events.reach(view, {BrokerId(4): "refused"}))
     del view.brokers[BrokerId(4)]
-    assert list(notes.reach(view, {})) == []
-    list(notes.reach(view, {BrokerId(5): "refused"}))
+    assert list(events.reach(view, {})) == []
+    list(events.reach(view, {BrokerId(5): "refused"}))
     view.tenure = None
-    assert list(notes.reach(view, {})) == []
+    assert list(events.reach(view, {})) == []

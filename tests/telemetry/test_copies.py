@@ -54,7 +54,7 @@ def a_copy(**changes: object) -> Copy:
 
 
 def test_copy_is_whole_when_it_is_in_the_isr() -> None:
-    """With its size, its time and the two brokers; the bytes count once."""
+    """With size, time and both brokers; its bytes count once."""
     view = adding_four().view
     view.sizes[tp()] = 1000
     copies = begun(view)
@@ -67,8 +67,8 @@ def test_copy_is_whole_when_it_is_in_the_isr() -> None:
     assert copies.held(tp()) == {}
 
 
-def test_what_a_broker_holds_counts_as_it_grows() -> None:
-    """Each byte once, and the rest when it is whole."""
+def test_bytes_count_as_they_are_reported() -> None:
+    """Each byte once, and the rest when the copy is whole."""
     view = adding_four().view
     view.sizes[tp()] = 1000
     copies = begun(view)
@@ -79,8 +79,8 @@ def test_what_a_broker_holds_counts_as_it_grows() -> None:
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
 
 
-def test_what_was_there_when_it_was_found_was_not_copied_by_us() -> None:
-    """A step of another controller may have been half done."""
+def test_bytes_of_an_inherited_copy_do_not_count() -> None:
+    """Another controller may have started the step."""
     view = adding_four().view
     view.sizes[tp()] = 1000
     copies = begun(view, before=Expanding)
@@ -88,13 +88,13 @@ def test_what_was_there_when_it_was_found_was_not_copied_by_us() -> None:
     assert isr(copies, view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
 
 
-def test_size_that_nobody_told_is_unknown() -> None:
-    """A copy without a size is still a copy."""
+def test_copy_without_a_reported_size_has_none() -> None:
+    """It is a copy all the same."""
     view = adding_four().view
     assert isr(begun(view), view, 1, 2, 3, 4) == [a_copy(bytes=None)]
 
 
-def test_replica_that_is_not_wanted_any_more_is_given_up() -> None:
+def test_copy_of_an_unwanted_replica_is_abandoned() -> None:
     """The target changed, or the request was cancelled."""
     built = adding_four()
     copies = begun(built.view)
@@ -105,8 +105,8 @@ def test_replica_that_is_not_wanted_any_more_is_given_up() -> None:
     assert events == [a_copy(seconds=5.0, bytes=300, is_whole=False)]
 
 
-def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
-    """What ended is forgotten; what a lost tenure leaves is given up."""
+def test_copies_end_with_the_reassignment_or_the_tenure() -> None:
+    """Unfinished ones are abandoned."""
     built = adding_four()
     copies = begun(built.view)
     lost = list(copies.forget(Instant(AT + 7)))
@@ -121,8 +121,8 @@ def test_nothing_is_followed_beyond_its_end_or_the_tenure() -> None:
     assert copies.held(tp()) == {}
 
 
-def test_replica_that_falls_out_of_the_isr_is_told() -> None:
-    """Once, and not for one that we took out ourselves."""
+def test_replica_that_leaves_the_isr_is_reported() -> None:
+    """Once, and not if it was dropped."""
     built = adding_four()
     copies = begun(built.view)
     assert isr(copies, built.view, 1, 3) == [

@@ -31,15 +31,15 @@ def two_to_copy() -> ViewBuilder:
     return built
 
 
-def test_what_is_not_in_sync_remains() -> None:
-    """Begun or not: the replicas of the target that must still be copied."""
+def test_replicas_out_of_sync_remain() -> None:
+    """Target replicas that must still be copied, in flight or pending."""
     found = volumes(two_to_copy().view)
     assert found.requests == {REQUEST: Volume(moved=0, remaining=2000, known=1)}
     assert found.requests[REQUEST].total == 2000
 
 
 def test_part_of_a_copy_counts_as_moved() -> None:
-    """As much as the broker says that it holds, and never more than there is."""
+    """As reported by the broker, and never more than the size."""
     view = two_to_copy().view
     held = {tp(): {BrokerId(4): 300}}
     assert volumes(view, held).requests[REQUEST] == Volume(moved=300, remaining=1700, known=1)
@@ -48,29 +48,29 @@ def test_part_of_a_copy_counts_as_moved() -> None:
 
 
 def test_replica_in_the_isr_is_moved() -> None:
-    """A new one, that is: what was there before was never copied."""
+    """Only an added one: others were never copied."""
     built = two_to_copy()
     built.with_partition(tp(), (1, 3, 4), state=partition_state(1, (1, 3, 4)))
     assert volumes(built.view).requests[REQUEST] == Volume(moved=1000, remaining=1000, known=1)
 
 
-def test_partition_without_a_size_is_counted_apart() -> None:
-    """Nobody knows what it adds."""
+def test_partition_of_unknown_size_is_counted_apart() -> None:
+    """Its bytes are unknown."""
     built = two_to_copy()
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1))
     assert volumes(built.view).requests[REQUEST].unknown == 1
 
 
 def test_ended_partitions_stay_moved() -> None:
-    """The total does not shrink while a request comes on."""
+    """The total does not shrink while a request makes progress."""
     view = two_to_copy().view
     view.requests[REQUEST].moved_bytes = 7000
     volume = volumes(view).requests[REQUEST]
     assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
 
 
-def test_brokers_have_what_comes_and_what_goes() -> None:
-    """In and out, just now and to come, and who copies from whom."""
+def test_brokers_have_incoming_and_outgoing_volumes() -> None:
+    """Now and in all, with the routes of the copies."""
     found = volumes(two_to_copy().view, {tp(): {BrokerId(4): 300}})
     assert found.brokers == {
         1: BrokerVolume(outgoing=1),
@@ -82,8 +82,8 @@ def test_brokers_have_what_comes_and_what_goes() -> None:
     assert found.routes == {(1, 4): 1}
 
 
-def test_unknown_origin_tells_only_what_remains() -> None:
-    """Which of the replicas there are new, nobody knows any more."""
+def test_without_original_replicas_only_the_remainder_is_known() -> None:
+    """Copied replicas cannot be told from old ones."""
     built = a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
     built.with_reassignment(tp(), (1, 4), original=None)

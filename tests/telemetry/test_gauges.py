@@ -11,8 +11,8 @@ from tests.telemetry.builders import REQUEST, FixedClock, a_view
 from tests.telemetry.test_copy_volumes import two_to_copy
 
 
-def test_request_shows_by_its_slot_and_vanishes() -> None:
-    """An id would be a label without bounds."""
+def test_request_is_exported_by_slot_until_it_is_gone() -> None:
+    """Ids would be an unbounded label."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
@@ -49,7 +49,7 @@ def test_request_shows_by_its_slot_and_vanishes() -> None:
 
 
 def test_estimate_is_exported_with_both_bounds() -> None:
-    """As soon as there is one."""
+    """Once there is one."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
@@ -74,7 +74,7 @@ def test_estimate_is_exported_with_both_bounds() -> None:
 
 
 def test_oldest_wait_for_an_isr_is_exported() -> None:
-    """Of what is being copied; nothing that only waits its turn."""
+    """Of copies; pending partitions do not count."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0

@@ -48,7 +48,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_kinds_are_named_after_the_records() -> None:
-    """The kind is the record's name as people write it."""
+    """In snake case."""
     assert kind_of(LegacyPlanEndedRecord(ZkVersion(1))) == "legacy_plan_ended"
     assert kind_of(SpecEndedRecord(tp(), None, REQUEST, "done")) == "goal_ended"
 
@@ -96,8 +96,8 @@ def test_a_new_run_appends(tmp_path: Path) -> None:
     assert [line["run"] for line in lines(tmp_path / "journal.jsonl")] == [0, 1]
 
 
-def test_files_are_set_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
-    """The journal never takes more than its files may hold."""
+def test_files_are_rotated_by_size(tmp_path: Path) -> None:
+    """The oldest is deleted."""
     journal = Journal(tmp_path, file_bytes_max=200, files_max=3)
     journal.start()
     for number in range(40):
@@ -110,8 +110,8 @@ def test_files_are_set_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None
     assert all(p.stat().st_size < 400 for p in tmp_path.iterdir())
 
 
-def test_a_full_queue_drops_counts_and_tells(tmp_path: Path) -> None:
-    """The loop never waits for a disk; what was lost is written down."""
+def test_full_queue_drops_and_counts_lines(tmp_path: Path) -> None:
+    """The count is written later."""
     journal = Journal(tmp_path, queue_max=2)
     for number in range(5):
         journal.append(START, "counted", {"number": number})
@@ -123,7 +123,7 @@ def test_a_full_queue_drops_counts_and_tells(tmp_path: Path) -> None:
     assert found[-1]["entries"] == 3
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_unusable_directory_is_refused_at_start(tmp_path: Path) -> None:
     """A wrong journal_dir is told at the start."""
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="journal directory"):
@@ -139,8 +139,8 @@ def test_two_daemons_cannot_share_a_directory(tmp_path: Path) -> None:
     Journal(tmp_path).close()
 
 
-def test_a_full_disk_is_survived(tmp_path: Path) -> None:
-    """What does not fit is counted; neither appending nor closing fails."""
+def test_full_disk_loses_lines_only(tmp_path: Path) -> None:
+    """They are counted; neither appending nor closing fails."""
     (tmp_path / "journal.jsonl").symlink_to("/dev/full")
     journal = Journal(tmp_path)
     journal.start()
@@ -152,8 +152,8 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_most", [1, 7, 150, 10_000])
-def test_lines_are_whole_however_little_a_disk_takes_at_once(tmp_path: Path, at_most: int) -> None:
-    """A write may take a part of what it is given, and a full disk may cut a line off."""
+def test_lines_are_whole_after_partial_writes(tmp_path: Path, at_most: int) -> None:
+    """A full disk may cut off the last one."""
     journal = Journal(tmp_path)
     disk = Hesitant(journal._file, at_most)
     journal._file = disk
@@ -164,8 +164,8 @@ def test_lines_are_whole_however_little_a_disk_takes_at_once(tmp_path: Path, at_
     assert [line["number"] for line in lines(tmp_path / "journal.jsonl")] == [0, 1, 2]
 
 
-def test_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
-    """The next one begins on a line of its own, and says how many are missing."""
+def test_cut_line_is_ended_before_the_next(tmp_path: Path) -> None:
+    """A count of the missing lines follows."""
     journal = Journal(tmp_path)
     disk = Hesitant(journal._file, 40, full_after=3)
     journal._file = disk

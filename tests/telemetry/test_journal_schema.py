@@ -57,7 +57,7 @@ def check(line: Mapping[str, Any]) -> None:
         assert is_of(line[name], wanted), f"{line['kind']}.{name} is no {wanted}: {line[name]!r}"
 
 
-def test_kinds_are_told_apart() -> None:
+def test_kinds_have_unique_names() -> None:
     """One name, one meaning."""
     assert len(KINDS) == len(LIFE) + len(RECORDS) + len(EVENTS)
 
@@ -66,26 +66,26 @@ def test_kinds_are_told_apart() -> None:
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_record_is_in_the_schema(record_type: type[Record], data: st.DataObject) -> None:
-    """A record that is added must be documented too, with its fields as they are written."""
+    """A new record needs documentation of its fields."""
     record = data.draw(st.from_type(record_type))
     check(json.loads(line_of(START, kind_of(record), record)))
 
 
-def test_schema_names_no_record_that_is_not_there() -> None:
+def test_schema_has_only_existing_records() -> None:
     """What was removed from the code goes from the documentation."""
     assert set(RECORDS) == {kind_named(record.__name__) for record in JOURNALED}
     assert set(KINDS_OF_RECORDS) <= {record.__name__ for record in JOURNALED}
 
 
-class ToldSizes:
-    """Brokers that say how large everything is, as soon as they are asked."""
+class ReportedSizes:
+    """Brokers that report sizes as soon as they are asked."""
 
     def __init__(self) -> None:
-        """Wait for a loop to tell."""
+        """Wait for a loop."""
         self.reactor: Reactor | None = None
 
     def measure(self, partitions: Sequence[TopicPartition]) -> None:
-        """Tell the loop."""
+        """Report to the loop."""
         assert self.reactor is not None
         self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))
 
@@ -131,7 +131,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             clock=ports.clock,
             wall=wall,
         )
-        sizes = ToldSizes()
+        sizes = ReportedSizes()
         sizes.reactor = Reactor(
             view=ClusterView(options=plot.options),
             store=ports.store,
@@ -193,7 +193,7 @@ EXPECTED: Final = frozenset(
 
 
 def test_lines_of_whole_histories_are_in_the_schema(tmp_path: Path) -> None:
-    """Daemons that die, brokers that come and go, operators that change their minds."""
+    """With faults and operators."""
     seen = set()
     for seed in SEEDS:
         for line in history(seed, tmp_path / str(seed)):

@@ -38,8 +38,8 @@ from tests.core.builders import replicas, tp
         (Starting(LeaderEpoch(1), None), "A2"),
     ],
 )
-def test_values_become_what_json_can_hold(value: object, expected: object) -> None:
-    """Each shape of value the core uses has one plain form."""
+def test_values_become_json_values(value: object, expected: object) -> None:
+    """Each type of value has one form."""
     assert json_value(value) == expected
 
 

@@ -30,8 +30,8 @@ def test_a_few_lines_of_a_kind_are_written_in_full() -> None:
     assert [fields["partition"] for _, _, fields in written.log.lines] == list(range(LINES_MAX))
 
 
-def test_what_is_beyond_is_counted_in_one_line() -> None:
-    """The line comes when the window is over, and says how many and where they are."""
+def test_further_lines_are_counted() -> None:
+    """Without a count."""
     written = Written()
     written.phases(LINES_MAX + 500)
     written.clock.go(WINDOW_S / 2)
@@ -45,15 +45,15 @@ def test_what_is_beyond_is_counted_in_one_line() -> None:
     ]
 
 
-def test_every_phase_has_lines_of_its_own() -> None:
-    """Ten thousand that begin do not hide the first that ends."""
+def test_each_phase_has_a_limit_of_its_own() -> None:
+    """Ten thousand that start do not hide the first that ends."""
     written = Written()
     written.phases(10_000, "A2")
     written.phases(1, "ended")
     assert written.log.lines[-1] == ("info", "phase", {"partition": 0, "phase": "ended"})
 
 
-def test_a_new_window_has_room_again() -> None:
+def test_new_window_starts_at_zero() -> None:
     """What comes later is told in full, however much there was before."""
     written = Written()
     written.phases(LINES_MAX + 1)
@@ -64,7 +64,7 @@ def test_a_new_window_has_room_again() -> None:
 
 
 def test_the_count_has_the_level_of_its_kind() -> None:
-    """A filter by level leaves out neither or both; what is only for developers is kept nowhere."""
+    """A filter by level drops both or neither."""
     written = Written()
     for n in range(LINES_MAX + 1):
         written.lines.write(warning("refused", partition=n))
@@ -76,8 +76,8 @@ def test_the_count_has_the_level_of_its_kind() -> None:
     ]
 
 
-def test_nothing_is_left_untold_at_the_end() -> None:
-    """A flush tells the counts of windows that are not over, once."""
+def test_flush_logs_the_remaining_counts() -> None:
+    """Once."""
     written = Written()
     written.phases(LINES_MAX + 3)
     written.lines.flush()

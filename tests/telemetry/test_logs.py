@@ -73,8 +73,8 @@ def test_lines_below_the_level_are_not_written(stream: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries_speak_only_of_trouble(stream: io.StringIO, library: str) -> None:
-    """Their warnings come in our form; their chatter does not come."""
+def test_libraries_log_warnings_only(stream: io.StringIO, library: str) -> None:
+    """In our format."""
     configure_logging(LogFormat.JSON, LogLevel.DEBUG, stream)
     logging.getLogger(f"{library}.client").info("connecting to %s", "zk")
     logging.getLogger(f"{library}.client").warning("lost %s", "zk")
@@ -90,8 +90,8 @@ def test_an_exception_stays_one_line_of_json(stream: io.StringIO) -> None:
     assert line["exception"][0]["exc_type"] == "ValueError"
 
 
-def test_the_console_form_is_for_people(stream: io.StringIO) -> None:
-    """Aligned text, without colours where there is no terminal."""
+def test_console_format_is_aligned_text(stream: io.StringIO) -> None:
+    """Without colours if there is no terminal."""
     configure_logging(LogFormat.CONSOLE, LogLevel.INFO, stream)
     structlog.stdlib.get_logger("controller.test").info("phase", topic="t")
     written()
@@ -129,7 +129,7 @@ def pipe() -> Iterator[tuple[int, TextIO]]:
     os.close(reading)
 
 
-def test_lines_come_in_their_order() -> None:
+def test_lines_are_written_in_order() -> None:
     """Each with its end."""
     stream = io.StringIO()
     handler = QueuedStream(stream)
@@ -139,8 +139,8 @@ def test_lines_come_in_their_order() -> None:
     assert stream.getvalue() == "a\nb\nc\n"
 
 
-def test_a_pipe_that_nobody_reads_holds_nobody_up(pipe: tuple[int, TextIO]) -> None:
-    """What does not fit is counted, and told of when there is room again."""
+def test_unread_pipe_delays_no_logging(pipe: tuple[int, TextIO]) -> None:
+    """Dropped lines are counted and logged later."""
     reading, stream = pipe
     handler = QueuedStream(stream, queue_max=QUEUE_MAX)
     for _ in range(PIPE_LINES):
@@ -158,7 +158,7 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(pipe: tuple[int, TextIO]) -> N
     assert lines.count(LINE) + lost == PIPE_LINES
 
 
-def test_a_closed_stream_ends_nothing() -> None:
+def test_closed_stream_raises_nothing() -> None:
     """Whoever logs goes on."""
     stream = io.StringIO()
     handler = QueuedStream(stream)
@@ -170,8 +170,8 @@ def test_a_closed_stream_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("end", ["raise ValueError", "pass"])
-def test_what_was_logged_last_is_written_however_the_process_ends(end: str) -> None:
-    """A clean stop and an error that nobody foresaw."""
+def test_last_lines_are_written_however_the_process_ends(end: str) -> None:
+    """After a clean stop and after an unexpected error."""
     program = (
         "import sys, structlog\n"
         "from controller.settings import LogFormat, LogLevel\n"
@@ -187,7 +187,7 @@ def test_what_was_logged_last_is_written_however_the_process_ends(end: str) -> N
     assert ended.stderr.count('"event": "line"') == 500
 
 
-def test_a_process_whose_lines_nobody_reads_ends(pipe: tuple[int, TextIO]) -> None:
+def test_process_with_an_unread_pipe_ends(pipe: tuple[int, TextIO]) -> None:
     """With its own exit code."""
     _, stream = pipe
     program = (

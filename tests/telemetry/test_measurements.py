@@ -138,8 +138,8 @@ def test_errors_of_requests_and_of_partitions_are_counted_by_name() -> None:
     assert error_name(12345) == "other"
 
 
-def test_a_broker_that_knows_the_epoch_already_is_no_error() -> None:
-    """An alert on errors must not fire at every claim."""
+def test_broker_that_has_the_epoch_already_is_no_error() -> None:
+    """An alert must not fire at each claim."""
     seen, view = Measured(), a_view(1).view
     known = LeaderAndIsrResult(tp(), LeaderEpoch(1), 11)
     answer = LeaderAndIsrAnswered(ONE, EPOCH_OF_ONE, 0, (known,), resent=False)
@@ -148,8 +148,8 @@ def test_a_broker_that_knows_the_epoch_already_is_no_error() -> None:
     assert seen.value("rpc_errors_total", labels) is None
 
 
-def test_orders_are_counted_by_what_the_cluster_s_controller_answered() -> None:
-    """Each partition once, the time once for the whole request."""
+def test_alter_requests_are_counted_by_result() -> None:
+    """Each partition once, the time once for each request."""
     seen, view = Measured(), a_view(1).view
     results = tuple(
         AlterResult(tp(number), (ONE,), error) for number, error in enumerate((0, 0, 85, 12345))
@@ -164,8 +164,8 @@ def test_orders_are_counted_by_what_the_cluster_s_controller_answered() -> None:
     assert seen.value("order_seconds_sum") == 60.25
 
 
-def test_a_broker_that_is_gone_has_no_gauge() -> None:
-    """A label for each broker that ever was would not be bounded."""
+def test_unregistered_broker_has_no_labels() -> None:
+    """They would be unbounded."""
     seen, view = Measured(), a_view(1, 2).view
     seen.measurements.event(TimerFired("a"), view, had_tenure=True)
     seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
@@ -174,8 +174,8 @@ def test_a_broker_that_is_gone_has_no_gauge() -> None:
     assert seen.value("effects_inflight", {"broker": "1"}) is None
 
 
-def test_the_end_of_a_tenure_forgets_what_is_in_flight() -> None:
-    """Channels are closed: nothing will be answered."""
+def test_end_of_a_tenure_clears_requests_in_flight() -> None:
+    """The channels are closed."""
     seen, view = Measured(), a_view(1).view
     seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
     view.tenure = None
@@ -184,7 +184,7 @@ def test_the_end_of_a_tenure_forgets_what_is_in_flight() -> None:
 
 
 def test_phases_are_timed_and_steps_counted() -> None:
-    """The duration belongs to the phase that ended."""
+    """The duration is of the phase that ended."""
     seen = Measured()
     seen.measurements.phase(CHANGE)
     seen.measurements.phase(replace(CHANGE, before="A2", seconds=None))

@@ -48,7 +48,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_every_metric_has_our_prefix_and_none_is_global() -> None:
-    """The process may hold other registries; we add nothing to them."""
+    """Other registries stay unchanged."""
     before = list(REGISTRY.collect())
     names = {m.name for m in Metrics().registry.collect()}
     assert names
@@ -64,8 +64,8 @@ def test_labels_are_bounded() -> None:
     assert not labels & {"topic", "partition"}
 
 
-def test_known_labels_stand_at_zero_from_the_start() -> None:
-    """An alert on a reason that never happened finds a zero, not nothing."""
+def test_known_labels_are_zero_from_the_start() -> None:
+    """An alert finds zero, not nothing."""
     metrics = Metrics()
     assert value(metrics, "reassigner_refusals_total", reason="malformed") == 0
     assert value(metrics, "reassigner_partitions", phase="A2-syncing") == 0
@@ -75,7 +75,7 @@ def test_known_labels_stand_at_zero_from_the_start() -> None:
 
 
 def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
-    """A phase nobody is in any more must not keep its number."""
+    """An empty phase is zero."""
     metrics = Metrics()
     metrics.show(snapshot(None))
     assert value(metrics, "reassigner_partitions", phase="A2") == 1
@@ -86,8 +86,8 @@ def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
     assert value(metrics, "reassigner_stalled_partitions", reason="none") == 0
 
 
-def test_a_controllers_gauges_exist_only_while_we_are_one() -> None:
-    """After the hand-back another controller's JMX says it."""
+def test_controller_gauges_exist_only_during_a_tenure() -> None:
+    """Afterwards a broker exports them."""
     metrics = Metrics()
     assert value(metrics, "reassigner_active_controller") == 0
     assert value(metrics, "reassigner_offline_partitions") is None
@@ -117,7 +117,7 @@ def test_the_exposition_is_prometheus_text() -> None:
     assert b"# TYPE reassigner_steps_total counter" in Metrics().exposition()
 
 
-def test_brokers_out_of_reach_are_counted() -> None:
+def test_unreachable_brokers_are_counted() -> None:
     """An alert can be made of it."""
     metrics = Metrics()
     metrics.show(Snapshot({}, work_of(), None, unreachable={BrokerId(4): "refused"}))
@@ -132,7 +132,7 @@ def test_copies_are_counted_apart_from_what_is_blocked() -> None:
     assert value(metrics, "reassigner_blocked_partitions", reason="replica_not_in_isr") == 0.0
 
 
-def test_strain_is_shown_and_falls_back_to_zero() -> None:
+def test_health_is_exported_and_falls_back_to_zero() -> None:
     """A gauge that stayed would be an alert about nothing."""
     metrics = Metrics()
     strain = ClusterHealth(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))

@@ -58,7 +58,7 @@ from tests.telemetry.builders import (
 
 
 class Discarded:
-    """An inbox nobody reads."""
+    """An inbox that discards events."""
 
     def put(self, event: Event) -> None:
         """Forget an event."""
@@ -143,7 +143,7 @@ def test_it_is_an_observer(seen: Observed) -> None:
     assert observer is seen.observer
 
 
-def test_a_phase_change_is_one_line_with_everything(seen: Observed) -> None:
+def test_phase_change_is_one_line_with_all_fields(seen: Observed) -> None:
     """Topic, partition, phases, replicas, leader, ISR, epochs, version and cause in one line."""
     view = a_partition_in_flight().view
     record = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
@@ -177,7 +177,7 @@ def test_a_phase_change_is_one_line_with_everything(seen: Observed) -> None:
 
 
 def test_the_journal_has_the_lines_that_the_log_only_counts(seen: Observed) -> None:
-    """Of a hundred partitions that come into a phase at once the log tells some and how many."""
+    """For a hundred partitions that enter a phase at once."""
     view = a_partition_in_flight().view
     for _ in range(100):
         record = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
@@ -190,7 +190,7 @@ def test_the_journal_has_the_lines_that_the_log_only_counts(seen: Observed) -> N
 
 
 def test_every_durable_record_is_journaled(seen: Observed) -> None:
-    """Volatile records are not; phases are, with what they mean."""
+    """Volatile records are not; phases have events of their own."""
     view = a_partition_in_flight().view
     write = StateRecord(
         tp(), BrokerId(1), LeaderEpoch(7), replicas(1, 2), ControllerEpoch(9), ZkVersion(7)
@@ -201,8 +201,8 @@ def test_every_durable_record_is_journaled(seen: Observed) -> None:
     assert [line["kind"] for line in seen.journaled()] == ["phase", "state", "goal_ended"]
 
 
-def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Observed) -> None:
-    """It was accepted and concluded since the last snapshot, and no other will be due."""
+def test_end_of_a_short_request_is_journaled_before_the_process_ends(seen: Observed) -> None:
+    """No further snapshot is due."""
     built = a_view(1, 2, 3)
     built.view.leading = True
     seen.observer.tend(built.view)
@@ -216,8 +216,8 @@ def test_end_of_a_short_request_is_journaled_before_the_process_goes(seen: Obser
     assert kinds == ["outcome", "request_begun", "progress", "request_ended"]
 
 
-def test_a_rejected_write_is_told_and_counted(seen: Observed) -> None:
-    """The error's name and the partition are there."""
+def test_rejected_write_is_logged_and_counted(seen: Observed) -> None:
+    """With error and partition."""
     record = SpecEndedRecord(tp(), ZkVersion(0), REQUEST, "done")
     change = Change((record,), partition=tp())
     seen.observer.on_rejected(change, WriteError.BAD_VERSION, a_view(1).view)
@@ -232,8 +232,8 @@ def test_a_rejected_write_is_told_and_counted(seen: Observed) -> None:
     assert [line["kind"] for line in seen.journaled()] == ["write_rejected"]
 
 
-def test_events_of_note_are_logged_and_journaled(seen: Observed) -> None:
-    """What is no news makes neither."""
+def test_events_are_logged_and_journaled(seen: Observed) -> None:
+    """Unchanged reads are neither."""
     view = a_view(1).view
     seen.observer.on_event(LeadershipGained(), view)
     seen.observer.on_event(TimerFired("claim"), view)
@@ -242,7 +242,7 @@ def test_events_of_note_are_logged_and_journaled(seen: Observed) -> None:
 
 
 def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
-    """Who asks right after a claim sees it, however short the interval is."""
+    """However short ago the last snapshot was."""
     view = a_view(1, epoch=None).view
     seen.observer.tend(view)
     claimed = a_view(1).view
@@ -257,7 +257,7 @@ def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
 
 
 def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
-    """No later turn would publish it: there is nothing left to do."""
+    """No later cycle would publish it."""
     view = a_partition_in_flight().view
     seen.observer.on_cycle(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
     assert seen.value("partitions", phase="A2-syncing") == 1
@@ -268,7 +268,7 @@ def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
     assert seen.publisher.latest.status["in_flight"] == []
 
 
-def test_turns_are_timed_by_part(seen: Observed) -> None:
+def test_cycles_are_timed_by_part(seen: Observed) -> None:
     """Where the loop's time goes can be seen."""
     seen.observer.on_cycle(Decision(), a_view(1).view, {"decide": 0.5, "commit": 2.0})
     assert seen.value("turn_seconds_sum", part="commit") == 2.0
@@ -276,7 +276,7 @@ def test_turns_are_timed_by_part(seen: Observed) -> None:
 
 
 def test_events_are_timed_from_their_arrival(seen: Observed) -> None:
-    """What waited behind another event queued; the rest was work."""
+    """Waiting apart from handling."""
     view = a_view(1).view
     first, second = TimerFired("first"), TimerFired("second")
     seen.inbox.put(first)
@@ -289,8 +289,8 @@ def test_events_are_timed_from_their_arrival(seen: Observed) -> None:
     assert seen.value("event_processing_seconds_sum", event="TimerFired") == 5
 
 
-def test_a_stalled_partition_is_told_once(seen: Observed) -> None:
-    """A warning when it stalls, not one for every snapshot."""
+def test_stalled_partition_is_logged_once(seen: Observed) -> None:
+    """Not for each snapshot."""
     view = a_partition_in_flight().view
     for _ in range(3):
         seen.clock.go(400)
@@ -299,8 +299,8 @@ def test_a_stalled_partition_is_told_once(seen: Observed) -> None:
     assert seen.value("stalled_partitions", reason="none") == 1
 
 
-def test_the_time_without_progress_is_shown_while_there_is_work(seen: Observed) -> None:
-    """It begins anew with every change of phase, and is 0 when nothing is left to do."""
+def test_time_without_progress_is_exported_with_reassignments(seen: Observed) -> None:
+    """It restarts with every phase change, and is 0 without reassignments."""
     view = a_partition_in_flight().view
     seen.clock.go(50)
     seen.observer.tend(view)
@@ -322,7 +322,7 @@ def test_requests_are_counted(seen: Observed) -> None:
     assert seen.value("rpcs_sent_total", broker="1", kind="stop_replica") == 1
 
 
-def test_copy_is_told_counted_and_shown(seen: Observed) -> None:
+def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed) -> None:
     """From the begin of its step into the ISR: journal, metrics and the brokers' traffic."""
     view = a_partition_in_flight().view
     view.sizes[tp()] = 1000
@@ -343,7 +343,7 @@ def test_copy_is_told_counted_and_shown(seen: Observed) -> None:
     assert kinds == ["phase", "size", "request_begun", "progress", "copied"]
 
 
-def test_unfinished_copies_are_given_up_with_the_tenure(seen: Observed) -> None:
+def test_unfinished_copies_are_abandoned_with_the_tenure(seen: Observed) -> None:
     """What another controller does meanwhile is not seen."""
     view = a_partition_in_flight().view
     begin = PhaseRecord(tp(), Starting(LeaderEpoch(6), None), Instant(1000.0), "step begins")
@@ -354,7 +354,7 @@ def test_unfinished_copies_are_given_up_with_the_tenure(seen: Observed) -> None:
 
 
 def test_start_and_end_of_a_request_are_passed_to_the_notifier(seen: Observed) -> None:
-    """By the leader, once each; and the page keeps the end."""
+    """Once each; the timeline keeps the end."""
     view = a_partition_in_flight().view
     seen.observer.on_event(LeadershipGained(), view)
     seen.clock.go(60)
@@ -391,8 +391,8 @@ class Kept:
         self.events.append(event)
 
 
-def test_events_pass_in_order_and_their_time_is_known_once() -> None:
-    """The loop gets the very events, and each arrival is handed out once."""
+def test_events_pass_unchanged_with_their_arrival() -> None:
+    """Each arrival is returned once."""
     clock, kept = FixedClock(), Kept()
     inbox = TimedInbox(kept, clock)
     first, second = TimerFired("a"), LeadershipGained()
@@ -406,5 +406,5 @@ def test_events_pass_in_order_and_their_time_is_known_once() -> None:
 
 
 def test_events_of_the_loop_itself_have_no_arrival() -> None:
-    """A timer that fired inside the loop never waited."""
+    """Such as a timer."""
     assert TimedInbox(Kept(), FixedClock()).taken(TimerFired("a")) is None

@@ -31,8 +31,8 @@ def explained(view: ClusterView, partition: TopicPartition | None = None) -> dic
     return document
 
 
-def test_a_partition_in_flight_tells_its_wait_and_the_steps_to_come() -> None:
-    """KAFKA-6794: what follows the step in flight, as it stands now."""
+def test_partition_in_flight_has_its_reason_and_the_steps_to_come() -> None:
+    """KAFKA-6794: the steps after the one in flight."""
     built = a_view(0, 1, 2, 3, 4, 5).with_partition(
         tp(), (0, 2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(0, (0, 2, 3))
     )
@@ -62,7 +62,7 @@ def test_a_partition_without_a_reassignment_says_so() -> None:
     assert explained(view, tp(7))["known"] is False
 
 
-def test_an_entry_that_is_not_accepted_says_why() -> None:
+def test_entry_that_is_not_accepted_has_its_reason() -> None:
     """It stands in the plan, and nowhere else."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
@@ -85,7 +85,7 @@ def listed(view: ClusterView, wanted: Filter) -> tuple[int, int, list[int]]:
     return found["total"], found["page"], [p["partition"] for p in found["partitions"]]
 
 
-def test_what_is_in_flight_comes_first() -> None:
+def test_partitions_in_flight_come_first() -> None:
     """It is what people look for."""
     view = many(120, moving=3)
     total, page, shown = listed(view, Filter())
@@ -94,7 +94,7 @@ def test_what_is_in_flight_comes_first() -> None:
 
 
 def test_pages_follow_each_other_without_gap_or_repetition() -> None:
-    """And a number beyond the last is the last."""
+    """A number beyond the last is the last."""
     view = many(120, moving=60)
     pages = [listed(view, Filter(page=n)) for n in (1, 2, 3)]
     shown = [number for _, _, numbers in pages for number in numbers]
@@ -103,8 +103,8 @@ def test_pages_follow_each_other_without_gap_or_repetition() -> None:
     assert listed(view, Filter(page=0)) == pages[0]
 
 
-def test_filters_narrow_it_down() -> None:
-    """Part of a topic's name, request, phase, and who holds or will hold a replica."""
+def test_filters_select_partitions() -> None:
+    """By part of the topic, request, phase, and broker of a present or target replica."""
     view = many(10, moving=2)
     assert listed(view, Filter(topic="t"))[0] == 10
     assert listed(view, Filter(topic="x"))[0] == 0

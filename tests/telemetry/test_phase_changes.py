@@ -17,7 +17,7 @@ def into(phase: Phase, at: float) -> Change:
     return Change((PhaseRecord(tp(), phase, Instant(at), "because"),))
 
 
-def test_a_phase_change_tells_from_where_and_for_how_long() -> None:
+def test_phase_change_has_the_phase_before_and_its_duration() -> None:
     """The view has forgotten the phase before; the memory has not."""
     built = a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
@@ -34,7 +34,7 @@ def test_a_phase_change_tells_from_where_and_for_how_long() -> None:
     assert second.cause == "because"
 
 
-def test_waiting_is_measured_from_the_acceptance() -> None:
+def test_pending_is_measured_from_the_acceptance() -> None:
     """How long partitions wait for their turn is a phase like any other."""
     view = a_view(1).with_reassignment(tp(), (2, 3, 4), since=990.0).view
     memory = PhaseMemory()
@@ -43,7 +43,7 @@ def test_waiting_is_measured_from_the_acceptance() -> None:
     assert (first.before, first.seconds) == ("pending", 10.0)
 
 
-def test_a_step_that_is_sent_anew_is_not_another_step() -> None:
+def test_step_whose_requests_are_sent_again_is_no_new_step() -> None:
     """Only coming into A2 from another phase begins a step."""
     view, memory = a_view(1).view, PhaseMemory()
     begins = [
@@ -53,7 +53,7 @@ def test_a_step_that_is_sent_anew_is_not_another_step() -> None:
     assert begins == [True, False, False, True]
 
 
-def test_an_end_keeps_its_request_and_is_forgotten() -> None:
+def test_ended_partition_keeps_its_request_and_is_forgotten() -> None:
     """The next reassignment of the partition begins from pending."""
     view, memory = a_view(1).view, PhaseMemory()
     memory.changes(into(Syncing(), 1.0), view)
@@ -68,7 +68,7 @@ def test_an_end_keeps_its_request_and_is_forgotten() -> None:
     assert memory.changes(into(BEGUN, 9.0), view)[0].before == "pending"
 
 
-def test_a_lost_tenure_takes_the_phases_with_it() -> None:
+def test_end_of_a_tenure_forgets_the_phases() -> None:
     """The next tenure finds out anew where everything is."""
     view, memory = a_view(1).view, PhaseMemory()
     memory.changes(into(Syncing(), 1.0), view)

@@ -33,15 +33,15 @@ def a_request(open_: int = 1, total: int = 4) -> Request:
 
 
 def noted(
-    book: ProgressTracker, request: Request, *volumes: tuple[float, Volume | None]
+    tracker: ProgressTracker, request: Request, *volumes: tuple[float, Volume | None]
 ) -> ProgressTracker:
     """Note what was counted at these moments."""
     view = a_view(1).view
     view.requests[NAME] = request
     for at, volume in volumes:
         counted = Volumes({} if volume is None else {NAME: volume})
-        book.add(view, counted, Instant(at))
-    return book
+        tracker.add(view, counted, Instant(at))
+    return tracker
 
 
 def test_bytes_make_the_estimate() -> None:
@@ -59,7 +59,7 @@ def test_bytes_make_the_estimate() -> None:
     }
 
 
-def test_unknown_sizes_are_taken_for_average_ones() -> None:
+def test_unknown_sizes_are_estimated_by_the_mean() -> None:
     """As many partitions again of unknown size take as long again."""
     request = a_request()
     course = [(n * 10.0, Volume(n * 1000, 1000, 2, 2)) for n in range(11)]
@@ -67,18 +67,18 @@ def test_unknown_sizes_are_taken_for_average_ones() -> None:
     assert found.eta == pytest.approx(Range(20, 20))
 
 
-def test_partitions_make_the_estimate_where_there_are_no_bytes() -> None:
-    """Empty partitions, or brokers that do not tell."""
-    request, book = a_request(open_=100, total=100), ProgressTracker()
+def test_without_bytes_partitions_make_the_estimate() -> None:
+    """Empty partitions, or brokers that report no sizes."""
+    request, tracker = a_request(open_=100, total=100), ProgressTracker()
     for n in range(11):
         request.open = 100 - n * 5
-        noted(book, request, (n * 10.0, None))
-    found = book.of(NAME, request)
+        noted(tracker, request, (n * 10.0, None))
+    found = tracker.of(NAME, request)
     assert found.volume is None
     assert found.eta == pytest.approx(Range(100, 100))
 
 
-def test_request_that_waits_has_no_end() -> None:
+def test_request_without_progress_has_no_estimate() -> None:
     """Nothing moved: nothing is guessed."""
     request = a_request()
     course = [(n * 10.0, Volume(0, 1000, 1)) for n in range(11)]
@@ -87,8 +87,8 @@ def test_request_that_waits_has_no_end() -> None:
     assert found.as_status()["eta_s"] is None
 
 
-def test_ended_request_keeps_what_it_moved() -> None:
-    """And has no rate any more."""
+def test_ended_request_keeps_its_bytes() -> None:
+    """Without a rate."""
     request = a_request(open_=0)
     request.moved_bytes = 500
     found = noted(ProgressTracker(), request, (0.0, None)).of(NAME, request)
@@ -101,32 +101,32 @@ def test_ended_request_keeps_what_it_moved() -> None:
     }
 
 
-def test_slots_are_few_and_given_again() -> None:
-    """A label must be bounded; an ended request keeps its slot until another needs it."""
-    book, view = ProgressTracker(), a_view(1).view
+def test_slots_are_few_and_reused() -> None:
+    """An ended request keeps its slot until another needs it."""
+    tracker, view = ProgressTracker(), a_view(1).view
     names = [RequestId(f"r{n}") for n in range(SLOTS + 1)]
     view.requests.update({n: a_request() for n in names})
-    book.add(view, Volumes(), Instant(0.0))
-    slots = [book.of(n, view.requests[n]).slot for n in names]
+    tracker.add(view, Volumes(), Instant(0.0))
+    slots = [tracker.of(n, view.requests[n]).slot for n in names]
     assert slots == [*range(SLOTS), None]
     view.requests[names[3]].open = 0
-    assert book.of(names[3], view.requests[names[3]]).slot == 3
-    book.add(view, Volumes(), Instant(1.0))
-    assert book.of(names[-1], view.requests[names[-1]]).slot == 3
-    assert book.of(names[3], view.requests[names[3]]).slot is None
+    assert tracker.of(names[3], view.requests[names[3]]).slot == 3
+    tracker.add(view, Volumes(), Instant(1.0))
+    assert tracker.of(names[-1], view.requests[names[-1]]).slot == 3
+    assert tracker.of(names[3], view.requests[names[3]]).slot is None
 
 
 def test_traffic_is_counted_at_both_ends() -> None:
     """What one broker receives another serves."""
-    book, view = ProgressTracker(), a_view(1, 4).view
+    tracker, view = ProgressTracker(), a_view(1, 4).view
     for n in range(11):
-        book.count([Received(BrokerId(1), BrokerId(4), 500)], Instant(n * 10.0))
-        book.add(view, Volumes(), Instant(n * 10.0))
-    assert book.traffic[BrokerId(4)].received == 5500
-    assert book.traffic[BrokerId(1)].served == 5500
-    assert book.broker(BrokerId(4))["in_bytes_per_s"] == 50
-    assert book.broker(BrokerId(1))["out_bytes_per_s"] == 50
-    assert book.broker(BrokerId(1))["in_bytes_per_s"] == 0
+        tracker.count([Received(BrokerId(1), BrokerId(4), 500)], Instant(n * 10.0))
+        tracker.add(view, Volumes(), Instant(n * 10.0))
+    assert tracker.traffic[BrokerId(4)].received == 5500
+    assert tracker.traffic[BrokerId(1)].served == 5500
+    assert tracker.broker(BrokerId(4))["in_bytes_per_s"] == 50
+    assert tracker.broker(BrokerId(1))["out_bytes_per_s"] == 50
+    assert tracker.broker(BrokerId(1))["in_bytes_per_s"] == 0
 
 
 def samples(*pairs: tuple[float, float]) -> Samples:
@@ -137,8 +137,8 @@ def samples(*pairs: tuple[float, float]) -> Samples:
     return made
 
 
-def test_nothing_is_said_before_anything_was_measured() -> None:
-    """One sample, or two that follow closely, make no rate; neither does a standstill."""
+def test_too_few_samples_have_no_rate() -> None:
+    """Neither has a standstill."""
     assert samples().rate() is None
     assert samples((0, 0)).rate() is None
     assert samples((0, 0), (SPAN_MIN_S - 1, 1000)).rate() is None
@@ -146,7 +146,7 @@ def test_nothing_is_said_before_anything_was_measured() -> None:
     assert eta_of(None, 100) is None
 
 
-def test_even_course_makes_a_narrow_range() -> None:
+def test_even_progress_has_a_narrow_range() -> None:
     """Slices that agree leave no doubt."""
     rate = samples(*((n * 10.0, n * 1000.0) for n in range(20))).rate()
     assert rate is not None
@@ -156,7 +156,7 @@ def test_even_course_makes_a_narrow_range() -> None:
     assert eta_of(rate, 5000) == pytest.approx((50, 50))
 
 
-def test_uneven_course_makes_a_wide_range() -> None:
+def test_uneven_progress_has_a_wide_range() -> None:
     """What went now fast, now slowly, may end sooner or later."""
     totals = (0, 0, 3000, 3000, 6000, 6000, 9000)
     rate = samples(*((n * 10.0, float(total)) for n, total in enumerate(totals))).rate()
@@ -168,12 +168,12 @@ def test_uneven_course_makes_a_wide_range() -> None:
     assert low < 10 < high
 
 
-def test_single_slice_is_not_trusted() -> None:
-    """Of two samples nobody knows how they would vary: half and half as much again."""
+def test_single_slice_has_a_wide_range() -> None:
+    """Half and half as much again."""
     assert samples((0, 0), (10, 1000)).rate() == Rate(100, 50, 150)
 
 
-def test_what_is_long_ago_does_not_count() -> None:
+def test_samples_before_the_window_are_dropped() -> None:
     """The rate is that of the last minutes."""
     fast = [(n * 10.0, n * 100_000.0) for n in range(10)]
     slow = [(90 + n * 10.0, 900_000 + n * 10.0) for n in range(1, 100)]
@@ -182,8 +182,8 @@ def test_what_is_long_ago_does_not_count() -> None:
     assert rate.mean == pytest.approx(1)
 
 
-def test_total_that_falls_begins_anew() -> None:
-    """A size that shrank, or a daemon that knows less after its start, is no negative rate."""
+def test_falling_total_drops_earlier_samples() -> None:
+    """A size that shrank is no negative rate."""
     rate = samples((0, 9_000), (10, 10_000), (20, 0), (30, 500), (40, 1000)).rate()
     assert rate is not None
     assert rate.mean == pytest.approx(50)

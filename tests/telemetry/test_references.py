@@ -33,7 +33,7 @@ def test_every_metric_has_a_meaning_and_every_label_its_values() -> None:
             assert label in values or any(metric.name in key for key in values), label
 
 
-def test_labels_are_told_without_samples() -> None:
+def test_labels_are_known_without_samples() -> None:
     """A fresh daemon documents the same as one that works."""
     labels = {m.name: m.labels for m in metrics.described(Metrics())}
     assert labels["reassigner_rpc_seconds"] == ("broker", "kind")

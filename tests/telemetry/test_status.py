@@ -49,7 +49,7 @@ def status(view: ClusterView) -> dict[str, Any]:
 
 
 def an_idle_broker(broker: int) -> dict[str, int]:
-    """Return what is told of a broker that has no part in anything."""
+    """Return the document of a broker without copies."""
     zeros = dict.fromkeys(("incoming", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0)
     return {"broker": broker, **zeros, "in_bytes_per_s": 0, "out_bytes_per_s": 0}
 
@@ -92,7 +92,7 @@ def test_an_idle_standby_says_so() -> None:
     }
 
 
-def test_a_tenure_is_told_with_its_epoch() -> None:
+def test_tenure_has_its_epoch_and_start() -> None:
     """Times of the loop's clock become times of day."""
     document = status(a_view(1).view)
     assert document["role"] == "leader"
@@ -100,7 +100,7 @@ def test_a_tenure_is_told_with_its_epoch() -> None:
 
 
 def test_a_partition_that_copies_is_not_blocked() -> None:
-    """It is a state of its own, and counted as such; it may be stalled all the same."""
+    """It may be stalled."""
     built = a_view(1, 2, 3, 4).with_partition(
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
     )
@@ -116,7 +116,7 @@ def test_a_partition_that_copies_is_not_blocked() -> None:
     assert partition["stalled"] is True
 
 
-def test_a_partition_in_flight_is_told_whole() -> None:
+def test_partition_in_flight_has_all_fields() -> None:
     """An operator sees where it is, where it goes and what it waits for."""
     built = a_view(1, 2, 3, 4).with_partition(
         tp(), (2, 3, 4, 1), adding=(4,), removing=(1,), state=partition_state(2, (2, 3))
@@ -156,7 +156,7 @@ def test_a_partition_in_flight_is_told_whole() -> None:
     ]
 
 
-def test_a_partition_whose_state_is_not_read_yet_is_told_without_it() -> None:
+def test_partition_without_a_read_state_has_null_fields() -> None:
     """At the begin of a tenure much is unknown; nothing of it is invented."""
     view = a_view(1).with_reassignment(tp(), (4, 5), Syncing(), original=None, step=1).view
     told = status(view)["in_flight"][0]
@@ -165,13 +165,13 @@ def test_a_partition_whose_state_is_not_read_yet_is_told_without_it() -> None:
 
 
 def test_a_partition_without_progress_is_stalled() -> None:
-    """After the time that was set, and only in flight."""
+    """After the configured time, and only on the leader."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=700.0, step=1)
     view = built.with_reassignment(tp(1), (4,), since=0.0).view
     assert [p["stalled"] for p in status(view)["in_flight"]] == [True]
 
 
-def test_what_waits_is_told_by_a_few_for_each_reason() -> None:
+def test_each_reason_has_a_few_examples() -> None:
     """Ten thousand wait for a slot; the first few of them and of every other reason are named."""
     built = a_view(1, options=Options(max_partitions_in_flight=0))
     for number in range(20):
@@ -238,7 +238,7 @@ def test_a_request_without_work_left_is_over(done: int, refused: int, state: str
         ((), (1,), 1, 0),
     ],
 )
-def test_steps_are_counted_as_they_will_be_made(
+def test_steps_are_counted_as_they_are_made(
     current: tuple[int, ...], target: tuple[int, ...], size: int | None, steps: int
 ) -> None:
     """The number of steps is that of KAFKA-6794's calculation."""
@@ -246,7 +246,7 @@ def test_steps_are_counted_as_they_will_be_made(
 
 
 def test_progress_survives_a_restart() -> None:
-    """The step is told from the assignment, not from a counter that began anew."""
+    """It is computed from the assignment."""
     begun = Starting(LeaderEpoch(1), None)
     view = a_view(1).with_reassignment(tp(), (3, 4, 5), begun, original=(0, 1, 2), step=1).view
     reassignment = view.reassignments[tp()]
@@ -256,20 +256,20 @@ def test_progress_survives_a_restart() -> None:
 
 
 def test_progress_without_originals_counts_what_is_left() -> None:
-    """Where nobody knows the originals the steps seen and the steps left have to do."""
+    """The steps seen and the steps left."""
     stopping = Stopping(frozenset(), frozenset(), Instant(0.0))
     view = a_view(1).with_reassignment(tp(), (3, 4), stopping, original=None, step=2).view
     assert progress(replicas(1, 3), view.reassignments[tp()], Options()) == (2, 4)
 
 
-def test_a_refusal_to_be_the_controller_is_told() -> None:
+def test_reasons_against_the_native_engine_are_in_the_status() -> None:
     """Status says why native is not possible here."""
     view = a_view(1, options=Options(controller_id=1)).view
     assert "is the id of a broker" in status(view)["refused_because"][0]
 
 
 def test_entries_that_are_not_judged_yet_are_not_done() -> None:
-    """A large request is accepted in chunks; until then its entries wait."""
+    """A large request is accepted in chunks."""
     view = a_view(1, 2, 3).view
     name = "request_0000000001"
     entries = {tp(n): replicas(1, 3) for n in range(1000)}
@@ -293,8 +293,8 @@ PAUSE = Pause("disk swap", "ann@desk", 1_750_000_000_000)
 TOLD = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
 
 
-def test_every_pause_is_told_with_who_and_why() -> None:
-    """And whether new work is refused, and how fast all may copy."""
+def test_every_pause_has_who_and_why() -> None:
+    """With the kill switch and the live throttle."""
     view = a_view(1).view
     view.kill_switch = True
     view.controls = Controls(
@@ -307,7 +307,7 @@ def test_every_pause_is_told_with_who_and_why() -> None:
     }
 
 
-def test_limits_are_those_turned_live_or_else_those_of_the_settings() -> None:
+def test_limits_are_live_ones_or_those_of_the_settings() -> None:
     """Each limit of all, by the name it is turned by."""
     view = a_view(1, options=Options(step_size=None, max_incoming_per_broker=7)).view
     view.controls = Controls(

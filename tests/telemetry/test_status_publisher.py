@@ -31,13 +31,13 @@ def a_board(clock: FixedClock) -> StatusPublisher:
     )
 
 
-def test_there_is_nothing_before_the_first_turn() -> None:
+def test_there_is_no_snapshot_before_the_first_cycle() -> None:
     """A reader that comes too early sees that there is nothing."""
     assert a_board(FixedClock()).latest is None
 
 
-def test_snapshots_keep_their_distance() -> None:
-    """The loop may ask at every turn; the view is walked only now and then."""
+def test_snapshots_keep_their_interval() -> None:
+    """However often the loop calls."""
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
     first = publisher.tend(view)
@@ -75,7 +75,7 @@ def made_in_slices(publisher: StatusPublisher, view: ClusterView, clock: SlowClo
     raise AssertionError("it is never ready")
 
 
-def test_a_large_snapshot_does_not_hold_the_loop_up() -> None:
+def test_large_snapshot_takes_several_cycles() -> None:
     """It is made in slices with the loop's work between them."""
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
@@ -87,8 +87,8 @@ def test_a_large_snapshot_does_not_hold_the_loop_up() -> None:
     assert publisher.due_in_s == float("inf")
 
 
-def test_what_changes_while_a_snapshot_is_made_does_not_contradict_itself() -> None:
-    """What has ended is not in flight, what came is open; a request with nothing open has ended."""
+def test_changes_during_a_snapshot_leave_it_consistent() -> None:
+    """A partition that ended is not in flight."""
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
     assert publisher.tend(view) is None
@@ -108,15 +108,15 @@ def test_what_changes_while_a_snapshot_is_made_does_not_contradict_itself() -> N
     assert shown["partitions"]["in_flight"] + shown["partitions"]["waiting"] == 1
 
 
-def test_a_snapshot_of_who_stops_is_whole() -> None:
-    """Nobody may ask again."""
+def test_snapshot_at_shutdown_is_complete() -> None:
+    """There may be no further call."""
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
     view.stopping = True
     assert publisher.tend(view, at_once=True) is not None
 
 
-def test_what_people_look_for_does_not_wait() -> None:
+def test_change_of_role_is_published_without_waiting() -> None:
     """A change of role is shown at once."""
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
@@ -127,7 +127,7 @@ def test_what_people_look_for_does_not_wait() -> None:
     assert publisher.latest.status["role"] == "standby"
 
 
-def test_a_snapshot_does_not_follow_the_view() -> None:
+def test_snapshot_does_not_change_with_the_view() -> None:
     """What was published never changes: other threads read it."""
     publisher, built = a_board(FixedClock()), a_view(1)
     built.with_reassignment(tp(), (4,))
@@ -161,8 +161,8 @@ def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
     assert fourth.cluster is None
 
 
-def test_a_question_is_answered_at_the_next_look() -> None:
-    """Even where it is too early for a snapshot."""
+def test_question_is_answered_at_the_next_call() -> None:
+    """Even if no snapshot is due."""
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).with_reassignment(tp(), (4,)).view
     publisher.tend(view)
@@ -173,15 +173,15 @@ def test_a_question_is_answered_at_the_next_look() -> None:
 
 
 def test_questions_are_bounded() -> None:
-    """A crowd of askers does not hold up the loop; whoever asked first gives up."""
+    """The oldest is dropped."""
     publisher, view = a_board(FixedClock()), a_view(1).view
     answers = [publisher.ask(tp(n)) for n in range(QUESTIONS_MAX + 1)]
     publisher.tend(view)
     assert [a.done() for a in answers] == [False] + [True] * QUESTIONS_MAX
 
 
-def test_questions_do_not_hold_the_loop_up() -> None:
-    """Those that take long are answered one at a time; each look at the publisher answers some."""
+def test_questions_take_limited_time_of_the_loop() -> None:
+    """The rest waits for the next call."""
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
 
@@ -195,8 +195,8 @@ def test_questions_do_not_hold_the_loop_up() -> None:
         assert sum(future.done() for future in asked) == answered
 
 
-def test_page_of_partitions_is_asked_of_the_loop() -> None:
-    """Only it may look at the view."""
+def test_page_of_partitions_is_made_by_the_loop() -> None:
+    """Only it may read the view."""
     publisher = a_board(FixedClock())
     asked = publisher.ask_partitions(Filter(topic="t"))
     assert not asked.done()
@@ -204,7 +204,7 @@ def test_page_of_partitions_is_asked_of_the_loop() -> None:
     assert asked.result(0)["total"] == 1
 
 
-def test_brokers_that_cannot_be_reached_are_shown_while_the_role_is_held() -> None:
+def test_unreachable_brokers_are_in_the_status_during_a_tenure() -> None:
     """Without the role nothing is sent to brokers."""
     clock = FixedClock()
     publisher = a_board(clock)

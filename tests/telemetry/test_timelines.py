@@ -66,8 +66,8 @@ def test_requests_that_only_ended_are_bounded_too() -> None:
     assert len(timelines.summaries()) == REQUESTS_KEPT
 
 
-def test_no_phase_goes_on_after_the_end_of_the_request() -> None:
-    """Where somebody else ended the step nobody tells that the phase is over."""
+def test_phases_end_with_their_request() -> None:
+    """Another daemon may have ended the step."""
     timelines = Timelines()
     timelines.changed(CHANGE, START)
     end = START + timedelta(seconds=7)
@@ -85,7 +85,7 @@ def test_phase_of_no_request_is_not_kept() -> None:
 
 
 def test_ends_are_listed_latest_first() -> None:
-    """A request that ended again is told of once, with its last words."""
+    """A request that ended again is listed once."""
     timelines = Timelines()
     for name, state in (("a", "done"), ("b", "done"), ("a", "cancelled")):
         timelines.ended({"request": name, "state": state}, START)
@@ -133,8 +133,8 @@ def recalled(directory: Path, **options: int) -> Timelines:
     return timelines
 
 
-def test_a_restart_leaves_phases_and_ends_as_they_were(tmp_path: Path) -> None:
-    """The file that was set aside comes first."""
+def test_replay_restores_phases_and_ends(tmp_path: Path) -> None:
+    """From the rotated file and the present one."""
     write(tmp_path / f"{FILE_NAME}.1", phase(0, "pending", "A2"))
     write(tmp_path / FILE_NAME, phase(3, "A2", "A2-syncing"), phase(9, "A2-syncing", "ended"))
     with (tmp_path / FILE_NAME).open("a") as file:
@@ -151,8 +151,8 @@ def test_a_restart_leaves_phases_and_ends_as_they_were(tmp_path: Path) -> None:
     assert summary == {k: v for k, v in END.items() if k not in {"superseded", "skipped"}}
 
 
-def test_what_cannot_be_understood_is_passed_over(tmp_path: Path) -> None:
-    """Torn lines, another version, other kinds, fields that are missing; no journal at all."""
+def test_unreadable_lines_are_ignored(tmp_path: Path) -> None:
+    """Torn lines, other versions and kinds, missing fields; a missing journal."""
     assert recalled(tmp_path / "nowhere").summaries() == []
     write(
         tmp_path / FILE_NAME,
@@ -170,7 +170,7 @@ def test_what_cannot_be_understood_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_only_the_end_of_a_large_journal_is_read(tmp_path: Path) -> None:
-    """A line that is cut by that is left out."""
+    """A line that is cut by that is ignored."""
     lines = [phase(n, "pending", "A2", request=f"r{n}") for n in range(10)]
     write(tmp_path / FILE_NAME, *lines)
     write(tmp_path / f"{FILE_NAME}.1", phase(0, "pending", "A2", request="older"))

@@ -31,18 +31,18 @@ TOKEN = "correct horse battery staple"  # noqa: S105 - of nothing
 
 
 class Steered:
-    """Keeps what was to be done."""
+    """Records the actions; refuses to cancel."""
 
     def __init__(self, done: list[tuple[str, str | None]]) -> None:
-        """Keep it there."""
+        """Record into ``done``."""
         self._done = done
 
     def pause(self, request: RequestId | None) -> None:
-        """Keep a pause."""
+        """Record a pause."""
         self._done.append(("pause", request))
 
     def resume(self, request: RequestId | None) -> None:
-        """Keep a resumption."""
+        """Record a resumption."""
         self._done.append(("resume", request))
 
     def cancel(self, request: RequestId | None) -> None:
@@ -54,44 +54,44 @@ class Served:
     """A server and what it answers from."""
 
     def __init__(self, *, token: str | None = None) -> None:
-        """Listen on a free port; with a token things can be changed."""
+        """Listen on a free port; with a token there is a control form."""
         self.clock = FixedClock()
         self.health = Health(clock=self.clock)
         self.publisher = StatusPublisher(
             clock=self.clock, wall=self.clock.wall, engine="native", stalled_after_s=300.0
         )
         self.steered: list[tuple[str, str | None]] = []
-        self.told: list[tuple[str, str, str, str]] = []
+        self.audited: list[tuple[str, str, str, str]] = []
         form = None
         if token is not None:
             form = ControlForm(
-                token, Steered(self.steered), self.clock, lambda *t: self.told.append(t)
+                token, Steered(self.steered), self.clock, lambda *t: self.audited.append(t)
             )
-        self.pages = Routes(
+        self.routes = Routes(
             metrics=Metrics(),
             publisher=self.publisher,
             health=self.health,
             wall=self.clock.wall,
             form=form,
         )
-        self.server = HttpServer(ANYWHERE, self.pages)
+        self.server = HttpServer(ANYWHERE, self.routes)
 
     def is_running(self) -> None:
-        """Let the loop turn and ZooKeeper be connected."""
+        """Publish a status, with a live loop and a connected session."""
         self.health.watch_loop(self.clock.now)
         self.health.watch_session(lambda: SessionState.CONNECTED)
         self.publisher.tend(a_view(1).view)
 
     @contextmanager
-    def turning(self, view: ClusterView) -> Iterator[None]:
-        """Let the loop look at the publisher now and then."""
+    def cycling(self, view: ClusterView) -> Iterator[None]:
+        """Call the publisher from another thread, as the loop does."""
         stopping = threading.Event()
 
-        def turn() -> None:
+        def cycle() -> None:
             while not stopping.wait(0.01):
                 self.publisher.tend(view)
 
-        loop = threading.Thread(target=turn)
+        loop = threading.Thread(target=cycle)
         loop.start()
         try:
             yield

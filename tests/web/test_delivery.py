@@ -1,4 +1,4 @@
-"""Announcements reach webhook, Slack and program; what hangs or fails delays and ends nothing."""
+"""Notifications reach webhook, Slack and program; one that hangs delays no other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HELLO = Notification(NotificationKind.ENDED, START, "r has <ended> & more", {"re
 
 
 class Listener:
-    """A real HTTP server that answers as it is told, one after the other, at last with 200."""
+    """A real HTTP server that answers with the queued status codes, then with 200."""
 
     def __init__(self) -> None:
         """Listen on a free port."""
@@ -45,7 +45,7 @@ class Listener:
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
-            """Keeps what was posted."""
+            """Records the posted documents."""
 
             def do_POST(self) -> None:
                 """Answer."""
@@ -87,31 +87,31 @@ def listener() -> Iterator[Listener]:
     made.server.server_close()
 
 
-class Fates:
-    """Counts what became of announcements, and lets tests wait for it."""
+class Results:
+    """Counts the results of deliveries, and lets tests wait for them."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._told: queue.Queue[tuple[str, str]] = queue.Queue()
+        self._counted: queue.Queue[tuple[str, str]] = queue.Queue()
 
     def __call__(self, target: str, result: str) -> None:
         """Count."""
-        self._told.put((target, result))
+        self._counted.put((target, result))
 
     def next(self, count: int = 1) -> Counter[tuple[str, str]]:
         """Return the next ones."""
-        return Counter(self._told.get(timeout=WITHIN_S) for _ in range(count))
+        return Counter(self._counted.get(timeout=WITHIN_S) for _ in range(count))
 
 
-def running(target: Target, fates: Fates, **options: Any) -> DeliveryQueue:  # noqa: ANN401 - of a courier
-    """Return a courier that hardly pauses between its tries."""
-    courier = DeliveryQueue(target, fates, first_pause_s=0.001, **options)
-    courier.start()
-    return courier
+def running(target: Target, results: Results, **options: Any) -> DeliveryQueue:  # noqa: ANN401 - of a queue
+    """Return a started queue with short pauses between its attempts."""
+    target_queue = DeliveryQueue(target, results, first_pause_s=0.001, **options)
+    target_queue.start()
+    return target_queue
 
 
 def test_webhook_gets_the_document(listener: Listener) -> None:
-    """As JSON, with which cluster it is about."""
+    """JSON with the cluster's name."""
     Webhook(listener.url, "zk:2181").deliver(HELLO)
     assert listener.next() == {
         "v": 1,
@@ -123,13 +123,13 @@ def test_webhook_gets_the_document(listener: Listener) -> None:
     }
 
 
-def test_slack_gets_a_text_that_is_no_markup(listener: Listener) -> None:
-    """Escaped as Slack asks."""
+def test_slack_gets_escaped_text(listener: Listener) -> None:
+    """As Slack's API requires."""
     Slack(listener.url, "zk:2181").deliver(HELLO)
     assert listener.next() == {"text": "[ended] r has &lt;ended&gt; &amp; more (zk:2181)"}
 
 
-def test_program_gets_the_document_and_none_of_our_secrets(
+def test_program_gets_the_document_and_no_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event is its argument, the document its standard input."""
@@ -157,10 +157,10 @@ def test_program_gets_the_document_and_none_of_our_secrets(
         (None, PermanentDeliveryError, "No such file"),
     ],
 )
-def test_program_that_fails_or_hangs_is_told(
+def test_program_that_fails_or_hangs_raises(
     tmp_path: Path, script: str | None, error: type[Exception], words: str
 ) -> None:
-    """It is ended after its time; one that is not there is not tried again."""
+    """A hanging one is killed after its time; a missing one is not tried again."""
     program = tmp_path / "hook"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -170,82 +170,84 @@ def test_program_that_fails_or_hangs_is_told(
 
 
 @pytest.mark.parametrize("codes", [(500,), (503, 429, 502)])
-def test_passing_failure_is_tried_again(listener: Listener, codes: tuple[int, ...]) -> None:
-    """Until it arrives."""
-    fates = Fates()
+def test_temporary_failure_is_retried(listener: Listener, codes: tuple[int, ...]) -> None:
+    """Until it is delivered."""
+    results = Results()
     for code in codes:
         listener.answers.put(code)
-    courier = running(Webhook(listener.url, "zk"), fates)
-    courier.put(HELLO)
-    assert fates.next() == {("webhook", "delivered"): 1}
+    target_queue = running(Webhook(listener.url, "zk"), results)
+    target_queue.put(HELLO)
+    assert results.next() == {("webhook", "delivered"): 1}
     assert listener.received.qsize() == len(codes) + 1
-    courier.close()
+    target_queue.close()
 
 
 @pytest.mark.parametrize(("codes", "tries"), [((500,) * 9, 3), ((404,), 1), ((301,), 1)])
-def test_failure_is_given_up(listener: Listener, codes: tuple[int, ...], tries: int) -> None:
-    """After a few tries, or at once where another would change nothing; the next one goes on."""
-    fates = Fates()
+def test_failure_is_counted_after_the_last_attempt(
+    listener: Listener, codes: tuple[int, ...], tries: int
+) -> None:
+    """A permanent one after the first attempt; the next notification is delivered."""
+    results = Results()
     for code in codes:
         listener.answers.put(code)
-    courier = running(Webhook(listener.url, "zk"), fates, tries=3)
-    courier.put(HELLO)
-    assert fates.next() == {("webhook", "failed"): 1}
+    target_queue = running(Webhook(listener.url, "zk"), results, tries=3)
+    target_queue.put(HELLO)
+    assert results.next() == {("webhook", "failed"): 1}
     assert listener.received.qsize() == tries
     listener.answers.queue.clear()
-    courier.put(HELLO)
-    assert fates.next() == {("webhook", "delivered"): 1}
-    courier.close()
+    target_queue.put(HELLO)
+    assert results.next() == {("webhook", "delivered"): 1}
+    target_queue.close()
 
 
-def test_nobody_that_listens_is_a_passing_failure() -> None:
+def test_refused_connection_is_a_temporary_failure() -> None:
     """A port without a listener, a name without an address."""
     for url in ("http://127.0.0.1:1/", "http://nowhere.invalid/"):
         with pytest.raises(TemporaryDeliveryError, match="no answer"):
             Webhook(url, "zk", timeout_s=5).deliver(HELLO)
 
 
-def test_listener_that_hangs_delays_neither_the_others_nor_the_loop(listener: Listener) -> None:
+def test_hanging_listener_delays_neither_others_nor_the_loop(listener: Listener) -> None:
     """What does not fit into its queue is dropped and counted."""
-    other, hung, well = Listener(), Fates(), Fates()
+    other, hung, well = Listener(), Results(), Results()
     listener.answers.put(None)
     slow = DeliveryQueue(Webhook(listener.url, "zk", timeout_s=WITHIN_S), hung, queue_max=2)
     fast = DeliveryQueue(Slack(other.url, "zk"), well)
-    announce = Delivery((slow, fast), frozenset({"ended"}))
-    announce.send(HELLO)
+    delivery = Delivery((slow, fast), frozenset({"ended"}))
+    delivery.send(HELLO)
     listener.next()
     for _ in range(5):
-        announce.send(HELLO)
+        delivery.send(HELLO)
     assert hung.next(3) == {("webhook", "dropped"): 3}
     assert well.next(6) == {("slack", "delivered"): 6}
     listener.ending.set()
-    announce.close()
+    delivery.close()
     other.server.shutdown()
     other.server.server_close()
 
 
-def test_only_what_is_wanted_is_announced(listener: Listener) -> None:
-    """By the name of the occasion."""
-    fates = Fates()
-    announce = Delivery(
-        (DeliveryQueue(Webhook(listener.url, "zk"), fates),), frozenset({"stalled"})
+def test_only_wanted_kinds_are_sent(listener: Listener) -> None:
+    """As in the setting notify_on."""
+    results = Results()
+    delivery = Delivery(
+        (DeliveryQueue(Webhook(listener.url, "zk"), results),), frozenset({"stalled"})
     )
-    announce.send(HELLO)
-    announce.send(Notification(NotificationKind.STALLED, START, "t-0"))
-    assert fates.next() == {("webhook", "delivered"): 1}
+    delivery.send(HELLO)
+    delivery.send(Notification(NotificationKind.STALLED, START, "t-0"))
+    assert results.next() == {("webhook", "delivered"): 1}
     assert listener.next()["event"] == "stalled"
-    announce.close()
+    delivery.close()
 
 
-def test_nothing_is_delivered_after_the_end(listener: Listener) -> None:
-    """What waits is counted as dropped, and closing does not wait for it."""
-    fates = Fates()
-    courier = DeliveryQueue(Webhook(listener.url, "zk"), fates, queue_max=2)
-    courier.put(HELLO)
-    courier.put(HELLO)
-    courier.close()
-    courier.start()
-    assert fates.next(2) == {("webhook", "dropped"): 2}
-    courier._thread.join(WITHIN_S)
-    assert not courier._thread.is_alive()
+def test_nothing_is_delivered_after_close(listener: Listener) -> None:
+    """Waiting notifications count as dropped, and closing does not wait for them."""
+    results = Results()
+    target_queue = DeliveryQueue(Webhook(listener.url, "zk"), results, queue_max=2)
+    target_queue.put(HELLO)
+    target_queue.put(HELLO)
+    target_queue.close()
+    target_queue.start()
+    assert results.next(2) == {("webhook", "dropped"): 2}
+    target_queue._thread.join(WITHIN_S)
+    assert not target_queue._thread.is_alive()
     assert listener.received.empty()

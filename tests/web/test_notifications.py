@@ -1,4 +1,4 @@
-"""What is announced: each thing once, many of a kind together, nothing by a standby."""
+"""Each event is sent once, and many of a kind together."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def stalled(number: int, by: str = "broker_dead") -> LogEvent:
     return warning("stalled", topic="t", partition=number, by=by)
 
 
-def told(coalescer: Coalescer, *events: LogEvent, after_s: float = 0.0) -> list[Notification]:
+def sent(coalescer: Coalescer, *events: LogEvent, after_s: float = 0.0) -> list[Notification]:
     """Add events and return the notifications that are due."""
     for event in events:
         coalescer.take(event, START)
@@ -86,8 +86,8 @@ def told(coalescer: Coalescer, *events: LogEvent, after_s: float = 0.0) -> list[
     ],
 )
 def test_each_kind_is_one_sentence(note: LogEvent, kind: NotificationKind, text: str) -> None:
-    """With the fields beside it, for programs."""
-    (found,) = told(Coalescer(), note)
+    """The fields are beside it, for programs."""
+    (found,) = sent(Coalescer(), note)
     assert (found.kind, found.text) == (kind, text)
     document = found.document("zk:2181/kafka")
     assert json.loads(json.dumps(document)) == document
@@ -96,55 +96,55 @@ def test_each_kind_is_one_sentence(note: LogEvent, kind: NotificationKind, text:
     assert document["at"] == "2026-01-02T03:04:05.000Z"
 
 
-def test_other_notes_are_no_kind() -> None:
-    """A phase change wakes nobody."""
-    assert told(Coalescer(), info("phase", topic="t"), info("claimed", epoch=3)) == []
+def test_other_events_send_nothing() -> None:
+    """Such as a phase change."""
+    assert sent(Coalescer(), info("phase", topic="t"), info("claimed", epoch=3)) == []
 
 
-def test_many_of_a_kind_are_one() -> None:
-    """With the first few by name; one announcement in ten seconds for each request or reason."""
-    announcements = Coalescer()
-    (first,) = told(announcements, *(refused(n) for n in range(30)))
+def test_events_of_one_kind_are_coalesced() -> None:
+    """With the first few by name; one notification in ten seconds for each request or reason."""
+    coalescer = Coalescer()
+    (first,) = sent(coalescer, *(refused(n) for n in range(30)))
     assert first.fields["entries"] == 30
     assert len(first.fields["sample"]) == 5
     assert first.text.endswith(", ...")
-    assert told(announcements, refused(31), after_s=1) == []
-    other, kind = told(announcements, refused(32, "other"), stalled(1), after_s=2)
+    assert sent(coalescer, refused(31), after_s=1) == []
+    other, kind = sent(coalescer, refused(32, "other"), stalled(1), after_s=2)
     assert (other.fields["request"], kind.kind) == ("other", NotificationKind.STALLED)
-    (later,) = told(announcements, refused(33), after_s=EVERY_S)
+    (later,) = sent(coalescer, refused(33), after_s=EVERY_S)
     assert later.fields["entries"] == 2
-    assert told(announcements, after_s=100) == []
+    assert sent(coalescer, after_s=100) == []
 
 
-def test_what_is_only_counted_counts() -> None:
-    """Beyond the first few, notes give numbers."""
+def test_counted_events_add_to_the_number() -> None:
+    """Beyond the first few, log events have numbers."""
     more = info("stalled_more", partitions=12, by={"broker_dead": 10, "no_leader": 2})
-    found = told(Coalescer(), stalled(1), more)
+    found = sent(Coalescer(), stalled(1), more)
     assert {a.fields["by"]: a.fields["partitions"] for a in found} == {
         "broker_dead": 11,
         "no_leader": 2,
     }
-    (refusals,) = told(Coalescer(), refused(1), warning("refused_more", request="r", entries=9))
+    (refusals,) = sent(Coalescer(), refused(1), warning("refused_more", request="r", entries=9))
     assert refusals.fields["entries"] == 10
 
 
-def test_cancellation_is_announced_once() -> None:
-    """Its znode is read again at every change of ours."""
-    announcements = Coalescer()
-    assert len(told(announcements, CANCELLED)) == 1
-    assert told(announcements, CANCELLED, after_s=60) == []
+def test_cancellation_is_sent_once() -> None:
+    """Its znode is read again at every change."""
+    coalescer = Coalescer()
+    assert len(sent(coalescer, CANCELLED)) == 1
+    assert sent(coalescer, CANCELLED, after_s=60) == []
     unreadable = info(
         "cancellation_seen", **{**CANCELLED.fields, "request": "c2", "unreadable": "x"}
     )
-    (found,) = told(announcements, unreadable)
+    (found,) = sent(coalescer, unreadable)
     assert found.text == "a cancellation is not readable: x"
 
 
 def test_documentation_names_every_kind() -> None:
-    """And the example in it is what is sent."""
+    """Its example has the fields of the document."""
     text = (Path(__file__).resolve().parents[2] / "docs/guide/notifications.md").read_text()
     for kind in NotificationKind:
         assert f"| `{kind.value}` |" in text
     example = json.loads(text.split("```json\n")[1].split("```")[0])
-    (found,) = told(Coalescer(), ENDED)
+    (found,) = sent(Coalescer(), ENDED)
     assert list(found.document("zk")) == list(example)

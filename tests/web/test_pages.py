@@ -1,4 +1,4 @@
-"""Tests of ``controller.web.pages``."""
+"""The pages show the status, escaped and well formed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VOID = {"meta", "br", "input"}
 
 
 class Balanced(HTMLParser):
-    """Notes tags that are not closed in order."""
+    """Collects tags that are not closed in order."""
 
     def __init__(self) -> None:
         """Begin outside of everything."""
@@ -68,7 +68,7 @@ ENDED = {
 
 
 def a_timeline() -> Timeline:
-    """Return what is kept of a partition that was in three phases."""
+    """Return the timeline of a partition that was in three phases."""
     timelines = Timelines()
     for before, phase, seconds, at in (
         ("pending", "A2", 2.0, 0),
@@ -87,9 +87,9 @@ def page(view: ClusterView) -> str:
     """Return the overview of a view."""
     clocks = Clocks(NOW, START)
     work = run_to_end(work_counts(view, clocks.now, 300.0))
-    book = ProgressTracker()
-    book.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
-    status = run_to_end(status_of(view, clocks, work, engine="native", progress=book))
+    tracker = ProgressTracker()
+    tracker.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
+    status = run_to_end(status_of(view, clocks, work, engine="native", progress=tracker))
     listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
     return render_page(Overview(status, listing, ended=[ENDED], is_steerable=True))
 
@@ -107,7 +107,7 @@ def a_busy_view() -> ClusterView:
 
 
 def test_the_page_is_well_formed() -> None:
-    """Every tag is closed, with much or nothing to show."""
+    """Every tag is closed, with and without work."""
     for html in (
         render_page(None),
         page(a_view(1, epoch=None).view),
@@ -123,7 +123,7 @@ def test_the_page_is_well_formed() -> None:
 
 
 def test_the_page_shows_partitions_and_requests() -> None:
-    """What is in flight, where to, and what it waits for."""
+    """Phase, target and blocked reason."""
     html = page(a_busy_view())
     for text in (
         "<td>broker_dead</td><td>1</td><td>1</td><td>t-0: broker_dead",
@@ -138,7 +138,7 @@ def test_the_page_shows_partitions_and_requests() -> None:
 
 
 def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
-    """It has a state of its own; without progress for too long it is shown as stalled."""
+    """Its state is copying; without progress for too long it is stalled."""
     view = a_busy_view()
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
     view.reassignments[tp()].wait(copies, Instant(0.0))
@@ -150,15 +150,15 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     assert "1 partitions are stalled: replica_not_in_isr" in html
 
 
-def test_what_comes_from_the_cluster_is_escaped() -> None:
-    """Names and reasons may hold anything."""
+def test_values_from_the_cluster_are_escaped() -> None:
+    """Names and reasons may contain markup."""
     html = page(a_busy_view())
     assert "<b>broker" not in html
     assert "&lt;b&gt;broker 3&lt;/b&gt; is dead" in html
 
 
 def test_the_page_needs_no_other_file() -> None:
-    """It works where nothing but the daemon can be reached."""
+    """It works where only the daemon can be reached."""
     html = page(a_busy_view())
     assert "src=" not in html
     assert "http://" not in html
@@ -166,7 +166,7 @@ def test_the_page_needs_no_other_file() -> None:
 
 
 def test_copies_between_brokers_are_a_picture() -> None:
-    """Who serves whom, and what each has still to receive."""
+    """Who serves whom, and what each has to receive."""
     html = page(two_to_copy().view)
     assert "<title>1 serves 1 replicas to 4</title>" in html
     assert html.count('class="route"') == 1
@@ -174,7 +174,7 @@ def test_copies_between_brokers_are_a_picture() -> None:
 
 
 def test_phases_are_a_picture_on_one_axis() -> None:
-    """A pending time that was not seen as a change begins where it was told to have begun."""
+    """A phase whose start was not seen begins by its duration."""
     html = render_history("r", a_timeline(), START)
     assert html.count('class="span"') == 3
     for words in ("t-0 pending 2.0 s", "t-0 A2 1.0 s", "t-0 A2-syncing 9.0 s"):
@@ -182,8 +182,8 @@ def test_phases_are_a_picture_on_one_axis() -> None:
     assert "1 h 6 min" in html
 
 
-def test_bytes_and_ends_are_said_as_people_say_them() -> None:
-    """Decimal units, and at most two of time."""
+def test_bytes_and_durations_are_formatted() -> None:
+    """Decimal units, and at most two units of time."""
     assert [format_bytes(n) for n in (0, 999, 1000, 2_340_000, 5e12, 7e16)] == [
         "0 B",
         "999 B",
@@ -201,15 +201,15 @@ def test_bytes_and_ends_are_said_as_people_say_them() -> None:
     ]
 
 
-def test_only_a_page_nobody_types_into_loads_itself_anew() -> None:
-    """Held still, or a form, it does not."""
+def test_only_the_overview_refreshes() -> None:
+    """Unless it is asked not to."""
     assert "http-equiv" in page(a_busy_view())
     assert "http-equiv" not in render_form("cancel", "")
     assert "http-equiv" not in render_history("r", None, START)
 
 
-def test_a_cancellation_that_is_done_is_whole() -> None:
-    """It has no partitions of its own, and still is not at 0 %."""
+def test_ended_cancellation_is_at_100_percent() -> None:
+    """It has no partitions of its own."""
     view = a_busy_view()
     view.requests[REQUEST] = replace(view.requests[REQUEST], total=0, open=0, refused=[])
     view.reassignments.clear()
@@ -218,8 +218,8 @@ def test_a_cancellation_that_is_done_is_whole() -> None:
     assert "0 of 0 done" not in html
 
 
-def test_what_operators_hold_up_is_told_at_the_top() -> None:
-    """With why, escaped; nothing where nothing is held up."""
+def test_pauses_and_kill_switch_are_at_the_top() -> None:
+    """With the reason, escaped."""
     view = a_view(1).view
     assert "paused" not in page(view)
     view.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))

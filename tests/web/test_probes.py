@@ -1,4 +1,4 @@
-"""Tests of ``controller.web.probes``."""
+"""The probes fail with a reason."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from controller.web.probes import Health
 from tests.telemetry.builders import FixedClock
 
 
-def test_before_the_loop_runs_it_is_neither_alive_nor_ready() -> None:
-    """Both probes fail with a reason."""
+def test_probes_fail_before_the_loop_runs() -> None:
+    """Each with a reason."""
     health = Health(clock=FixedClock())
     assert health.why_dead() == "the loop does not run"
     assert health.why_unready() == "the ZooKeeper session is lost"
 
 
-def test_a_loop_that_turns_is_alive() -> None:
-    """It turns at least every second, also when idle."""
+def test_cycling_loop_is_alive() -> None:
+    """An idle loop cycles every second."""
     clock = FixedClock()
     health = Health(clock=clock)
     health.watch_loop(clock.now)
     assert health.why_dead() is None
 
 
-def test_a_loop_that_is_stuck_is_dead() -> None:
-    """The process should be restarted, and the reason says why."""
+def test_stuck_loop_is_dead() -> None:
+    """The reason says why the process should be restarted."""
     clock = FixedClock()
     health = Health(clock=clock, quiet_s=60.0)
     last = clock.now()
@@ -34,8 +34,8 @@ def test_a_loop_that_is_stuck_is_dead() -> None:
     assert health.why_dead() == "the loop has not completed a cycle for 61 s"
 
 
-def test_a_loop_whose_thread_ended_is_dead() -> None:
-    """Whatever it did before."""
+def test_ended_loop_is_dead() -> None:
+    """However recent its last cycle was."""
     health = Health(clock=FixedClock())
     health.watch_loop(lambda: None)
     assert health.why_dead() == "the loop does not run"
@@ -52,8 +52,8 @@ def test_without_zookeeper_it_is_alive_but_not_ready(state: SessionState) -> Non
     assert health.why_unready() == f"the ZooKeeper session is {state.value}"
 
 
-def test_connected_and_turning_is_ready() -> None:
-    """Leader or standby makes no difference."""
+def test_connected_and_cycling_is_ready() -> None:
+    """As leader or as standby."""
     clock = FixedClock()
     health = Health(clock=clock)
     health.watch_loop(clock.now)

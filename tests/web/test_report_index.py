@@ -1,4 +1,4 @@
-"""Reports on the shelf: what is listed, and that nothing else can be had there."""
+"""Reports are listed, and no other file is served."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from controller.web.routes import Routes
 from tests.telemetry.builders import FixedClock, a_view
 
 
-def put(shelf: Path, name: str, *, at: float = 0.0, contents: str | None = None) -> None:
+def put(reports: Path, name: str, *, at: float = 0.0, contents: str | None = None) -> None:
     """Put a report there."""
-    (shelf / name).mkdir()
-    (shelf / name / "report.html").write_text(f"<p>{name}</p>")
-    os.utime(shelf / name / "report.html", (at, at))
+    (reports / name).mkdir()
+    (reports / name / "report.html").write_text(f"<p>{name}</p>")
+    os.utime(reports / name / "report.html", (at, at))
     if contents is not None:
-        (shelf / name / "report.json").write_text(contents)
+        (reports / name / "report.json").write_text(contents)
 
 
-def pages_of(shelf: ReportIndex | None) -> Routes:
+def pages_of(reports: ReportIndex | None) -> Routes:
     """Return the pages of a daemon that has nothing to do."""
     clock = FixedClock()
     publisher = StatusPublisher(
@@ -39,12 +39,12 @@ def pages_of(shelf: ReportIndex | None) -> Routes:
         publisher=publisher,
         health=Health(clock=clock),
         wall=clock.wall,
-        reports=shelf,
+        reports=reports,
     )
 
 
 def test_newest_reports_come_first_with_their_requests(tmp_path: Path) -> None:
-    """Only so many are listed; a report that does not say what it is about is one all the same."""
+    """A limited number is listed; a report without contents is one of them."""
     put(tmp_path, "drain-4", at=20, contents=json.dumps({"v": 1, "requests": ["r-1", "r-2"]}))
     for n in range(LISTED_MAX):
         put(tmp_path, f"old-{n:02}", at=10 - n, contents="nonsense")
@@ -54,29 +54,29 @@ def test_newest_reports_come_first_with_their_requests(tmp_path: Path) -> None:
     assert {r.requests for r in found[1:]} == {()}
 
 
-def test_a_shelf_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
-    """The first report makes it."""
-    shelf = ReportIndex(tmp_path / "later")
-    assert shelf.newest() == []
-    assert shelf.read("drain-4") is None
+def test_missing_directory_has_no_reports(tmp_path: Path) -> None:
+    """The first report creates it."""
+    reports = ReportIndex(tmp_path / "later")
+    assert reports.newest() == []
+    assert reports.read("drain-4") is None
 
 
 @pytest.mark.parametrize(
     "name",
     ["..", ".", "", "../secret", "%2e%2e/secret", "a/b", "/etc", "linked", "..\\secret", "x" * 101],
 )
-def test_nothing_but_reports_on_the_shelf_can_be_had(tmp_path: Path, name: str) -> None:
-    """Not by a path, not by a link that leads out, not by an encoding of either."""
-    shelf = tmp_path / "shelf"
+def test_only_reports_are_served(tmp_path: Path, name: str) -> None:
+    """No path, no link out of the directory, no encoding of either."""
+    reports = tmp_path / "reports"
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "report.html").write_text("secret")
-    (shelf / "a" / "b").mkdir(parents=True)
-    (shelf / "a" / "b" / "report.html").write_text("deep")
-    (shelf / "linked").symlink_to(tmp_path / "secret")
-    (shelf / "report.html").write_text("loose")
-    assert ReportIndex(shelf).read(name) is None
-    assert ReportIndex(shelf).newest() == []
-    assert pages_of(ReportIndex(shelf)).answer(f"/reports/{name}").status is HTTPStatus.NOT_FOUND
+    (reports / "a" / "b").mkdir(parents=True)
+    (reports / "a" / "b" / "report.html").write_text("deep")
+    (reports / "linked").symlink_to(tmp_path / "secret")
+    (reports / "report.html").write_text("loose")
+    assert ReportIndex(reports).read(name) is None
+    assert ReportIndex(reports).newest() == []
+    assert pages_of(ReportIndex(reports)).answer(f"/reports/{name}").status is HTTPStatus.NOT_FOUND
 
 
 def test_reports_are_linked_and_served(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_reports_are_linked_and_served(tmp_path: Path) -> None:
     assert (answer.status, answer.body) == (HTTPStatus.OK, b"<p>drain-4</p>")
 
 
-def test_without_a_shelf_there_is_nothing_of_it() -> None:
+def test_without_the_setting_there_are_no_reports() -> None:
     """Neither a heading nor a path."""
     pages = pages_of(None)
     assert b"Reports" not in pages.answer("/").body

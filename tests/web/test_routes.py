@@ -14,7 +14,7 @@ from tests.web.serving import Served
 
 
 def test_probes_of_a_running_daemon_say_ok(served: Served) -> None:
-    """200 on both."""
+    """Both have status 200."""
     served.is_running()
     for path in ("/healthz", "/readyz"):
         response, body = served.ask(path)
@@ -22,7 +22,7 @@ def test_probes_of_a_running_daemon_say_ok(served: Served) -> None:
 
 
 def test_probes_fail_with_a_reason(served: Served) -> None:
-    """503, and what is wrong in words."""
+    """Status 503 with the reason."""
     response, body = served.ask("/readyz")
     assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert body == "the ZooKeeper session is lost\n"
@@ -31,7 +31,7 @@ def test_probes_fail_with_a_reason(served: Served) -> None:
 
 
 def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
-    """Who waits for readiness asks for the status next."""
+    """A client that waits for readiness reads the status next."""
     served.health.watch_loop(served.clock.now)
     served.health.watch_session(lambda: SessionState.CONNECTED)
     response, body = served.ask("/readyz")
@@ -41,29 +41,29 @@ def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
 
 
 def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
-    """The loop answers, on its own thread, the next time it looks at the publisher."""
+    """The loop answers on its own thread."""
     served.is_running()
-    with served.turning(a_view(1).with_reassignment(tp(), (4,)).view):
+    with served.cycling(a_view(1).with_reassignment(tp(), (4,)).view):
         response, body = served.ask("/explain?partition=t-0")
     assert response.status == HTTPStatus.OK
     assert json.loads(body)["reassignment"]["target_replicas"] == [4]
 
 
 @pytest.mark.parametrize("query", ["", "?", "?partition=t", "?partition=", "?topic=t"])
-def test_a_question_without_a_partition_is_told_how_to_ask(served: Served, query: str) -> None:
-    """400, and the right way."""
+def test_explain_without_a_partition_shows_the_usage(served: Served, query: str) -> None:
+    """Status 400."""
     response, body = served.ask(f"/explain{query}")
     assert response.status == HTTPStatus.BAD_REQUEST
     assert "/explain?partition=TOPIC-NUMBER" in body
 
 
-def test_nothing_is_explained_before_the_first_turn(served: Served) -> None:
-    """Nobody would answer."""
+def test_nothing_is_explained_before_the_first_cycle(served: Served) -> None:
+    """Status 503."""
     assert served.ask("/explain?partition=t-0")[0].status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> None:
-    """Role and work from the loop, readiness from here."""
+    """Role and work are of the loop, readiness of the probes."""
     served.is_running()
     response, body = served.ask("/status?pretty")
     assert response.headers["Content-Type"] == "application/json"
@@ -73,14 +73,14 @@ def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> No
     assert document["zookeeper"] == "connected"
 
 
-def test_the_status_before_the_first_turn_is_unavailable(served: Served) -> None:
-    """Nothing is invented."""
+def test_status_before_the_first_cycle_is_unavailable(served: Served) -> None:
+    """Status 503."""
     response, _ = served.ask("/status")
     assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_metrics_can_be_scraped_and_know_the_session(served: Served) -> None:
-    """Prometheus' content type, and a gauge from the health."""
+    """Prometheus' content type, and the state of the session."""
     served.is_running()
     response, body = served.ask("/metrics")
     assert response.headers["Content-Type"].startswith("text/plain; version=")
@@ -89,7 +89,7 @@ def test_metrics_can_be_scraped_and_know_the_session(served: Served) -> None:
 
 
 def test_the_page_is_html(served: Served) -> None:
-    """Before and after the first turn."""
+    """Before and after the first cycle."""
     for _ in range(2):
         response, body = served.ask("/")
         assert response.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -98,27 +98,27 @@ def test_the_page_is_html(served: Served) -> None:
 
 
 def test_unknown_paths_are_not_found(served: Served) -> None:
-    """404 with what there is."""
+    """Status 404 with the known paths."""
     response, body = served.ask("/etc/passwd")
     assert response.status == HTTPStatus.NOT_FOUND
     assert "/status" in body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_can_be_changed(served: Served, method: str) -> None:
-    """405 names what is allowed."""
+def test_other_methods_are_not_allowed(served: Served, method: str) -> None:
+    """Status 405 names the allowed ones."""
     response, _ = served.ask("/status", method)
     assert response.status == HTTPStatus.METHOD_NOT_ALLOWED
     assert response.headers["Allow"] == "GET, HEAD"
 
 
-def test_partitions_are_filtered_by_the_address(served: Served) -> None:
-    """Topic, phase, broker, request and page; nonsense selects nothing in particular."""
+def test_partitions_are_filtered_by_the_query(served: Served) -> None:
+    """Invalid values select nothing in particular."""
     built = a_view(1, 2, 3, 4)
     for number in range(120):
         built.with_partition(tp(number), (1, 2)).with_reassignment(tp(number), (1, 3))
     served.is_running()
-    with served.turning(built.view):
+    with served.cycling(built.view):
         pages = {
             query: served.ask(f"/?{query}")[1]
             for query in ("page=2", "page=99", "topic=zzz", "phase=pending&broker=3", "broker=4")
@@ -142,7 +142,7 @@ def test_page_is_shown_while_the_loop_is_busy(served: Served) -> None:
 
 
 def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
-    """What slipped through the escaping would still do nothing."""
+    """Even if escaping failed."""
     response, _ = served.ask("/")
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert response.headers["X-Frame-Options"] == "DENY"
@@ -150,7 +150,7 @@ def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
 
 
 def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
-    """And its name is escaped."""
+    """Its name is escaped."""
     response, body = served.ask("/history?request=%3Cscript%3E")
     assert response.status == HTTPStatus.NOT_FOUND
     assert "&lt;script&gt;" in body

@@ -29,8 +29,8 @@ from controller.web.server import (
 from tests.web.serving import ANYWHERE, WITHIN_S, Served, press
 
 
-def test_nonsense_is_answered_without_insides(served: Served) -> None:
-    """Neither a version nor a trace."""
+def test_malformed_request_reveals_nothing(served: Served) -> None:
+    """Neither a version nor a traceback."""
     with socket.create_connection(served.server.address, timeout=5) as connection:
         connection.sendall(b"NONSENSE\r\n\r\n")
         answer = connection.recv(4096).decode()
@@ -40,28 +40,28 @@ def test_nonsense_is_answered_without_insides(served: Served) -> None:
     assert response.headers["Server"].strip() == "reassigner"
 
 
-def test_a_port_in_use_is_one_clear_sentence(served: Served) -> None:
+def test_port_in_use_is_reported_with_the_setting(served: Served) -> None:
     """The setting is named, and the reason."""
     with pytest.raises(
         InvalidInputError, match=r"http: cannot listen on 127\.0\.0\.1:\d+: Address"
     ):
-        HttpServer(served.server.address, served.pages)
+        HttpServer(served.server.address, served.routes)
 
 
-def test_a_host_that_is_not_ours_is_refused(served: Served) -> None:
-    """TEST-NET-1 is nobody's address."""
+def test_foreign_address_is_refused(served: Served) -> None:
+    """TEST-NET-1 is assigned to no machine."""
     with pytest.raises(InvalidInputError, match="cannot listen"):
-        HttpServer(HttpAddress("192.0.2.1", 8095), served.pages)
+        HttpServer(HttpAddress("192.0.2.1", 8095), served.routes)
 
 
 def test_the_real_port_is_known(served: Served) -> None:
-    """Port 0 takes a free one; the CLI has to find it."""
+    """For port 0."""
     assert served.server.address.port > 0
     assert served.server.is_alive
 
 
 def test_head_has_the_length_and_no_body(served: Served) -> None:
-    """As the protocol wants it."""
+    """As HTTP requires."""
     response, body = served.ask("/", "HEAD")
     assert response.status == HTTPStatus.OK
     assert int(response.headers["Content-Length"]) > 0
@@ -69,7 +69,7 @@ def test_head_has_the_length_and_no_body(served: Served) -> None:
 
 
 class Stuck:
-    """Pages that take as long as the test wants, or are as large."""
+    """Routes that answer when the test allows it, with a body of any size."""
 
     takes_forms = False
 
@@ -108,7 +108,7 @@ def begin(server: HttpServer, *, source: str = "127.0.0.1") -> socket.socket:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the server has not ended a connection yet."""
+    """Return whether the server has not closed a connection."""
     connection.settimeout(0.2)
     try:
         return connection.recv(1) != b""
@@ -130,7 +130,7 @@ def probe(server: HttpServer, *, source: str = "127.0.0.1") -> int:
 
 @pytest.mark.parametrize("sources", [["127.0.0.1"], [f"127.0.0.{n}" for n in range(1, 9)]])
 def test_slow_clients_starve_no_probe(sources: list[str]) -> None:
-    """From the probe's own address, as behind a proxy, or from many."""
+    """From the probe's own address, as behind a proxy, or from many addresses."""
     with serving(Stuck()) as server, ExitStack() as stack:
         for number in range(2 * CONNECTIONS_MAX):
             stack.enter_context(begin(server, source=sources[number % len(sources)]))
@@ -138,8 +138,8 @@ def test_slow_clients_starve_no_probe(sources: list[str]) -> None:
             assert probe(server, source=sources[0]) == HTTPStatus.OK
 
 
-def test_a_request_that_trickles_in_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline is of the whole request, not of each byte."""
+def test_trickling_request_is_closed_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is for the whole request, not for each byte."""
     monkeypatch.setattr(web_server, "REQUEST_S", 0.5)
     with serving(Stuck()) as server, begin(server) as slow:
         begun = time.monotonic()
@@ -150,8 +150,8 @@ def test_a_request_that_trickles_in_is_ended(monkeypatch: pytest.MonkeyPatch) ->
         assert time.monotonic() - begun < WITHIN_S / 2
 
 
-def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same deadline holds for taking the answer."""
+def test_unread_response_is_closed_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline includes reading the response."""
     monkeypatch.setattr(web_server, "REQUEST_S", 0.5)
     pages = Stuck(b"x" * 50_000_000)
     pages.may_end.set()
@@ -165,8 +165,8 @@ def test_an_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch)
         assert read < 50_000_000
 
 
-def test_a_crowd_from_one_address_ends_no_connection_of_others() -> None:
-    """Its own oldest make room."""
+def test_crowd_from_one_address_closes_its_own_oldest() -> None:
+    """Connections of other addresses stay."""
     with serving(Stuck()) as server, ExitStack() as stack:
         other = stack.enter_context(begin(server, source="127.0.0.2"))
         crowd = [stack.enter_context(begin(server)) for _ in range(CLIENT_CONNECTIONS_MAX + 1)]
@@ -177,7 +177,7 @@ def test_a_crowd_from_one_address_ends_no_connection_of_others() -> None:
 
 
 def test_pages_being_made_starve_no_probe() -> None:
-    """So many are made at once; another is refused, a probe answered."""
+    """Beyond the limit a page is refused, a probe is answered."""
     pages = Stuck()
     with serving(pages) as server, ExitStack() as stack:
         for number in range(PAGES_MAX):
@@ -211,14 +211,14 @@ def test_pages_being_made_starve_no_probe() -> None:
         ("[::1", False),
     ],
 )
-def test_only_our_own_names_address_us(host: str | None, *, is_ours: bool) -> None:
-    """A site that leads a name of its own to our address is none of ours."""
+def test_only_names_of_this_server_are_accepted(host: str | None, *, is_ours: bool) -> None:
+    """A site may point a name of its own at our address."""
     assert is_addressed(host, {"moves.example.com"}) is is_ours
     assert is_addressed(host, {ANY_NAME})
 
 
-def test_pages_are_shown_only_to_those_who_address_us(steerable: Served) -> None:
-    """Pages and forms need a name of ours; probes and Prometheus may use any name."""
+def test_pages_need_a_name_of_this_server(steerable: Served) -> None:
+    """Probes and /metrics are served under any name."""
     host = {"Host": "evil.example.com:8095"}
     for path in ("/", "/status", "/explain?partition=t-0"):
         assert steerable.ask(path, **host)[0].status == HTTPStatus.MISDIRECTED_REQUEST
@@ -229,3 +229,26 @@ def test_pages_are_shown_only_to_those_who_address_us(steerable: Served) -> None
     assert steerable.steered == []
     for path in ("/healthz", "/metrics"):
         assert steerable.ask(path, **host)[0].status == HTTPStatus.OK
+
+
+def test_time_to_make_a_response_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form may wait for ZooKeeper longer than a client may take."""
+    monkeypatch.setattr(web_server, "REQUEST_S", 2.0)
+    routes = Stuck()
+    with serving(routes) as server, socket.create_connection(server.address, WITHIN_S) as waiting:
+        waiting.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        time.sleep(3.0)
+        routes.may_end.set()
+        assert b" 200 " in waiting.recv(100)
+
+
+def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of the next request starts with the end of the last response."""
+    monkeypatch.setattr(web_server, "REQUEST_S", 2.0)
+    with serving(Stuck()) as server, socket.create_connection(server.address, WITHIN_S) as idle:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        received = b""
+        while chunk := idle.recv(1000):
+            received += chunk
+        assert received.startswith(b"HTTP/1.1 200 ")
+        assert received.endswith(b"ok")
