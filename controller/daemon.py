@@ -50,7 +50,7 @@ from controller.web.report_index import ReportIndex
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
 from controller.zk.leadership import Leadership
-from controller.zk.pings import Pings
+from controller.zk.workers import Pings
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
 

@@ -1,7 +1,7 @@
 """
 Everything the checks look at, as values: the znodes and what brokers said.
 
-Made by ``zk.inspections`` and ``brokers.broker_survey``. Reading takes a while and the cluster goes
+Made by ``zk.surveys`` and ``brokers.broker_survey``. Reading takes a while and the cluster goes
 on meanwhile, so what is compared with the brokers' disks is what the topic znodes said before *and*
 after the disks were read.
 """

@@ -1,10 +1,10 @@
 """
-Which permissions our znodes get: those the cluster gives its own.
+The permissions of the znodes that we create: those of the cluster's own znodes.
 
 Brokers, and the controllers after us, must be able to change and delete what we create. Below the
-roots that Kafka treats as sensitive (``ZkData.SensitiveRootPaths``), where passwords and tokens
-stand, only the cluster's own identities may read. What exists keeps its permissions when it is
-written.
+roots that Kafka treats as sensitive (``ZkData.SensitiveRootPaths``), which hold passwords and
+tokens, only the cluster's own identities may read. A write does not change the permissions of a
+znode that exists.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controller.errors import InvalidInputError
 from controller.znodes import paths
 
 SENSITIVE: Final = (paths.BROKER_CONFIGS, "/config/users", "/delegation_token/tokens")
-"""Kafka creates what is below these with ``CREATOR_ALL_ACL`` alone where ACLs are set."""
+"""Where ACLs are set, Kafka creates znodes below these with ``CREATOR_ALL_ACL`` alone."""
 
 
 def acl_at(path: str, acls: list[Any]) -> list[Any]:
@@ -27,25 +27,25 @@ def acl_at(path: str, acls: list[Any]) -> list[Any]:
     Return the permissions for a new znode.
 
     Args:
-        path: Where it is created.
-        acls: What the cluster gives its ordinary znodes.
+        path: Its path.
+        acls: The permissions of the cluster's ordinary znodes.
 
     """
     if not any(path == root or path.startswith(f"{root}/") for root in SENSITIVE):
         return acls
-    # An open cluster, or one without identities, has nobody else to leave it to.
+    # An open cluster, or one without identities, has no other permissions to give.
     return [acl for acl in acls if acl.id.scheme != "world"] or acls
 
 
 def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
     """
-    Return the permissions the cluster gives its own znodes.
+    Return the permissions of the cluster's own znodes.
 
     Args:
-        acl_of: Reads the permissions of a path.
+        acl_of: Reads the permissions of a znode.
 
     Raises:
-        PlanInvalidError: ZooKeeper does not let us read them.
+        InvalidInputError: ZooKeeper does not let us read them.
 
     """
     for path in (paths.TOPICS, "/admin"):
@@ -56,7 +56,7 @@ def cluster_acl(acl_of: Callable[[str], list[Any]]) -> list[Any]:
         except NoAuthError as error:
             raise InvalidInputError(_stranger(path)) from error
         if any(_is_masked(acl) for acl in acls):
-            # Written as read it would name somebody who does not exist.
+            # Written as read, it would name an identity that does not exist.
             raise InvalidInputError(_stranger(path))
         if not any(_is_open(acl) for acl in acls):
             return acls
@@ -71,7 +71,7 @@ def _stranger(path: str) -> str:
 
 
 def _is_masked(acl: Any) -> bool:  # noqa: ANN401 - kazoo has no types
-    """Whether ZooKeeper hides a digest, as it does from whoever may not administer the znode."""
+    """Whether ZooKeeper masks a digest, as it does for clients without the ADMIN permission."""
     return bool(acl.id.scheme == "digest" and acl.id.id.endswith(":x"))
 
 

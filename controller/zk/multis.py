@@ -41,8 +41,7 @@ from controller.reactor.ports import (
     WriteError,
 )
 from controller.zk.acls import acl_at
-from controller.zk.answers import Pending, answer
-from controller.zk.sessions import Session
+from controller.zk.sessions import Pending, Session, answer
 from controller.znodes import paths
 
 _OPERATION_BYTES: Final = 60

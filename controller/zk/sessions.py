@@ -1,11 +1,12 @@
 """
-The session with ZooKeeper: connecting, losing, finding again.
+The session with ZooKeeper: connect, wait for answers, notice its loss, connect again.
 
-It tells its listeners when the connection is there and when the session is lost, and lets threads
-wait for the connection. A new session is opened by kazoo itself; what has to be read or claimed
-anew then is the listeners' business.
+Listeners hear when the connection is there and when the session is lost. kazoo itself opens a new
+session; what must be read or claimed anew is up to the listeners. Errors of the connection are
+translated (``errors``); ZooKeeper's refusal of an operation, for example that a znode does not
+exist, stays kazoo's exception.
 
-Invariant: listeners are told on a thread of kazoo or of the alarm, so they must not wait for
+Invariant: listeners are called on a thread of kazoo or of the alarm, so they must not wait for
 ZooKeeper.
 """
 
@@ -15,34 +16,93 @@ import threading
 from typing import Any, Final, Protocol
 
 import structlog
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+    ThrottledOpError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 
-from controller.errors import ControllerError, InvalidInputError, SessionSuspendedError
+from controller.errors import (
+    ControllerError,
+    InvalidInputError,
+    SessionLostError,
+    SessionSuspendedError,
+)
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.acls import cluster_acl
-from controller.zk.answers import answer
 from controller.zk.clients import ClientLease, LeasedClient, client_options
 from controller.znodes import paths
 
+_BROKEN: Final = (
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    KazooTimeoutError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionMovedError,
+    ThrottledOpError,
+)
+"""The answer is unknown; the session may be alive."""
+
+_ENDED: Final = (AuthFailedError, SessionExpiredError)
+
+
+class Pending(Protocol):
+    """kazoo's result of a call that may still be in flight."""
+
+    def get(self, block: bool = ..., timeout: float | None = ...) -> Any:  # noqa: ANN401, FBT001 - kazoo's signature
+        """Wait for it."""
+        ...
+
+
+def answer(pending: Pending, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo has no types
+    """
+    Wait for an answer.
+
+    Raises:
+        SessionSuspendedError: no answer came in time; the operation may have happened.
+        SessionLostError: the session is over.
+        ZookeeperError: ZooKeeper refused the operation.
+
+    """
+    try:
+        return pending.get(timeout=timeout_s)
+    except (
+        _BROKEN
+    ) as error:  # before SessionExpiredError, which kazoo derives ConnectionClosedError from
+        raise SessionSuspendedError(f"no answer from ZooKeeper: {type(error).__name__}") from error
+    except _ENDED as error:
+        raise SessionLostError(f"the ZooKeeper session is over: {type(error).__name__}") from error
+
+
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
-"""For ever: only ZooKeeper can tell whether the session survived."""
+"""For ever: only ZooKeeper knows whether the session survived."""
 
 LOOK_S: Final = 1.0
-"""How often the end of a silent session is looked for: waiting stops while the machine sleeps."""
+"""Between two checks for the end of a silent session: a wait stops while the machine sleeps."""
 
 _DEAD: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
 class SessionListener(Protocol):
-    """Who must know what became of the session; never waits for ZooKeeper."""
+    """Hears of the session; never waits for ZooKeeper."""
 
     def connected(self, *, is_new: bool) -> None:
-        """Tell that the connection is there (again); every watch set before is gone."""
+        """Note that the connection is there (again); every watch set before is gone."""
         ...
 
     def lost(self, reason: str) -> None:
-        """Tell that the session is over, or may be: nothing that hung on it counts any more."""
+        """Note that the session is over, or may be: its ephemeral znodes no longer count."""
         ...
 
 
@@ -51,11 +111,11 @@ def build_client(settings: Settings, clock: Clock) -> LeasedClient:
     Build the daemon's client.
 
     Args:
-        settings: Where ZooKeeper is, and how to connect.
-        clock: What the session's life is measured with.
+        settings: The servers, and the credentials for them.
+        clock: Measures the session's life.
 
     Raises:
-        PlanInvalidError: the settings ask for SASL and the library for it is not installed.
+        InvalidInputError: the settings ask for SASL and the library for it is not installed.
 
     """
     return LeasedClient(clock, connection_retry=dict(RECONNECT), **client_options(settings))
@@ -69,7 +129,7 @@ class Session:
         self.client = client
         self._lease = client.lease
         self.acls: list[Any] = []
-        """What the cluster gives its ordinary znodes; read by ``start``."""
+        """The permissions of the cluster's ordinary znodes; ``start`` reads them."""
         self._listeners: list[SessionListener] = []
         self._connected = threading.Event()
         self._alarm: threading.Event | None = None
@@ -79,7 +139,7 @@ class Session:
         client.add_listener(self._changed)
 
     def add_listener(self, listener: SessionListener) -> None:
-        """Tell this listener from now on, in the order in which they were added."""
+        """Call this listener from now on, after those added before."""
         self._listeners.append(listener)
 
     def start(self, *, within_s: float) -> None:
@@ -88,7 +148,7 @@ class Session:
 
         Raises:
             SessionSuspendedError: there is no connection in time.
-            PlanInvalidError: there is no Kafka cluster at that place, or it is not open to us.
+            InvalidInputError: there is no Kafka cluster there, or it is not open to us.
 
         """
         self._running = True
@@ -104,14 +164,14 @@ class Session:
                     f"there is no Kafka cluster at {hosts}{self.client.chroot}: "
                     f"{paths.BROKER_IDS} does not exist; is the chroot right?"
                 )
-            # Brokers must be able to change what we create, so it gets the permissions they use.
+            # Brokers must be able to change what we create, so it gets their permissions.
             self.client.default_acl = self.acls = cluster_acl(self._acl_of)
         except ControllerError:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """End the session: whatever hung on it goes at once."""
+        """End the session, and its ephemeral znodes with it."""
         self._running = False
         self._quiet()
         self.client.stop()
@@ -122,32 +182,32 @@ class Session:
         return list(acls)
 
     def ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
-        """Wait for an answer as long as the session would live; see ``answer``."""
+        """Wait for an answer, at most for the session time-out; see ``answer``."""
         return answer(pending, self.timeout_s)
 
     @property
     def lease(self) -> ClientLease:
-        """How long the session certainly lives."""
+        """The certain life of the session."""
         return self._lease
 
     @property
     def timeout_s(self) -> float:
-        """The session time-out granted by the server: an answer that takes longer is none."""
+        """The session time-out granted by the server; a slower answer counts as none."""
         return self._lease.timeout_s
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection just now."""
+        """Whether there is a connection."""
         return self._connected.is_set()
 
     @property
     def is_lost(self) -> bool:
-        """Whether the last session is over and no other was opened yet."""
+        """Whether the last session is over and no other is open yet."""
         return bool(self.client.state == KazooState.LOST)
 
     @property
     def is_usable(self) -> bool:
-        """Whether a connection can come about at all: not when our credentials were refused."""
+        """Whether a connection is possible at all: not when our credentials were refused."""
         return not self._running or self.client.client_state not in _DEAD
 
     @property
@@ -157,7 +217,7 @@ class Session:
         return None if known is None else known[0]
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a connection; False when there is none in time."""
+        """Wait for a connection; return False when there is none in time."""
         return self._connected.wait(timeout_s)
 
     # --- on kazoo's connection thread ----------------------------------------------------------
@@ -187,9 +247,10 @@ class Session:
 
     def _await_expiry(self) -> None:
         """
-        Give the session up when it must have expired.
+        Give up the session when it must have expired.
 
-        ZooKeeper tells us only when we are back; by then another controller may long be in charge.
+        ZooKeeper reports that only after we connected again; by then there may be another
+        controller.
         """
         self._quiet()
         self._alarm = quiet = threading.Event()

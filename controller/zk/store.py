@@ -21,9 +21,9 @@ from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S, Claims
 from controller.zk.leadership import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check
-from controller.zk.pings import Latency
 from controller.zk.sessions import Session
 from controller.zk.watches import Watches
+from controller.zk.workers import Latency
 
 
 class ZkStore:

@@ -1,12 +1,12 @@
 """
-Threads of ours on which everything runs that waits for ZooKeeper.
+Threads that wait for ZooKeeper: one runs jobs in order, one times a small read now and then.
 
-A job that fails because the connection is gone is run again when it is back. One that ZooKeeper
-refuses (permissions, for example) is logged; it is dropped, or run again after a while where the
-thread only reads: somebody may put it right, and nobody else would ask anew. Any other error ends
-the thread, and the process with it: the host looks at ``is_alive``.
+A job that fails because the connection is gone runs again when it is back. A job that ZooKeeper
+refuses (permissions, for example) is logged; then it is dropped, or, on a thread that only reads,
+run again later, as an operator may correct the cause. Any other error ends the thread, and the
+process with it: the host checks ``is_alive``.
 
-Invariant: jobs run one at a time, in the order in which they were put, but for those refused.
+Invariant: jobs run one at a time, in the order in which they were put, except those refused.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from typing import Final
 import structlog
 from kazoo.exceptions import KazooException
 
-from controller.errors import SessionLostError, SessionSuspendedError
+from controller.errors import ControllerError, SessionLostError, SessionSuspendedError
 from controller.zk.sessions import Session
+from controller.znodes import paths
 
 Job = Callable[[], None]
 
 REFUSED_S: Final = 10.0
-"""After so long a read that ZooKeeper refused is tried again."""
+"""Until a read that ZooKeeper refused is tried again."""
 
 _PAUSE_S: Final = 0.05
-"""Between two tries: kazoo may fail at once while it still says that it is connected."""
+"""Between two attempts: kazoo may fail at once while it still reports a connection."""
 
 _JOIN_S: Final = 2.0
 
@@ -43,16 +44,16 @@ class Worker:
         Start the thread.
 
         Args:
-            name: Of the thread.
-            session: Whose connection the jobs need.
-            again_s: When to run a job again that ZooKeeper refused; None: it is dropped.
+            name: The name of the thread.
+            session: The session that the jobs need.
+            again_s: Seconds until a refused job runs again; None: it is dropped.
 
         """
         self.name = name
         self._session = session
         self._again_s = again_s
         self._refused: deque[tuple[float, Job]] = deque()
-        """When each is to be run again; the first is the next."""
+        """Refused jobs, and when each runs again; the first is the next."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
@@ -65,15 +66,15 @@ class Worker:
         return self._thread.is_alive()
 
     def put(self, job: Job) -> None:
-        """Run it as soon as what came before is done; safe from any thread, never waits."""
+        """Run a job after those put before; safe from any thread, never waits."""
         self._jobs.put(job)
 
     def pause(self, seconds: float) -> bool:
-        """Wait on this thread, but not beyond its end; return whether it was as long as that."""
+        """Wait on this thread, but not beyond its end; return False where it ends."""
         return not self._stopping.wait(seconds)
 
     def stop(self) -> None:
-        """Drop what was not begun and let the thread end; does not wait long for it."""
+        """Drop the jobs that wait and end the thread; does not wait long for it."""
         self._stopping.set()
         self._jobs.put(None)
         self._thread.join(_JOIN_S)
@@ -85,7 +86,7 @@ class Worker:
                 self._persist(job)
 
     def _next(self) -> Job | None:
-        """Wait for a job, be it one that was refused; None: look again."""
+        """Wait for a job, be it one that was refused; None: check again."""
         left_s = self._refused[0][0] - time.monotonic() if self._refused else None
         if left_s is not None and left_s <= 0:
             return self._refused.popleft()[1]
@@ -109,3 +110,57 @@ class Worker:
                 return
             else:
                 return
+
+
+EVERY_S: Final = 10.0
+Latency = Callable[[str, float], None]
+"""Called with an operation and the seconds that it took."""
+
+
+class Pings:
+    """Times a small read every few seconds, while there is a connection."""
+
+    def __init__(self, session: Session, told: Latency, *, every_s: float = EVERY_S) -> None:
+        """
+        Prepare; nothing is read yet.
+
+        Args:
+            session: The session whose connection is timed.
+            told: Called on the thread of the pings.
+            every_s: Seconds between two reads.
+
+        """
+        self._session = session
+        self._told = told
+        self._every_s = every_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="zookeeper pings", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; does not wait long for it."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if self._session.is_connected:
+                self._ping()
+            self._stopping.wait(self._every_s)
+
+    def _ping(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._session.ask(self._session.client.get_async(paths.BROKER_IDS))
+        except (ControllerError, KazooException):
+            return  # The session's state shows it.
+        self._told("ping", time.monotonic() - begun)

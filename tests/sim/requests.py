@@ -1,7 +1,7 @@
 """
 What the simulated store reads of requests: what operators ask for, and what is kept of it.
 
-The same levels as ``controller.zk.requests`` and ``controller.zk.histories`` read, at once and from
+The same levels as ``controller.zk.request_znodes`` and ``outcome_znodes`` read, at once and from
 the server itself. When they are read, and what that takes, is ``reads``.
 """
 

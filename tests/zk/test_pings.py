@@ -6,7 +6,7 @@ import queue
 
 from kazoo.exceptions import ConnectionLoss
 
-from controller.zk.pings import Pings
+from controller.zk.workers import Pings
 from controller.znodes import paths
 from tests.zk.fakes import WITHIN_S, FakeClient, connected_session
 

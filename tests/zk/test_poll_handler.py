@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.zk.handlers import PollHandler
+from controller.zk.clients import PollHandler
 
 Pair = tuple[socket.socket, socket.socket]
 
