@@ -1,16 +1,16 @@
 """
-The controller role: taking ``/controller``, noticing its loss, giving it back.
+The controller role: claim ``/controller``, notice its loss, resign.
 
 A claim sets ``/controller_epoch`` to the next epoch under its version, in a multi in which
 ``/controller`` is ours (``KafkaZkClient.registerControllerAndIncrementControllerEpoch``). From then
-on every write of ours is fenced by the version ``/controller_epoch`` got. Whether to claim is
-decided elsewhere.
+on the new version of ``/controller_epoch`` fences every write of ours. Whether to claim is decided
+elsewhere.
 
-A vacant role is claimed in one multi, with the creation of ``/controller`` in it. From a broker it
-is taken in two, unless there is a race: the first replaces ``/controller`` and leaves the epoch, so
-that the broker can write what the event it is in has still to write, and then sees that it is not
-the controller; the second is the claim. A broker that is fenced amid an event keeps the requests it
-had prepared, and fails at every change of replicas when it is elected again (KAFKA-12315).
+A vacant role takes one multi, which also creates ``/controller``. A role that a broker holds takes
+two, unless there is a race. The first replaces ``/controller`` and leaves the epoch, so that the
+broker can still write the rest of its current event before it sees that it is no longer the
+controller. The second is the claim. A broker that is fenced amid an event keeps the requests it had
+prepared, and fails at every change of replicas when it is elected again (KAFKA-12315).
 
 Invariants: a claim never outlives the session it was made in; every claim ends with exactly one
 ``Deposed``.
@@ -44,39 +44,39 @@ from controller.znodes.controller import (
 )
 
 ATTEMPTS: Final = 5
-"""A claim races with brokers only while the role is vacant; to lose more often is no race."""
+"""A claim races with brokers only while the role is vacant; more losses are no race."""
 
 BACKOFF_S: Final = (0.02, 0.1)
 
 GRACE_S: Final = 0.25
 """
-How long a broker that lost ``/controller`` may go on writing, to end the event it is in.
+Seconds for a broker that lost ``/controller`` to write the rest of its current event.
 
-An event is a few round trips to ZooKeeper and rarely takes so long; a claim from idle is to lead to
-the first request within 0.5 s.
+An event is a few round trips to ZooKeeper and rarely takes this long; from idle, the first request
+is due 0.5 s after the claim began.
 """
 
 NOT_OURS: Final = "the controller role was not ours"
 
 
 class Claim(NamedTuple):
-    """What entitles us to write."""
+    """Our right to write as the controller."""
 
     epoch: ControllerEpoch
     version: ZkVersion
-    """The version ``/controller_epoch`` got by the claim."""
+    """The version of ``/controller_epoch`` that the claim wrote."""
     session: int
 
 
 class _Tried(NamedTuple):
-    """Something on the way to a claim whose answer never came."""
+    """A multi of a claim whose answer never came."""
 
     epoch: ControllerEpoch | None
-    """What the claim would have set; None: only ``/controller`` was to become ours."""
+    """The epoch it would have set; None: it was to replace ``/controller`` only."""
 
 
 class _Role(NamedTuple):
-    """The role as it was read, and what entitles us to take it."""
+    """The role as read, and our right to claim it."""
 
     leadership: Fence
     session: int
@@ -105,15 +105,15 @@ class Claims:
         grace_s: float = GRACE_S,
     ) -> None:
         """
-        Begin without a claim; whoever builds it makes it a listener of the session.
+        Begin without a claim; the caller adds it to the session's listeners.
 
         Args:
-            session: Whose ephemeral ``/controller`` will be.
-            inbox: Where it is told.
-            controller_id: What ``/controller`` will name.
-            now_ms: Milliseconds since 1970, for ``/controller``.
-            leadership: The fence of the role among our daemons; None when another leads.
-            grace_s: How long a broker has to end what it is at.
+            session: The session that will own ``/controller``.
+            inbox: Receives ``ControllerClaimed``, ``ClaimFailed`` and ``Deposed``.
+            controller_id: The id that ``/controller`` will name.
+            now_ms: Returns milliseconds since 1970, for ``/controller``.
+            leadership: Returns the fence of the leading daemon; None when another leads.
+            grace_s: Seconds for a broker to end its current event.
 
         """
         self._session = session
@@ -127,13 +127,13 @@ class Claims:
         self._lock = threading.Lock()
         self._held: Claim | None = None
         self._losses = 0
-        """Lost sessions: tells a claim that was made while its session ended."""
+        """Counts lost sessions, to recognise a claim that was made while its session ended."""
         self._watch = watch(lambda: self._worker.put(self._look))
         self._log = structlog.stdlib.get_logger(__name__)
 
     @property
     def held(self) -> Claim | None:
-        """The claim, if we have one."""
+        """The claim; None without one."""
         return self._held
 
     def threads(self) -> tuple[Worker]:
@@ -142,16 +142,16 @@ class Claims:
 
     def claim(self, *, at_once: bool = False) -> None:
         """
-        Try to take the role: ``ControllerClaimed`` or ``ClaimFailed`` follows.
+        Try to claim the role: ``ControllerClaimed`` or ``ClaimFailed`` follows.
 
         Args:
-            at_once: Without a grace for the broker that has it.
+            at_once: Without a grace for the broker that holds it.
 
         """
         self._worker.put(lambda: self._claim(at_once=at_once))
 
     def resign(self) -> None:
-        """Give the role back: nothing can be written from now on, and ``Deposed`` follows."""
+        """Resign: nothing can be written from now on, and ``Deposed`` follows."""
         with self._lock:
             held, self._held = self._held, None
         if held is None:
@@ -160,20 +160,20 @@ class Claims:
             self._worker.put(lambda: self._resign(held))
 
     def stop(self) -> None:
-        """End the thread; the session's end takes ``/controller`` away."""
+        """End the thread; the end of the session deletes ``/controller``."""
         self._worker.stop()
 
     def resign_if_held(self) -> None:
-        """Give the role back, if we have it, because we may not use it any more."""
+        """Resign, if we hold the role, because we may no longer use it."""
         with self._lock:
             is_held = self._held is not None
         if is_held:
             self.resign()
 
-    # --- told by the session -------------------------------------------------------------------
+    # --- called by the session -------------------------------------------------------------------
 
     def connected(self, *, is_new: bool) -> None:  # noqa: ARG002 - a claim ends with its session
-        """Look whether the claim still stands: the watch on it is gone."""
+        """Check whether the claim still holds: the watch on it is gone."""
         self._worker.put(self._look)
 
     def lost(self, reason: str) -> None:
@@ -184,10 +184,10 @@ class Claims:
             if held is not None:
                 self._inbox.put(Deposed(reason))
         if held is not None:
-            # If ZooKeeper was only silent for too long, session and znode may still live.
+            # If ZooKeeper was only silent for too long, session and znode may still exist.
             self._worker.put(self._tidy)
 
-    # --- claiming ------------------------------------------------------------------------------
+    # --- claiming --------------------------------------------------------------------------------
 
     def _claim(self, *, at_once: bool) -> None:
         with self._lock:
@@ -230,7 +230,7 @@ class Claims:
     def _try(  # noqa: PLR0911 - one return per reason
         self, *, at_once: bool
     ) -> Claim | _Tried | str | None:
-        """Try once: the claim, what was tried without an answer, why not, or None after a race."""
+        """Try once: the claim, an unanswered multi, the reason against it, or None after a race."""
         role = self._look_at_the_role()
         if isinstance(role, str):
             return role
@@ -239,7 +239,7 @@ class Claims:
             if role.controller is not None and not at_once:
                 if not role.is_ours:
                     self._replace(role)
-                # Also where it is ours already: it may have become so a moment ago, unheard.
+                # Also where it is ours already: perhaps since a moment ago, without an answer.
                 if not self._worker.pause(self._grace_s):
                     return "the daemon is stopping"
                 role = role._replace(controller=self._reader.get(paths.CONTROLLER))
@@ -257,7 +257,7 @@ class Claims:
         return Claim(role.next, version, role.session)
 
     def _look_at_the_role(self) -> _Role | str:
-        """Read what a claim is made of, or return why there must be none."""
+        """Read what a claim needs, or return the reason against it."""
         leadership = self._leadership()
         if leadership is None:
             return "another daemon leads"
@@ -277,7 +277,7 @@ class Claims:
         return _Role(leadership, session, controller, epoch.version, ControllerEpoch(known + 1))
 
     def _replace(self, role: _Role) -> None:
-        """Make ``/controller`` ours while the epoch stays: what the broker is at goes on."""
+        """Make ``/controller`` ours and leave the epoch: the broker ends its current event."""
         multi = self._session.client.transaction()
         role.leadership.lead(multi)
         multi.check(paths.CONTROLLER_EPOCH, role.version)
@@ -285,7 +285,7 @@ class Claims:
         multi_answer(multi.commit_async(), self._session.timeout_s)
 
     def _write(self, role: _Role) -> list[Any]:
-        """Claim: a ``/controller`` that is ours already is only checked."""
+        """Claim; a ``/controller`` that is ours already is only checked."""
         multi = self._session.client.transaction()
         role.leadership.lead(multi)
         multi.set_data(paths.CONTROLLER_EPOCH, str(role.next).encode("ascii"), role.version)
@@ -296,14 +296,14 @@ class Claims:
         return multi_answer(multi.commit_async(), self._session.timeout_s)
 
     def _create(self, multi: Any, role: _Role) -> None:  # noqa: ANN401 - kazoo has no types
-        """Let a multi make ``/controller`` ours."""
+        """Add to a multi that ``/controller`` becomes ours."""
         if role.controller is not None:
             multi.delete(paths.CONTROLLER, role.controller.version)
         data = encode_controller(self._controller_id, self._now_ms())
         multi.create(paths.CONTROLLER, data, ephemeral=True)
 
     def _found(self, tried: _Tried) -> Claim | None:
-        """Return the claim whose answer was lost on the way, if it was made."""
+        """Return the claim whose answer was lost, if it was made."""
         controller = self._reader.get(paths.CONTROLLER)
         epoch = self._reader.get(paths.CONTROLLER_EPOCH)
         session = self._session.id
@@ -313,17 +313,17 @@ class Claims:
             return None
         return Claim(tried.epoch, epoch.version, session)
 
-    # --- losing it and giving it back ----------------------------------------------------------
+    # --- loss and resignation --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Watch ``/controller``, and drop the claim if it is not ours any more."""
+        """Watch ``/controller``, and drop the claim if it is no longer ours."""
         held = self._held
         if held is None:
             return
         try:
             controller = self._reader.get_watched(paths.CONTROLLER, self._watch)
         except (SessionSuspendedError, SessionLostError):
-            return  # Asked again when connected; until then a hand-back must not wait behind this.
+            return  # Checked again when connected; until then a resignation must not wait.
         if controller is not None and controller.owner == held.session:
             return
         with self._lock:
@@ -345,7 +345,7 @@ class Claims:
         self._inbox.put(Deposed(reason))
 
     def _tidy(self) -> None:
-        """Delete a ``/controller`` of ours that no claim stands behind: brokers wait for that."""
+        """Delete a ``/controller`` of ours without a claim: brokers wait for that."""
         if self._held is not None:
             return
         controller = self._reader.get(paths.CONTROLLER)
@@ -364,7 +364,7 @@ class Claims:
 
 
 def _refusal(controller: Znode) -> str | None:
-    """Return why whoever holds ``/controller`` must not be deposed."""
+    """Return why the owner of ``/controller`` must not be deposed; None if it may."""
     named = decode_controller(controller.data)
     if isinstance(named, str):
         return f"{paths.CONTROLLER} cannot be understood: {named}"

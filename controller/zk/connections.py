@@ -116,7 +116,7 @@ class Connection:
         self._client.stop()
         self._client.close()
 
-    # --- reading -------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     def get(self, path: str) -> Znode | None:
         """Read one znode."""
@@ -213,7 +213,7 @@ class Connection:
                     found = None
             yield key, found
 
-    # --- writing -------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def create(self, path: str, data: bytes) -> Znode | None:
         """Create a znode, with its parents; None where there is one already."""
@@ -316,7 +316,7 @@ class Connection:
                 return found
         raise contended(path)
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------
 
     def _acl_of(self, path: str) -> list[Any]:
         acls, _ = self._ask(self._client.get_acls_async(path))

@@ -1,10 +1,10 @@
 """
-Which of several daemons leads: kazoo's lock under ``/reassigner/leader``, and a fencing token.
+The election among several daemons: kazoo's lock under ``/reassigner/leader``, and a fencing token.
 
-Having the lock is not enough to write: a new leader first raises ``/reassigner/epoch`` in a multi
-that checks its own candidacy, and every write is fenced by the version that node got. The
-candidacy's content is the address of our HTTP server, so that a CLI can find the leader. What to do
-with the role is not known here.
+The lock alone does not entitle to write: a new leader first raises ``/reassigner/epoch`` in a multi
+that checks its own candidacy, and the new version of that znode fences every write. A candidacy
+holds the address of our HTTP server, so that a command can find the leader. What to do with the
+role is not known here.
 
 Invariant: ``version`` is set exactly between ``LeadershipGained`` and ``LeadershipLost``.
 """
@@ -40,11 +40,11 @@ class Leadership:
 
     def __init__(self, session: Session, inbox: Inbox, *, http: str) -> None:
         """
-        Prepare; it stands from ``start`` on, and is a listener of the session.
+        Prepare, and listen to the session; the candidacy begins with ``start``.
 
         Args:
-            session: Which the candidacy lives by.
-            inbox: Where it is told.
+            session: The session that owns the candidacy.
+            inbox: Receives ``LeadershipGained`` and ``LeadershipLost``.
             http: ``host:port`` of our HTTP server.
 
         """
@@ -67,7 +67,7 @@ class Leadership:
 
     @property
     def version(self) -> ZkVersion | None:
-        """The version ``/reassigner/epoch`` got when we became leader; None while we are not."""
+        """The version of ``/reassigner/epoch`` that we wrote as leader; None while we are not."""
         return self._version
 
     @property
@@ -82,19 +82,19 @@ class Leadership:
 
     def attach(self, *, before_gain: Callable[[], None], after_loss: Callable[[], None]) -> None:
         """
-        Have others act at the turns of the role.
+        Set what is called when the role is gained or lost.
 
         Args:
             before_gain: Called on our thread once the former leader is fenced, before we lead;
                 must not wait.
-            after_loss: Called on any thread when we lead no more; must not wait.
+            after_loss: Called on any thread once we no longer lead; must not wait.
 
         """
         self._before_gain = before_gain
         self._after_loss = after_loss
 
     def start(self) -> None:
-        """Stand for the leadership, again and again."""
+        """Be a candidate until ``stop``."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -107,17 +107,17 @@ class Leadership:
         if self._thread.is_alive():
             self._thread.join(_STOP_S)
 
-    # --- told by the session -------------------------------------------------------------------
+    # --- called by the session -------------------------------------------------------------------
 
-    def connected(self, *, is_new: bool) -> None:  # noqa: ARG002 - both need the same look
-        """Look whether we still lead."""
+    def connected(self, *, is_new: bool) -> None:  # noqa: ARG002 - both need the same check
+        """Check whether we still lead."""
         self._wake.set()
 
     def lost(self, reason: str) -> None:
         """Stop leading with the session."""
         self._lose(reason)
 
-    # --- on our thread -------------------------------------------------------------------------
+    # --- on our thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._stopping:
@@ -149,7 +149,7 @@ class Leadership:
             self._withdraw()
 
     def _raise_epoch(self, candidacy: str) -> ZkVersion:
-        """Fence whoever led before; only while our candidacy stands."""
+        """Fence the former leader; only while our candidacy exists."""
         epoch = self._reader.get(paths.EPOCH)
         if epoch is None:
             self._create_epoch()
@@ -168,7 +168,7 @@ class Leadership:
             return
 
     def _lead(self) -> None:
-        """Return when we do not lead any more."""
+        """Return when we no longer lead."""
         while not self._stopping:
             version = self._version
             if version is None:
@@ -192,7 +192,7 @@ class Leadership:
         self._wake.set()
 
     def _withdraw(self) -> None:
-        """Delete every candidacy of ours: behind a forgotten one we would wait for ever."""
+        """Delete every candidacy of ours: behind one left over we would wait for ever."""
         self._contending = None
         names = self._reader.children(paths.LEADER)
         for path, znode in self._reader.try_many((f"{paths.LEADER}/{n}" for n in names), str):

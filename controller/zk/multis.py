@@ -1,9 +1,8 @@
 """
-Fenced multis: what the loop wants written, led by checks of what entitles us to write.
+Fenced multis: the loop's writes, led by checks of our right to write.
 
-Sends all multis of a commit before it waits for the first answer. Making the parents of what is
-created is part of it: ZooKeeper handles a session's requests in order, so that needs no waiting
-either. What is written is not known here.
+All multis of a commit are sent before the first answer is awaited. So are the parents of created
+znodes: ZooKeeper handles a session's requests in order. What is written is not known here.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ from controller.zk.sessions import Pending, Session, answer
 from controller.znodes import paths
 
 _OPERATION_BYTES: Final = 60
-"""Upper bound of what an operation adds to its path and data (header, lengths, an ordinary ACL)."""
+"""Upper bound of an operation besides its path and data (header, lengths, an ordinary ACL)."""
 
 _ANY_VERSION: Final = -1
 
 _MANY: Final = (f"{paths.TOPICS}/", f"{paths.OUTCOMES}/")
-"""Directories of which ever more are made: remembering that they exist would only grow."""
+"""Parents of ever more directories: a memory of those that exist would only grow."""
 
 _KAFKAS: Final = frozenset({"/brokers", "/config"})
 _HELD_BY_KAFKA: Final = frozenset({"/brokers", "/config", paths.TOPICS})
@@ -75,7 +74,7 @@ class Refused(Exception):  # noqa: N818 - a multi's outcome, not a fault
 
     @property
     def is_race(self) -> bool:
-        """Whether somebody else was faster, so that it may be tried again."""
+        """Whether another client was faster, so that it may be tried again."""
         return self.error not in (WriteError.OTHER, WriteError.NO_AUTH)
 
 
@@ -83,23 +82,23 @@ class Fence:
     """Checks that lead a multi."""
 
     def __init__(self, *checks: Check) -> None:
-        """Lead by these checks; by none, where nobody competes."""
+        """Lead by these checks; by none where there is no competitor."""
         self.checks = checks
 
     def lead(self, multi: Any) -> None:  # noqa: ANN401 - kazoo has no types
-        """Put the checks into a multi that is still empty."""
+        """Add the checks to a multi that is still empty."""
         for check in self.checks:
             multi.check(check.path, check.version)
 
 
 def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
     """
-    Wait for a multi: its results, one per operation.
+    Wait for a multi; return its results, one per operation.
 
     Raises:
         Refused: nothing of it was written.
-        SessionSuspendedError: nobody knows.
-        SessionLostError: the session is over; nobody knows either.
+        SessionSuspendedError: its outcome is unknown.
+        SessionLostError: the session is over, and its outcome is unknown.
 
     """
     try:
@@ -117,12 +116,12 @@ def multi_answer(pending: Pending, timeout_s: float) -> list[Any]:
 
 def fill(transaction: Any, multi: Iterable[Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
     """
-    Put operations into a multi, in their order.
+    Add operations to a multi, in their order.
 
     Args:
         transaction: The multi.
         multi: The operations.
-        acls: The permissions that the cluster gives its ordinary znodes.
+        acls: The permissions of the cluster's ordinary znodes.
 
     """
     for operation in multi:
@@ -148,7 +147,7 @@ class Multis:
 
         Args:
             session: The session.
-            request_bytes: ZooKeeper is sent no larger request: it would close the connection.
+            request_bytes: The largest request; ZooKeeper closes the connection at a larger one.
 
         """
         self._session = session
@@ -197,10 +196,10 @@ class Multis:
             return Rejected(index, refused.error)
         return Committed()
 
-    # --- parents -------------------------------------------------------------------------------
+    # --- parents ---------------------------------------------------------------------------------
 
     def _missing_parents(self, multis: Iterable[Iterable[Operation]]) -> list[str]:
-        """Return the parents that may not exist yet, each before what stands in it."""
+        """Return the parents that may not exist yet, each before its children."""
         wanted = dict.fromkeys(path for multi in multis for path in _ancestors_of_created(multi))
         return [path for path in wanted if path not in self._known_parents]
 
@@ -210,7 +209,7 @@ class Multis:
         except NodeExistsError:
             pass
         except KazooException:
-            return  # The multi that needs it will be refused with its own reason.
+            return  # The multi that needs it is refused with its own reason.
         if not path.startswith(_MANY):
             self._known_parents.add(path)
 
@@ -222,7 +221,7 @@ def _ancestors_of_created(multi: Iterable[Operation]) -> Iterator[str]:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the parents we may make for a znode, the highest first."""
+    """Yield the parents that we may create for a znode, the highest first."""
     parts = path.split("/")
     for depth in range(2, len(parts)):
         parent = "/".join(parts[:depth])
@@ -232,15 +231,15 @@ def ancestors(path: str) -> Iterator[str]:
 
 def _is_kafkas(path: str) -> bool:
     """
-    Whether only Kafka may make this znode.
+    Whether only Kafka may create this znode.
 
-    A topic's znode most of all: if it was deleted, making it would bring an empty topic to life.
+    Above all a topic's: created again after its deletion, it would be an empty topic.
     """
     return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
 def too_large(multi: Sequence[Operation], request_bytes: int = REQUEST_BYTES) -> Rejected | None:
-    """Reject what would only make ZooKeeper hang up, naming the largest operation."""
+    """Reject a multi that would make ZooKeeper close the connection; name its largest operation."""
     sizes = [len(op.path) + len(getattr(op, "data", b"")) + _OPERATION_BYTES for op in multi]
     if sum(sizes) <= request_bytes:
         return None

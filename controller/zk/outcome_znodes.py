@@ -54,7 +54,7 @@ class OutcomeZnodes:
         self._znodes = znodes
         self._window = window
 
-    # --- for commands --------------------------------------------------------------------------
+    # --- for commands ----------------------------------------------------------------------------
 
     def outcome(self, request: RequestId) -> Summary | str | None:
         """Return how a request ended, None while it has not."""
@@ -107,7 +107,7 @@ class OutcomeZnodes:
         read = [read for _, read in self._accepted(request, _shards(names, "accepted"))]
         return tuple(entry for r in read if r is not None and not isinstance(r, str) for entry in r)
 
-    # --- for the daemon ------------------------------------------------------------------------
+    # --- for the daemon --------------------------------------------------------------------------
 
     def history(self) -> HistoryRead:
         """
@@ -197,7 +197,7 @@ class OutcomeZnodes:
                 return read.options
         return RequestOptions()
 
-    # --- for both ------------------------------------------------------------------------------
+    # --- for both --------------------------------------------------------------------------------
 
     def _listed(self, requests: Iterable[RequestId]) -> dict[RequestId, tuple[str, ...]]:
         """List what is kept of requests; one that is hidden is left out."""

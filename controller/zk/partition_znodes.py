@@ -33,7 +33,7 @@ class PartitionZnodes:
         """Read through this reader."""
         self._znodes = znodes
 
-    # --- Kafka's -------------------------------------------------------------------------------
+    # --- Kafka's ---------------------------------------------------------------------------------
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics, in order."""
@@ -53,7 +53,7 @@ class PartitionZnodes:
         """Return the topics queued for deletion."""
         return frozenset(self._znodes.children(paths.DELETIONS))
 
-    # --- ours ----------------------------------------------------------------------------------
+    # --- ours ------------------------------------------------------------------------------------
 
     def reassigned(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         """Return the partitions that have a record of ours, of these topics or of all."""

@@ -138,7 +138,7 @@ class Reader:
         """Log a znode that cannot be decoded, or is hidden: nothing else reports it."""
         _log.warning("znode cannot be understood", path=path, reason=reason)
 
-    # --- beyond the interface ------------------------------------------------------------------
+    # --- beyond the interface --------------------------------------------------------------------
 
     def get_watched(self, path: str, watcher: Watch) -> Znode | None:
         """Read a znode and watch it, or its creation where it does not exist."""

@@ -32,7 +32,7 @@ class RequestWrites:
         """Write through this connection."""
         self._connection = connection
 
-    # --- the legacy plan -----------------------------------------------------------------------
+    # --- the legacy plan -------------------------------------------------------------------------
 
     def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """
@@ -76,7 +76,7 @@ class RequestWrites:
 
         return self._connection.edit(paths.LEGACY_PLAN, extended).czxid
 
-    # --- requests ------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------
 
     def submit(self, data: bytes) -> str:
         """
@@ -88,7 +88,7 @@ class RequestWrites:
         """
         return self._connection.create_sequential(paths.submissions_path(), data)
 
-    # --- cancelling ----------------------------------------------------------------------------
+    # --- cancelling ------------------------------------------------------------------------------
 
     def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
         """
@@ -123,7 +123,7 @@ class RequestWrites:
         """Delete ``/admin/reassign_cancel``; return False where there is none."""
         return self._connection.drop(paths.KILL_SWITCH) is not None
 
-    # --- the queue -----------------------------------------------------------------------------
+    # --- the queue -------------------------------------------------------------------------------
 
     def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """
@@ -178,7 +178,7 @@ class RequestWrites:
         """Delete the queue, readable or not; return it, None where there is none."""
         return plan_of(self._connection.drop(paths.QUEUE))
 
-    # --- controls ------------------------------------------------------------------------------
+    # --- controls --------------------------------------------------------------------------------
 
     def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
         """
@@ -227,7 +227,7 @@ class RequestWrites:
         self._connection.edit(paths.THROTTLE, change)
         return before[-1]
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------
 
     def _encoded(self, entries: Mapping[TopicPartition, Replicas]) -> bytes:
         data = encode_legacy_plan(entries)

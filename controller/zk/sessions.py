@@ -220,7 +220,7 @@ class Session:
         """Wait for a connection; return False when there is none in time."""
         return self._connected.wait(timeout_s)
 
-    # --- on kazoo's connection thread ----------------------------------------------------------
+    # --- on kazoo's connection thread ------------------------------------------------------------
 
     def _changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:

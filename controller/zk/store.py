@@ -1,9 +1,9 @@
 """
-ZooKeeper as the loop sees it: ``Store`` on a real cluster.
+``Store`` on a real cluster: ZooKeeper for the loop.
 
-A façade: writing is ``multis``, reading ``watches``, the controller role ``claims``. What it adds
-is the fence: no write leaves without the checks that entitle us to it, which for paperwork is the
-leadership among our daemons.
+A facade of ``multis`` for writes, ``watches`` for reads and ``claims`` for the controller role. It
+adds the fence: every write is led by the checks of our right to it. For paperwork, that right is
+the leadership among our daemons.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ZkStore:
 
         Args:
             session: The connection.
-            inbox: Where events go.
-            controller_id: What ``/controller`` will name; never the id of a broker.
-            now_ms: Milliseconds since 1970.
-            leadership: The role among several daemons; None when there can be only one.
-            latency: Told how long each commit took.
-            grace_s: How long a broker whose role is taken has to end what it is at.
+            inbox: Receives the events.
+            controller_id: The id that ``/controller`` will name; never that of a broker.
+            now_ms: Returns milliseconds since 1970.
+            leadership: The election among several daemons; None when there can be only one.
+            latency: Called with the seconds that each commit took.
+            grace_s: Seconds for a broker whose role is claimed to end its current event.
             request_bytes: The largest request that ZooKeeper takes.
 
         """
@@ -73,9 +73,9 @@ class ZkStore:
         session.add_listener(self._watches)
         if leadership is not None:
             leadership.attach(
-                # What a standby was just reading may be older than the last write of who led.
+                # A read in progress may be older than the last write of the former leader.
                 before_gain=self._watches.former_leader_fenced,
-                # Who does not lead must not stand in the way of a controller that works.
+                # A daemon that does not lead must not keep the role from a broker.
                 after_loss=self._claims.resign_if_held,
             )
 
@@ -88,11 +88,11 @@ class ZkStore:
         yield "zookeeper connection", self._session.is_usable
 
     def stop(self) -> None:
-        """End the threads; the session is its owner's."""
+        """End the threads; the owner of the session ends it."""
         self._watches.stop()
         self._claims.stop()
 
-    # --- Store ---------------------------------------------------------------------------------
+    # --- Store -----------------------------------------------------------------------------------
 
     def commit(self, multis: Sequence[Sequence[Operation]]) -> list[Committed | Rejected]:
         """Write the multis, pipelined and in order, and wait for all; see ``Store.commit``."""
@@ -130,7 +130,7 @@ class ZkStore:
         self._watches.read_entity_configs(entities)
 
     def begin_tenure(self) -> None:
-        """Work as the leader of the daemons; what we may write then is paperwork."""
+        """Begin a tenure as the leading daemon, which may write paperwork only."""
         version = None if self._leadership is None else self._leadership.version
         if version is None:
             self._inbox.put(ClaimFailed("another daemon leads"))
@@ -142,10 +142,10 @@ class ZkStore:
         self._claims.claim(at_once=at_once)
 
     def resign_controller(self) -> None:
-        """Give the role back."""
+        """Resign the controller role."""
         self._claims.resign()
 
-    # --- fences --------------------------------------------------------------------------------
+    # --- fences ----------------------------------------------------------------------------------
 
     def _fence(self, multis: Sequence[Sequence[Operation]]) -> Fence:
         claim, leadership = self._claims.held, self._leadership_fence()

@@ -98,7 +98,7 @@ class ThrottleWrites:
         after = dict(config.values if values is None else values)
         return {k: after.get(k) for k in applied.ours if after.get(k) != config.values.get(k)}
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------
 
     def _clear(self, entity: Entity) -> bool:
         record = paths.applied_throttle_path(entity)

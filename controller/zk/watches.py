@@ -1,15 +1,15 @@
 """
-What is to be read again, and when: the reading half of the store.
+Reads for the loop, repeated whenever a watch fires: the reading half of the store.
 
-A watch that fires only marks what it stands for; a thread of ours reads it. Marks coalesce: however
-often something changed before its turn came, it is read once. Levels are read on one thread and the
-many (topics, states, our own records) on another, so that a plan is seen at once even while a large
-cluster is read.
+A watch that fires only marks its znode; a thread of ours reads it. Marks coalesce: a znode that
+changed several times before its read is read once. Levels are read on one thread, and topics,
+states and our own records on another, so that a plan is seen at once even while a large cluster is
+read.
 
-What the loop asks for is read in the order in which it asked; what is only looked at again waits,
-as every topic does after a broken connection.
+The loop's reads happen in the order in which it asked. Repeated reads wait behind them, as those of
+every topic do after a broken connection.
 
-Invariant: whatever was asked for stays watched over broken connections and new sessions.
+Invariant: a znode that the loop asked for stays watched over broken connections and new sessions.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from controller.zk.workers import REFUSED_S, Worker
 from controller.znodes import paths
 
 CHUNK: Final = 2000
-"""Topics or states per event: a turn of the loop should not become long for having read much."""
+"""Topics or states per event: bounds the loop's work for one event."""
 
 Item = TypeVar("Item")
 
 
 class Watches:
-    """Reads what is asked for, and again whenever it changes."""
+    """Reads what the loop asks for, and again at every change."""
 
     def __init__(self, session: Session, inbox: Inbox) -> None:
-        """Begin with nothing; whoever builds it makes it a listener of the session."""
+        """Begin with nothing; the caller adds it to the session's listeners."""
         self._inbox = inbox
         self._reader = Reader(session)
         self._requests = RequestZnodes(self._reader)
@@ -69,17 +69,17 @@ class Watches:
         """Watched topics."""
         self._marked_topics: dict[str, None] = {}
         self._read_generation = 0
-        """How many doubts the loop had when it asked last."""
+        """The loop's read generation when it asked last."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
         self._fenced = 0
-        """How many former leaders were fenced."""
+        """Counts former leaders that were fenced."""
 
     def threads(self) -> tuple[Worker, Worker]:
         """Return the threads, which must never end by themselves."""
         return self._levels_worker, self._bulk_worker
 
-    # --- asked by the loop ---------------------------------------------------------------------
+    # --- asked by the loop -----------------------------------------------------------------------
 
     def read(self, znode: Znode) -> None:
         """Read a level now and at every change."""
@@ -105,14 +105,14 @@ class Watches:
     def read_states(
         self, partitions: Sequence[TopicPartition], *, watched: bool, read_generation: int
     ) -> None:
-        """Read partition states once; if watched, tell the next change."""
+        """Read partition states once; if watched, report the next change."""
         with self._lock:
             self._read_generation = read_generation
         for chunk in _chunks(tuple(partitions)):
             self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
 
     def read_submissions(self, names: Sequence[str]) -> None:
-        """Read requests as submitted, with the levels: a request is to be seen at once."""
+        """Read requests as submitted; on the thread of the levels, to see them at once."""
         wanted = tuple(names)
         self._levels_worker.put(
             lambda: self._inbox.put(SubmissionsRead(self._requests.submissions(wanted)))
@@ -121,27 +121,27 @@ class Watches:
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
         self._bulk_worker.put(
-            lambda: self._tell_of_records(lambda: self._outcomes.accepted(request))
+            lambda: self._report_records(lambda: self._outcomes.accepted(request))
         )
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         wanted = tuple(entities)
         self._bulk_worker.put(
-            lambda: self._tell_of_records(
+            lambda: self._report_records(
                 lambda: EntityConfigsRead(self._throttles.entity_configs(wanted))
             )
         )
 
     def former_leader_fenced(self) -> None:
-        """Tell of our own records only what is read from now on; safe from any thread."""
+        """Drop reads of our own records that began before now; safe from any thread."""
         with self._lock:
             self._fenced += 1
 
-    # --- told by the session -------------------------------------------------------------------
+    # --- called by the session -------------------------------------------------------------------
 
     def connected(self, *, is_new: bool) -> None:
-        """Read again whatever was watched: it may have changed while nobody looked."""
+        """Read again all that was watched: it may have changed without a connection."""
         with self._lock:
             levels = [z for z in self._wanted if is_new or z not in OWN_RECORDS]
             topics = list(self._topics)
@@ -160,10 +160,10 @@ class Watches:
         for worker in self.threads():
             worker.stop()
 
-    # --- on our threads ------------------------------------------------------------------------
+    # --- on our threads --------------------------------------------------------------------------
 
-    def _tell_of_records(self, read: Callable[[], Event]) -> None:
-        """Tell what only the leading daemon writes; read it anew if that was another meanwhile."""
+    def _report_records(self, read: Callable[[], Event]) -> None:
+        """Read and report our own records; again if a former leader was fenced meanwhile."""
         while True:
             with self._lock:
                 fenced = self._fenced
@@ -175,7 +175,7 @@ class Watches:
 
     def _read(self, znode: Znode) -> None:
         if znode in OWN_RECORDS:
-            self._tell_of_records(lambda: self._look(znode))
+            self._report_records(lambda: self._look(znode))
             return
         event = self._look(znode)
         if isinstance(event, CancellationRead) and event.cancellation is not None:
@@ -185,13 +185,13 @@ class Watches:
 
     def _look(self, znode: Znode) -> Event:
         with self._lock:
-            # Before reading: a change from now on marks it anew.
+            # Before the read: a change from now on marks it again.
             self._marked.discard(znode)
             watcher = self._wanted.get(znode) or watch(lambda: self.read(znode))
         return read_level(self._reader, znode, watcher)
 
     def _mark_topics(self, topics: Iterable[str]) -> None:
-        """Have topics read again."""
+        """Mark topics to be read again."""
         with self._lock:
             is_first = not self._marked_topics
             self._marked_topics.update(dict.fromkeys(topics))
@@ -200,7 +200,7 @@ class Watches:
         self._bulk_worker.put(self._read_marked_topics)
 
     def _read_marked_topics(self) -> None:
-        """Have some of them read; what is asked for meanwhile goes before the rest."""
+        """Read some marked topics; the loop's own reads go before the rest."""
         with self._lock:
             marked = tuple(islice(self._marked_topics, CHUNK))
             for topic in marked:
@@ -243,14 +243,14 @@ class Watches:
             else:
                 read[partition] = state_of(partition, znode)
         with self._lock:
-            # Told under the lock: a watch that fires from now on is told after it.
+            # Put under the lock: a watch that fires from now on is reported after it.
             armed = frozenset(p for p in partitions if p in self._states) if watched else None
             self._inbox.put(StatesRead(read, read_generation, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
         def fired() -> None:
             with self._lock:
-                # An answer still under way when it fired may have armed it once more.
+                # An answer in flight when it fired may have set it once more.
                 if self._states.get(partition) is watcher:
                     del self._states[partition]
             self._inbox.put(StateChanged(partition))
