@@ -50,9 +50,9 @@ from controller.web.report_index import ReportIndex
 from controller.web.routes import Routes
 from controller.web.server import HttpServer
 from controller.zk.leadership import Leadership
-from controller.zk.workers import Pings
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
+from controller.zk.workers import Pings
 
 CONNECT_S: Final = 10 * 365 * 86_400.0
 """How long to wait for ZooKeeper: practically for ever, as a daemon that is not ready."""

@@ -21,7 +21,7 @@ from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
-from controller.znodes.applied_throttles import encode_applied_throttle
+from controller.znodes.entity_configs import encode_applied_throttle
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.plans import GOALS, LEASES, Daemons, await_end, configured, fill

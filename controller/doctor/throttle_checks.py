@@ -13,8 +13,8 @@ from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.doctor.unneeded_throttles import unneeded_throttles
+from controller.znodes.entity_configs import EVERYTHING, throttled_partitions
 from controller.znodes.paths import parse_number
-from controller.znodes.throttles import EVERYTHING, throttled_partitions
 
 
 def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:

@@ -15,7 +15,6 @@ from controller.core.model import Route, ZkVersion
 from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.znodes import (
-    applied_throttles,
     entity_configs,
     orphans,
     outcome_parts,
@@ -87,7 +86,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [
                 _written(
                     paths.applied_throttle_path(lease.entity),
-                    applied_throttles.encode_applied_throttle(lease),
+                    entity_configs.encode_applied_throttle(lease),
                     lease.version,
                 ),
                 *_configured(lease.entity, record.values, record.expected_version),

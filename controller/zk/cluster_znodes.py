@@ -7,9 +7,13 @@ from controller.core.model import BrokerEpoch, BrokerId, LiveBroker
 from controller.zk.znode_reads import Hidden, ZnodeReads
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
-from controller.znodes.controller import NOT_KRAFT, decode_controller
-from controller.znodes.daemon_leader import decode_leader
-from controller.znodes.feature_flags import decode_feature, decode_migration
+from controller.znodes.controller import (
+    NOT_KRAFT,
+    decode_controller,
+    decode_feature,
+    decode_leader,
+    decode_migration,
+)
 from controller.znodes.json_documents import read_document
 
 

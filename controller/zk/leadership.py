@@ -27,7 +27,7 @@ from controller.zk.multis import Refused, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.znodes import paths
-from controller.znodes.daemon_leader import encode_leader
+from controller.znodes.controller import encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
 

@@ -22,8 +22,11 @@ from controller.zk.request_znodes import RequestZnodes
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.zk.znode_reads import ZnodeReads, decode_many
 from controller.znodes import paths
-from controller.znodes.elections import decode_preferred_election
-from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
+from controller.znodes.partition_lists import (
+    decode_isr_notification,
+    decode_log_dir_event,
+    decode_preferred_election,
+)
 
 Value = TypeVar("Value")
 

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.zk.znode_reads import Hidden, Znode, ZnodeReads, decode_many
 from controller.znodes import paths
-from controller.znodes.applied_throttles import decode_applied_throttle
-from controller.znodes.entity_configs import decode_entity_config
-from controller.znodes.throttles import decode_throttles
+from controller.znodes.entity_configs import (
+    decode_applied_throttle,
+    decode_entity_config,
+    decode_throttles,
+)
 
 
 class ThrottleZnodes:

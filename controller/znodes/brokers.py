@@ -1,8 +1,8 @@
 """
 Broker registrations, formats 1 to 5 (``kafka.zk.BrokerIdZNode``).
 
-Only what a controller needs: where to connect, the rack, and whether the registration carries
-features, which tells inter-broker protocol 2.7 or later. Nothing is ever written here.
+Only what a controller needs is decoded: endpoints, rack, and whether there are features, which only
+inter-broker protocol 2.7 or later registers. Nothing is encoded.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def decode_broker(broker_id: BrokerId, data: bytes, czxid: BrokerEpoch | int) ->
 
     Args:
         broker_id: The N of the path.
-        data: What the znode holds.
-        czxid: When it was created: the broker epoch (KIP-380).
+        data: The content.
+        czxid: Its creation: the broker epoch (KIP-380).
 
     """
     document = read_document(data)

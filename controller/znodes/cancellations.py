@@ -1,9 +1,9 @@
 """
-``/admin/cancel_reassignment_in_progress``: what is to be stopped and led back.
+Cancellations: ``/admin/cancel_reassignment_in_progress``.
 
-An empty node means everything in progress (KIP-236). Else it is an object that selects requests,
-topics and partitions; without any selection it too means everything. All or nothing: what cannot be
-understood cancels nothing, least of all everything, and an empty list is no selection.
+An empty node cancels everything in progress (KIP-236), as does an object without a selection. An
+object may select requests, topics and partitions. What is unreadable cancels nothing; an empty list
+is refused, because without it everything would be selected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCOPES: Final = {scope.value: scope for scope in CancelScope}
 def decode_cancellation(
     data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int, mzxid: Zxid = UNASKED
 ) -> Cancellation:
-    """Decode a cancellation; what is wrong with it is in ``unreadable``."""
+    """Decode a cancellation; ``unreadable`` says what is wrong with it."""
     if not data:
         return Cancellation(version, czxid, created_ms, mzxid=mzxid)
     document = read_document(data, unique=True)
@@ -73,7 +73,7 @@ def decode_cancellation(
 
 
 def encode_cancellation(cancellation: Cancellation) -> bytes:
-    """Encode what is to be cancelled; everything, and nothing more to say, is an empty node."""
+    """Encode a cancellation; one of everything, with no other member, is an empty node."""
     document: dict[str, object] = {}
     if cancellation.requests:
         document["requests"] = sorted(cancellation.requests)

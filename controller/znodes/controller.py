@@ -1,8 +1,13 @@
 """
-Who the controller is: ``/controller`` and ``/controller_epoch`` (``kafka.zk.ControllerZNode``).
+Roles and their guards: the controller, what forbids to become it, and the leader of our daemons.
 
-The epoch is plain ASCII digits, not JSON. What we write is format 1, which every Kafka version
-reads.
+``/controller`` and ``/controller_epoch`` (``kafka.zk.ControllerZNode``): the epoch is plain ASCII
+digits, not JSON. We write format 1, which every Kafka version reads.
+
+``/feature`` is enabled from inter-broker protocol 2.7 on (``FeatureZNode``); ``/migration`` names a
+KRaft controller while one takes over (``MigrationZNode``). What is unreadable forbids a claim too.
+
+Each candidacy below ``/reassigner/leader`` holds the address of a daemon; the election orders them.
 """
 
 from __future__ import annotations
@@ -12,7 +17,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core.model import BrokerId, ControllerEpoch
-from controller.znodes.json_documents import INT_MAX, excerpt, is_int, read_document, write_document
+from controller.znodes.json_documents import (
+    INT_MAX,
+    excerpt,
+    is_int,
+    is_text,
+    read_document,
+    version_problem,
+    write_document,
+)
 
 NOT_KRAFT: Final = -1
 """``kraftControllerEpoch`` of a controller that is a ZooKeeper-mode broker."""
@@ -22,7 +35,7 @@ _EPOCH: Final = re.compile(rb"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class ControllerNode:
-    """Whom ``/controller`` names."""
+    """The content of ``/controller``."""
 
     broker_id: BrokerId
     kraft_controller_epoch: int = NOT_KRAFT
@@ -52,3 +65,44 @@ def decode_controller_epoch(data: bytes) -> ControllerEpoch | str:
     if _EPOCH.fullmatch(data) is None or int(data) >= INT_MAX:
         return f"{excerpt(data[:40].decode('ascii', 'replace'))} is not a controller epoch"
     return ControllerEpoch(int(data))
+
+
+_NO_CONTROLLER = -1
+
+
+def decode_feature(data: bytes) -> bool | str:
+    """Decode whether the feature versioning system is enabled."""
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    status = document.get("status")
+    if not is_int(status, 0, 1):
+        return f"status {excerpt(status)} is not known"
+    return status == 1
+
+
+def decode_migration(data: bytes) -> str | None:
+    """Return why ``/migration`` forbids a claim, None when it does not."""
+    document = read_document(data)
+    if isinstance(document, str):
+        return f"cannot be understood: {document}"
+    controller = document.get("kraft_controller_id", _NO_CONTROLLER)
+    if not is_int(controller, low=_NO_CONTROLLER):
+        return f"cannot be understood: kraft_controller_id is {excerpt(controller)}"
+    if controller == _NO_CONTROLLER:
+        return None
+    return f"KRaft controller {controller} is in charge of a migration"
+
+
+def decode_leader(data: bytes) -> str | None:
+    """Decode the ``host:port`` of a candidate's HTTP server."""
+    document = read_document(data)
+    if isinstance(document, str) or version_problem(document, (1,)) is not None:
+        return None
+    http = document.get("http")
+    return http if is_text(http) and http else None
+
+
+def encode_leader(http: str) -> bytes:
+    """Encode the ``host:port`` of our HTTP server."""
+    return write_document({"version": 1, "http": http})

@@ -1,24 +1,30 @@
 """
-Kafka's dynamic settings: ``/config/topics/T``, ``/config/brokers/N`` (``ConfigEntityZNode``).
+Dynamic settings of topics and brokers, the throttles among them, and our records of throttles.
 
-And what tells brokers to read them: a sequential child of ``/config/changes``
-(``ConfigEntityChangeNotificationSequenceZNode``). Settings we do not know are kept as they are.
+``/config/topics/T`` and ``/config/brokers/N`` (``ConfigEntityZNode``): settings that we do not know
+are kept. A sequential child of ``/config/changes``
+(``ConfigEntityChangeNotificationSequenceZNode``) makes brokers read changed settings.
+
+``/reassigner/throttles/<entity>`` records a throttle that we set, and the settings before it. The
+entity is the path, with a colon for its slash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controller.core.applied_throttles import Entity, EntityConfig
+from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.model import ZkVersion
 from controller.znodes.json_documents import (
     excerpt,
     is_object,
     is_text,
     read_document,
+    version_problem,
     write_document,
 )
+from controller.znodes.paths import parse_number, parse_throttle_name
 
 _ANNOUNCEMENT: Final = 2
 """Format 2 names the path, format 1 type and name; brokers since 0.9 read both."""
@@ -48,5 +54,86 @@ def encode_entity_config(values: Iterable[tuple[str, str]]) -> bytes:
 
 
 def encode_announcement(entity: Entity) -> bytes:
-    """Encode the word to the brokers that the entity's settings changed."""
+    """Encode the notification of brokers that the entity's settings changed."""
     return write_document({"version": _ANNOUNCEMENT, "entity_path": entity})
+
+
+TOPIC_KEYS: Final = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+BROKER_KEYS: Final = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+)
+EVERYTHING: Final[frozenset[int]] = frozenset({-1})
+"""Stands for ``*``, every replica of the topic; compared by identity."""
+
+
+def decode_throttles(data: bytes) -> dict[str, str] | str:
+    """Decode the throttles of a topic or broker from its settings."""
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    config = document.get("config", {})
+    if not is_object(config):
+        return f"config is not an object but {excerpt(config)}"
+    return {
+        key: value
+        for key in (*TOPIC_KEYS, *BROKER_KEYS)
+        if is_text(value := config.get(key)) and value
+    }
+
+
+def throttled_partitions(value: str) -> frozenset[int]:
+    """Read the partitions of a list like ``0:101,1:102``; invalid ones are left out."""
+    if value.strip() == "*":
+        return EVERYTHING
+    numbers = (parse_number(entry.partition(":")[0].strip()) for entry in value.split(","))
+    return frozenset(n for n in numbers if n is not None)
+
+
+def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle | str:  # noqa: PLR0911 - one return per reason
+    """Decode our record of a throttle from the last component of its path and its content."""
+    entity = parse_throttle_name(name)
+    if entity is None:
+        return f"{excerpt(name)} is neither a topic nor a broker"
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    problem = version_problem(document, (1,))
+    if problem is not None:
+        return problem
+    ours, before = _settings(document.get("ours")), _settings(document.get("before"))
+    if isinstance(ours, str):
+        return f"ours: {ours}"
+    if isinstance(before, str):
+        return f"before: {before}"
+    if not ours.keys() <= before.keys():
+        return "before does not say what stood where something is ours"
+    set_by_us = {key: value for key, value in ours.items() if value is not None}
+    if len(set_by_us) < len(ours):
+        return "ours: a setting without a value"
+    return AppliedThrottle(entity, set_by_us, before, version)
+
+
+def encode_applied_throttle(applied: AppliedThrottle) -> bytes:
+    """Encode our record of a throttle; its entity is the path."""
+    return write_document(
+        {
+            "version": 1,
+            "ours": dict(sorted(applied.ours.items())),
+            "before": dict(sorted(applied.before.items())),
+        }
+    )
+
+
+def _settings(value: object) -> Mapping[str, str | None] | str:
+    if not is_object(value):
+        return f"an object of settings was expected, not {excerpt(value)}"
+    read: dict[str, str | None] = {}
+    for key, setting in value.items():
+        if not is_text(key) or not (setting is None or is_text(setting)):
+            return f"{excerpt(key)}: {excerpt(setting)} is not a setting"
+        read[key] = setting
+    return read

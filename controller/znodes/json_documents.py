@@ -1,11 +1,10 @@
 """
-Reading JSON that anybody may have written: the ground all codecs of this room stand on.
+Checked reading of JSON from any source, for all codecs of this room.
 
-It knows nothing of znodes. Whatever the bytes are, the answer is a value or the reason why there is
-none; no exception escapes. Numbers are taken only as JSON integers: neither booleans nor 1.0 pass
-for one.
+For any bytes the result is a value or the reason why there is none; no exception escapes. Only JSON
+integers are numbers: neither booleans nor 1.0 are.
 
-Unknown keys are ignored here, as Kafka's parsers do; who must not ignore them says so itself.
+Unknown keys are ignored, as Kafka's parsers do; codecs that must refuse them check for them.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 EXCERPT_MAX: Final = 200
-"""Characters of foreign text that a reason quotes at most."""
+"""The most characters of foreign text that a reason quotes."""
 
 Document = Mapping[str, object]
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    """Refuse what Python would accept and JSON does not know."""
+    """Refuse a constant that Python accepts and JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse an object that names a key twice: which one is meant is not guessed."""
+    """Refuse an object with a repeated key: which value is meant is not guessed."""
     members = dict(pairs)
     if len(members) < len(pairs):
         ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
@@ -45,7 +44,7 @@ def _refuse_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def read_document(  # noqa: PLR0911 - one return per reason
     data: bytes, *, unique: bool = False
 ) -> Document | str:
-    """Parse a JSON object; a text says why it is none, ``unique``: also where a key is repeated."""
+    """Parse a JSON object, or return why it is none; ``unique`` refuses a repeated key."""
     if not data:
         return "the node is empty"
     try:
@@ -68,7 +67,7 @@ def read_document(  # noqa: PLR0911 - one return per reason
 
 
 def write_document(document: Document) -> bytes:
-    """Write JSON the way Kafka does: compact, and in ASCII so that no name can break it."""
+    """Write JSON as Kafka does: compact, and in ASCII so that no name can break it."""
     return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
@@ -88,14 +87,14 @@ def is_object(value: object) -> TypeGuard[Document]:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether it is a string that every encoding of ours can carry (no lone surrogates)."""
+    """Whether it is a string without lone surrogates, which no encoding can carry."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def version_problem(
     document: Document, known: Sequence[int], absent: int | None = None
 ) -> str | None:
-    """Return what is wrong with ``version``; ``absent`` is what a missing one stands for."""
+    """Return what is wrong with ``version``; ``absent`` is the meaning of a missing one."""
     version = document.get("version", absent)
     if is_int(version) and version in known:
         return None

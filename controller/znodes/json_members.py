@@ -1,8 +1,8 @@
 """
-Reading the members of a JSON object one after the other, for objects with many optional ones.
+Checked reading of the members of a JSON object, for objects with many optional members.
 
-The first thing that is wrong is remembered, in words; from then on the values read mean nothing.
-Whoever reads looks at ``problem`` at the end. What the members are for is not known here.
+The first error is kept in ``problem``; from then on the values read mean nothing. The caller checks
+``problem`` at the end. The meaning of the members is not known here.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from controller.znodes.paths import valid_request
 from controller.znodes.windows import read_window
 
 TEXT_MAX: Final = 1000
-"""Characters of a reason or a name at most: they are kept with what they belong to."""
+"""The most characters of a reason or a name: they are stored with their request."""
 
 
 class Members:
-    """The members of one object, absent ones as None (or whatever is empty)."""
+    """The members of one object; an absent one is None or empty."""
 
     def __init__(self, document: Document, where: str = "") -> None:
-        """Read this object; ``where`` it stands is said of whatever is wrong."""
+        """Read this object; ``where`` precedes the text of every error."""
         self._document = document
         self._where = f"{where}: " if where else ""
         self.problem: str | None = None
-        """What is wrong with the first bad member; None as long as there is none."""
+        """What is wrong with the first bad member; None without one."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._document
 
     def wrong(self, reason: str) -> None:
-        """Remember a reason, if it is the first."""
+        """Keep an error, if it is the first."""
         if self.problem is None:
             self.problem = f"{self._where}{reason}"
 
     def only(self, known: frozenset[str]) -> None:
-        """Refuse other members: they ask for something that is not going to happen."""
+        """Refuse other members: they would be ignored silently."""
         unknown = sorted(self._document.keys() - known)
         if unknown:
             self.wrong(f"the key {excerpt(unknown[0])} is not known")
@@ -72,7 +72,7 @@ class Members:
         return None
 
     def count(self, key: str) -> int:
-        """Read a count that has to be there."""
+        """Read a count that must be present."""
         if key not in self._document:
             self.wrong(f"{key} is missing")
         return self.number(key, low=0, high=LONG_MAX) or 0
@@ -89,7 +89,7 @@ class Members:
         return value is True
 
     def step_size(self, key: str) -> StepSize | None:
-        """Read how many replicas a step adds."""
+        """Read a step size: the number of replicas that a step adds."""
         value = self._document.get(key)
         if value == "all":
             return "all"
@@ -98,7 +98,7 @@ class Members:
         return value if is_int(value, low=1) else None
 
     def window(self, key: str) -> Window | None:
-        """Read hours."""
+        """Read a window."""
         if key not in self._document:
             return None
         read = read_window(self._document[key])
@@ -133,13 +133,13 @@ class Members:
         return {}
 
     def within(self, key: str, value: object) -> Members:
-        """Read an object that stands within this one; ``adopt`` it when it is read."""
+        """Return the reader of an object within this one; ``adopt`` it when it is read."""
         if not is_object(value):
             self.wrong(f"{key} is not an object but {excerpt(value)}")
             return Members({}, f"{self._where}{key}")
         return Members(value, f"{self._where}{key}")
 
     def adopt(self, inner: Members) -> None:
-        """Take over what is wrong with an object that stands within this one."""
+        """Keep the error of an object within this one, if it is the first."""
         if inner.problem is not None and self.problem is None:
             self.problem = inner.problem

@@ -1,7 +1,8 @@
 """
-``/admin/reassign_cancel``: while it exists, whatever it holds, nothing new starts (KIP-236).
+The kill switch ``/admin/reassign_cancel``: while it exists, nothing new starts (KIP-236).
 
-What we write into it is for people: why, who and since when. What others write is shown as it is.
+Its content has no effect. We write the reason, the author and the time for operators; other content
+is shown as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from controller.znodes.json_documents import (
 
 @dataclass(frozen=True, slots=True)
 class KillSwitch:
-    """The switch is on."""
+    """A kill switch that is on."""
 
     reason: str = ""
     by: str = ""
@@ -29,7 +30,7 @@ class KillSwitch:
 
 
 def decode_kill_switch(data: bytes, created_ms: int) -> KillSwitch:
-    """Decode the node; any content means that the switch is on."""
+    """Decode the node; with any content, the switch is on."""
     document = read_document(data)
     if isinstance(document, str):
         shown = excerpt(data.decode(errors="replace")) if data else ""

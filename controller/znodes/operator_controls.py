@@ -1,9 +1,8 @@
 """
-What operators turn while the daemon runs: the znodes ``/reassigner/control/*``.
+Live settings of operators, the znodes of ``/reassigner/control``: pauses, limits, throttle.
 
-Pauses, limits and the throttle for all, each its own node. Written by the command line; may be
-edited by hand, so they are read as strictly as a plan: an unknown key is a limit somebody believes
-in.
+Commands write them, and operators may edit them by hand. So they are decoded as strictly as a plan:
+an ignored unknown key would be a limit without effect.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _ORDERS: Final = {order.value: order for order in QueueOrder}
 
 
 def decode_pauses(data: bytes) -> Pauses | str:
-    """Decode what stands still."""
+    """Decode pauses."""
     members = _members(data, _PAUSES)
     if isinstance(members, str):
         return members
@@ -72,7 +71,7 @@ def decode_pauses(data: bytes) -> Pauses | str:
 
 
 def encode_pauses(pauses: Pauses) -> bytes:
-    """Encode what stands still."""
+    """Encode pauses."""
     document: dict[str, object] = {"version": 1}
     if pauses.everything is not None:
         document["everything"] = _pause_document(pauses.everything)
@@ -102,7 +101,7 @@ def _pause_document(pause: Pause) -> dict[str, object]:
 
 
 def decode_limits(data: bytes) -> Limits | str:
-    """Decode the limits that were changed."""
+    """Decode the limits that operators changed."""
     members = _members(data, _LIMITS)
     if isinstance(members, str):
         return members
@@ -130,7 +129,7 @@ def decode_limits(data: bytes) -> Limits | str:
 
 
 def encode_limits(limits: Limits) -> bytes:
-    """Encode the limits that were changed."""
+    """Encode the limits that operators changed."""
     document = {"version": 1} | _said(
         {
             "max_partitions_in_flight": limits.max_partitions_in_flight,
@@ -178,7 +177,7 @@ def _order(members: Members) -> QueueOrder | None:
 def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
     members = outer.within(key, value)
     members.only(_BROKER)
-    # 0 is a limit too: nothing is copied to, or from, that broker.
+    # 0 is a limit too: no copies to, or from, that broker.
     limits = BrokerLimits(
         max_incoming=members.number("max_incoming", low=0),
         max_outgoing=members.number("max_outgoing", low=0),
@@ -202,7 +201,7 @@ def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
 
 
 def _said(members: Mapping[str, str | int | Window | None]) -> dict[str, object]:
-    """Leave out what says nothing."""
+    """Return the members that have a value."""
     return {
         key: str(value) if isinstance(value, Window) else value
         for key, value in members.items()
@@ -214,7 +213,7 @@ def _said(members: Mapping[str, str | int | Window | None]) -> dict[str, object]
 
 
 def decode_throttle(data: bytes) -> int | str:
-    """Decode the throttle for all, in bytes per second and broker."""
+    """Decode the throttle of all requests, in bytes per second and broker."""
     members = _members(data, frozenset({"version", "bytes_per_s"}))
     if isinstance(members, str):
         return members
@@ -225,7 +224,7 @@ def decode_throttle(data: bytes) -> int | str:
 
 
 def encode_throttle(bytes_per_s: int) -> bytes:
-    """Encode the throttle for all."""
+    """Encode the throttle of all requests."""
     return write_document({"version": 1, "bytes_per_s": bytes_per_s})
 
 

@@ -1,7 +1,7 @@
 """
 Replicas that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``.
 
-Broker and partition are the path; the content says which topic of that name it was, and why.
+Broker and partition are the path. The content has the czxid of the topic, and the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def decode_orphan(broker: str, name: str, data: bytes) -> Orphan | str:  # noqa:
 
 
 def encode_orphan(orphan: Orphan) -> bytes:
-    """Encode what the path does not say."""
+    """Encode an orphan; broker and partition are the path."""
     document: dict[str, object] = {
         "version": 1,
         "topic_czxid": orphan.topic_czxid,

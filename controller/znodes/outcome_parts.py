@@ -1,9 +1,9 @@
 """
-What is kept of a request beside its summary: its parts, and shards of rows.
+What is kept of a request besides its summary: its parts, and shards of rows.
 
-``part-<name>`` is what a submitted znode asked for. A shard ``accepted-...`` keeps where each
-partition was and where it is to go, a shard ``ended-...`` what was refused and what did not simply
-reach its target. The names are ``paths``; how many rows make a shard is not known here.
+``part-<name>`` has the options of one submitted znode. A shard ``accepted-...`` has the original
+and target replicas of accepted entries, a shard ``ended-...`` the refusals, and the endings other
+than done. The names are in ``paths``; the size of a shard is not known here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FATES: Final = {fate.value: fate for fate in OutcomeKind}
 
 
 def part_name(name: str) -> str | None:
-    """Return which submitted znode, or version of a cancel znode, a child is the part of."""
+    """Return the submitted znode, or the version of the cancel znode, that a part is of."""
     part = name.removeprefix(PART)
     return part if part != name and is_part(part) else None
 
@@ -64,7 +64,7 @@ def decode_part(name: str, data: bytes) -> Part | str:
 
 
 def encode_part(part: Part) -> bytes:
-    """Encode what the path does not say."""
+    """Encode a part; its name is the path."""
     counts = {"version": 1, "total": part.total, "created_ms": part.created_ms}
     return write_document(counts | write_options(part.options))
 
@@ -115,7 +115,7 @@ def _accepted(row: object) -> AcceptedEntry | None:
 def decode_ended(
     request: RequestId, data: bytes
 ) -> tuple[tuple[Refusal, ...], tuple[PartitionOutcome, ...]] | str:
-    """Decode a shard of what was refused or ended otherwise than done, all or nothing."""
+    """Decode a shard of refusals and of endings other than done, all or nothing."""
     document = _document(data)
     if isinstance(document, str):
         return document
@@ -134,7 +134,7 @@ def decode_ended(
 
 
 def encode_ended(refusals: Sequence[Refusal], endings: Sequence[PartitionOutcome]) -> bytes:
-    """Encode a shard of what was refused or ended otherwise than done."""
+    """Encode a shard of refusals and of endings other than done."""
     return write_document(
         {
             "version": 1,

@@ -1,9 +1,9 @@
 """
 How a request ended: ``/reassigner/outcomes/<request>/summary``.
 
-Bounded: a znode that grew with the request would one day be refused by ZooKeeper. What does not fit
-is left out and counted, and of an unreadable node's content at most ``RAW_MAX_BYTES`` are kept. The
-exceptions that are left out stand in the shards beside it (``histories``).
+Bounded: ZooKeeper would refuse a znode that grew with the request. Refusals that do not fit are
+left out and counted; the shards beside it have them all (``outcome_parts``). At most
+``RAW_MAX_BYTES`` of the content of an unreadable node are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from controller.znodes.paths import valid_request
 OUTCOME_MAX_BYTES: Final = 512 * 1024
 RAW_MAX_BYTES: Final = 192 * 1024
 _FRAME_BYTES: Final = 32 * 1024
-"""Room for everything but the refusals and the raw content; texts of operators are bounded."""
+"""Room for all but the refusals and the raw content; texts of operators are bounded."""
 
 _REASONS: Final = {reason.value: reason for reason in RefusalReason}
 _FATES: Final = {fate.value: fate for fate in OutcomeKind}
@@ -75,7 +75,7 @@ def encode_outcome(summary: Summary) -> bytes:
 
 
 def decode_outcome(data: bytes) -> Summary | str:  # noqa: PLR0911 - one return per reason
-    """Decode a summary; one of an older format says less."""
+    """Decode a summary; one of an older format has fewer members."""
     document = read_document(data)
     if isinstance(document, str):
         return document

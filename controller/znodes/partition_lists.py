@@ -1,12 +1,15 @@
 """
-The list of partitions that several znodes of Kafka share.
+What brokers and tools write for the controller: partitions to elect, ISR changes, failed disks.
 
-All or nothing: whoever writes these lists is a broker or a tool, never a person's plan.
+``/admin/preferred_replica_election`` (``PreferredReplicaElectionZNode``), and the sequential
+children of ``/isr_change_notification`` and ``/log_dir_event_notification``
+(``IsrChangeNotificationSequenceZNode``, ``LogDirEventNotificationSequenceZNode``); the controller
+deletes each once it is processed. A list is decoded as a whole or refused.
 """
 
 from __future__ import annotations
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.znodes.json_documents import (
     excerpt,
     is_int,
@@ -20,7 +23,7 @@ from controller.znodes.paths import valid_topic
 
 
 def decode_partition_list(data: bytes) -> frozenset[TopicPartition] | str:
-    """Decode such a list; a text says what is wrong with it."""
+    """Decode a list of partitions."""
     document = read_document(data)
     if isinstance(document, str):
         return document
@@ -46,3 +49,22 @@ def read_partition(topic: object, partition: object) -> TopicPartition | None:
     if not is_text(topic) or not valid_topic(topic) or not is_int(partition):
         return None
     return TopicPartition(topic, partition)
+
+
+def decode_preferred_election(data: bytes) -> frozenset[TopicPartition] | str:
+    """Decode the partitions whose preferred leader is to be elected."""
+    return decode_partition_list(data)
+
+
+def decode_isr_notification(data: bytes) -> frozenset[TopicPartition] | str:
+    """Decode the partitions whose ISR a leader changed."""
+    return decode_partition_list(data)
+
+
+def decode_log_dir_event(data: bytes) -> BrokerId | str:
+    """Decode the broker whose log directory failed."""
+    document = read_document(data)
+    if isinstance(document, str):
+        return document
+    broker = document.get("broker")
+    return BrokerId(broker) if is_int(broker) else f"{excerpt(broker)} is not a broker id"

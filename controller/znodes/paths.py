@@ -1,7 +1,7 @@
 """
-Where every znode stands, relative to the cluster's chroot.
+The path of every znode, relative to the cluster's chroot.
 
-Names that come from outside become path components only after ``valid_topic`` or ``valid_request``.
+Names from outside become path components only after ``valid_topic`` or ``valid_request``.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
 KAFKA_ROOTS: Final = (TOPICS, "/admin")
-"""Whose permissions ours follow: the first of these that is not open to everybody."""
+"""The first of these that is not open to everyone sets the permissions of our znodes."""
 
 OUR_ROOTS: Final = (ROOT, LEADER, EPOCH, ORPHANS, OUTCOMES, GOALS, LEGACY_PLAN)
-"""Znodes of ours that others live below, and the one that plans are written to."""
+"""The roots of our znodes, and the znode of legacy plans."""
 
 NOTIFICATION_DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {"isr_notifications": ISR_NOTIFICATIONS, "log_dir_events": LOG_DIR_EVENTS}
 )
-"""Directories of nodes to delete once processed, by the name of the ``Znode`` that reads them."""
+"""Directories of nodes to delete once processed, by the name of their ``Znode``."""
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -66,7 +66,7 @@ _REQUEST: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _DOTS: Final = frozenset({".", ".."})
 _SUBMISSION: Final = "request_"
 _RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel)-.*")
-"""Requests that no submitted znode stands for."""
+"""Requests without a submitted znode."""
 _SHARD: Final = re.compile(r"(accepted|ended)-([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,10})")
 _BROKER_ENTITY: Final = "brokers/"
 _TOPIC_ENTITY: Final = "topics/"
@@ -88,12 +88,12 @@ def is_submission(name: str) -> bool:
 
 
 def is_part(name: str) -> bool:
-    """Whether a part may bear the name: a submitted request's, or a cancellation's version."""
+    """Whether it may name a part: a submitted request, or the version of a cancellation."""
     return is_submission(name) or parse_number(name) is not None
 
 
 def is_reserved(request: RequestId) -> bool:
-    """Whether the id is one that we give ourselves: no submitted request may bear it."""
+    """Whether only the daemon gives the id; no submitted request may have it."""
     return _RESERVED.fullmatch(request) is not None
 
 
@@ -139,12 +139,12 @@ def state_path(partition: TopicPartition) -> str:
 
 
 def reassignment_topic_path(topic: str) -> str:
-    """Return the parent of a topic's goals."""
+    """Return the parent of our records of a topic's reassignments."""
     return f"{GOALS}/{topic}"
 
 
 def reassignment_path(partition: TopicPartition) -> str:
-    """Return our record of what is to become of the partition."""
+    """Return our record of a partition's reassignment."""
     return f"{GOALS}/{partition.topic}/{partition.partition}"
 
 
@@ -159,7 +159,7 @@ def submission_path(name: str) -> str:
 
 
 def submissions_path() -> str:
-    """Return what a client creates, sequentially, to submit a request."""
+    """Return the prefix under which a client creates a request, sequentially."""
     return f"{REQUESTS}/{_SUBMISSION}"
 
 
@@ -173,16 +173,16 @@ class Shard(NamedTuple):
     """
     The name of a znode with many rows of a request, below its history.
 
-    The number of rows is in the name, so that a great many can be counted unread.
+    The number of rows is in the name, so that rows can be counted without reading them.
     """
 
     kind: Literal["accepted", "ended"]
     epoch: int
-    """The controller epoch it was written in; 0: outside a tenure."""
+    """The controller epoch of its write; 0: outside a tenure."""
     number: int
     """Shards of one epoch count up."""
     rows: int
-    """How many there are."""
+    """The number of its rows."""
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.epoch}-{self.number}-{self.rows}"
@@ -198,17 +198,17 @@ def parse_shard(name: str) -> Shard | None:
 
 
 def history_path(request: RequestId) -> str:
-    """Return the parent of everything that is kept of a request."""
+    """Return the parent of all that is kept of a request."""
     return f"{OUTCOMES}/{request}"
 
 
 def outcome_path(request: RequestId) -> str:
-    """Return how a request ended."""
+    """Return the summary of a request."""
     return f"{OUTCOMES}/{request}/{SUMMARY}"
 
 
 def part_path(request: RequestId, name: str) -> str:
-    """Return what is kept of a submitted znode."""
+    """Return the part of a request for one submitted znode."""
     return f"{OUTCOMES}/{request}/{PART}{name}"
 
 
@@ -229,15 +229,15 @@ _PAPERWORK: Final = (
 )
 _PAPERWORK_NODES: Final = frozenset({CANCEL, QUEUE})
 _NOT_PAPERWORK: Final = (LEADER, EPOCH)
-"""What entitles to write is not written that way."""
+"""Paperwork never changes what entitles to write."""
 
 
 def is_paperwork(path: str) -> bool:
     """
-    Whether no Kafka controller reads the znode, so that the leading daemon may always write it.
+    Whether the leading daemon may write the znode without the controller role.
 
-    Our own records, what operators submit to us, and dynamic settings, which Kafka's own tools
-    write without any fence.
+    Those are our own records, the submissions of operators, which no Kafka controller reads, and
+    dynamic settings, which Kafka's own tools write without any fence.
     """
     if path.startswith(_NOT_PAPERWORK):
         return False
@@ -262,15 +262,15 @@ def entity_config_path(entity: Entity) -> str:
 
 
 def announcements_path() -> str:
-    """Return what is created, sequentially, so that brokers read changed settings."""
+    """Return the prefix of notifications that make brokers read changed settings."""
     return f"{CONFIG_CHANGES}/config_change_"
 
 
 def applied_throttle_path(entity: Entity) -> str:
-    """Return our record of a throttle; a colon stands in no topic's name."""
+    """Return our record of a throttle; no topic's name has a colon."""
     return f"{LEASES}/{entity.replace('/', ':')}"
 
 
 def parse_throttle_name(name: str) -> Entity | None:
-    """Read the last component of a lease's path."""
+    """Read the last component of the path of such a record."""
     return parse_entity(name.replace(":", "/", 1)) if "/" not in name else None

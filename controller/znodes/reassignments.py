@@ -1,9 +1,9 @@
 """
 Our record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
 
-It keeps what the topic znode forgets: the original replicas in their order, and the replicas that
-an earlier target named. ``top`` and ``legacy`` are written for people and other tools (KIP-236);
-they follow from the rest and are not read back.
+It keeps what the topic znode does not: the original replicas in their order, and replicas of
+earlier targets. ``top`` and ``legacy`` are for operators and other tools (KIP-236); they follow
+from the rest and are not decoded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROUTES: Final = {route.value: route for route in (Route.LEGACY, Route.REQUEST)}
 
 
 def decode_spec(data: bytes, version: ZkVersion) -> ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason
-    """Decode a goal as read at a version."""
+    """Decode a record as read at a version."""
     document = read_document(data)
     if isinstance(document, str):
         return document
@@ -75,7 +75,7 @@ def decode_spec(data: bytes, version: ZkVersion) -> ReassignmentSpec | str:  # n
 
 
 def encode_spec(spec: ReassignmentSpec) -> bytes:
-    """Encode a goal (its version is not part of it)."""
+    """Encode a record, without its znode version."""
     document: dict[str, object] = {
         "version": 1,
         "original": spec.original,

@@ -1,8 +1,8 @@
 """
-How a request wants to be carried out, as members of a JSON object.
+The options of a request, as members of a JSON object.
 
-They stand alike in the request itself and in what is kept of it. A bad one makes the whole object
-unreadable: carried out without it, the request would be another than the one asked for.
+The request itself and its parts have the same members. A bad one makes the whole object unreadable:
+without it, another request would be carried out than the one submitted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTION_KEYS: Final = frozenset(
 
 
 def read_options(document: Document) -> RequestOptions | str:
-    """Read the options among the members of an object; a text says what is wrong with one."""
+    """Read the options among the members of an object, or return what is wrong with one."""
     members = Members(document)
     part_of = members.request("part_of")
     if part_of is not None and is_reserved(part_of):
@@ -52,7 +52,7 @@ def read_options(document: Document) -> RequestOptions | str:
 
 
 def write_options(options: RequestOptions) -> dict[str, object]:
-    """Return the members that say it, without those that say nothing."""
+    """Return the options as members, without those that have their default."""
     members: dict[str, object] = {
         "reason": options.reason or None,
         "requested_by": options.requested_by or None,

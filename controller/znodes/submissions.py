@@ -1,11 +1,11 @@
 """
-What clients submit: ``/admin/reassignment_requests/request_<10 digits>``.
+Submitted requests: ``/admin/reassignment_requests/request_<10 digits>``.
 
 Three forms are understood: ``assignments`` by topic and partition, the list of ``partitions`` that
 Kafka's own tool writes, and KIP-236's bare object of topics, which has no options. A client's own
-``legacy`` flag is ignored with a warning: which route a request came by is not its to say.
+``legacy`` flag is ignored with a warning: the znode determines the route of a request.
 
-Entries are judged one by one (``plan_entries``). What is wrong with an option makes the whole node
+Entries are judged one by one (``legacy_plans``). What is wrong with an option makes the whole node
 unreadable; so does a key that is there twice, as it is not guessed which one is meant.
 """
 
@@ -25,8 +25,8 @@ from controller.znodes.json_documents import (
     version_problem,
     write_document,
 )
+from controller.znodes.legacy_plans import judge_entries, unknown_key
 from controller.znodes.paths import parse_number
-from controller.znodes.plan_entries import judge_entries, unknown_key
 from controller.znodes.request_options import OPTION_KEYS, read_options, write_options
 
 _LEGACY: Final = "legacy"

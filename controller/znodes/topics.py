@@ -1,5 +1,5 @@
 """
-The topic znode: which brokers hold which partition (``kafka.zk.TopicZNode``).
+The topic znode: the assignment of its partitions (``kafka.zk.TopicZNode``).
 
 Format 1 has partitions only (up to 2.3), 2 adds the adding and removing replicas (2.4), 3 the topic
 id (2.8). Kafka ignores the number and so does the decoder; the encoder writes 3 where there is an
@@ -31,7 +31,7 @@ from controller.znodes.json_documents import (
 from controller.znodes.paths import parse_number
 
 UNKNOWN: Final = Zxid(0)
-"""When a znode was written last whose reader does not say."""
+"""The last write of a znode, where the reader does not know it."""
 
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 """A ``org.apache.kafka.common.Uuid``: 16 bytes in base64url without padding."""
@@ -44,10 +44,10 @@ def decode_topic(
     Decode ``/brokers/topics/T``.
 
     Args:
-        data: What the znode holds.
-        version: The data version it was read at.
-        czxid: When it was created: tells a topic from another that had its name before.
-        mzxid: When it was written last.
+        data: The content.
+        version: Its data version.
+        czxid: Its creation: differs between topics of the same name.
+        mzxid: Its last write.
 
     """
     document = read_document(data)

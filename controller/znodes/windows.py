@@ -1,8 +1,7 @@
 """
-The hours in which steps may begin, as operators write them: ``22:00-05:00 Europe/Berlin``.
+Windows, the hours in which steps may begin, as operators write them: ``22:00-05:00 Europe/Berlin``.
 
-The time zone may be left out, which means UTC. Whether it is one of those hours now is not known
-here.
+Without a time zone they are in UTC. The current time is not known here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _WINDOW: Final = re.compile(
 
 
 def read_window(value: object) -> Window | str:
-    """Read a window; a text says why it is none."""
+    """Read a window, or return why it is none."""
     match = _WINDOW.fullmatch(value.strip()) if is_text(value) else None
     if match is None:
         return f'hours look like "22:00-05:00" or "22:00-05:00 Europe/Berlin", not {excerpt(value)}'
@@ -34,7 +33,7 @@ def read_window(value: object) -> Window | str:
 
 
 def _is_zone(name: str) -> bool:
-    """Whether the tz database has it; UTC holds even where there is no database."""
+    """Whether the tz database has the zone; UTC needs no database."""
     if name == UTC:
         return True
     try:

@@ -62,8 +62,11 @@ from controller.reactor.ports import (
     Znode,
 )
 from controller.znodes import paths
-from controller.znodes.applied_throttles import encode_applied_throttle
-from controller.znodes.entity_configs import encode_announcement, encode_entity_config
+from controller.znodes.entity_configs import (
+    encode_announcement,
+    encode_applied_throttle,
+    encode_entity_config,
+)
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.orphans import encode_orphan

@@ -21,7 +21,7 @@ from controller.core.model import (
 from controller.core.partition.leader_selection import offline_leader, preferred_leader
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from controller.znodes.elections import decode_preferred_election
+from controller.znodes.partition_lists import decode_preferred_election
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.kafka_cluster import ControllerMoved, KafkaCluster
 from tests.sim.kafka_reassignments import KafkaReassignments

@@ -45,12 +45,14 @@ from controller.reactor.ports import Inbox, Znode
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
 from controller.znodes.brokers import decode_broker
-from controller.znodes.controller import decode_controller
-from controller.znodes.elections import decode_preferred_election
-from controller.znodes.feature_flags import decode_feature, decode_migration
+from controller.znodes.controller import decode_controller, decode_feature, decode_migration
 from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
 from controller.znodes.orphans import decode_orphan
+from controller.znodes.partition_lists import (
+    decode_isr_notification,
+    decode_log_dir_event,
+    decode_preferred_election,
+)
 from controller.znodes.reassignments import decode_spec
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests

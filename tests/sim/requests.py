@@ -36,9 +36,8 @@ from controller.core.model import (
 from controller.core.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.submissions import RequestOptions, Submission
 from controller.znodes import paths
-from controller.znodes.applied_throttles import decode_applied_throttle
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.entity_configs import decode_entity_config
+from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name

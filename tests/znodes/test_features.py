@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.znodes.daemon_leader import decode_leader, encode_leader
-from controller.znodes.feature_flags import decode_feature, decode_migration
+from controller.znodes.controller import (
+    decode_feature,
+    decode_leader,
+    decode_migration,
+    encode_leader,
+)
 from tests.znodes.strategies import ANY_BYTES, document
 
 

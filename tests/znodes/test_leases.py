@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
 from controller.core.model import ZkVersion
-from controller.znodes.applied_throttles import decode_applied_throttle, encode_applied_throttle
+from controller.znodes.entity_configs import decode_applied_throttle, encode_applied_throttle
 from controller.znodes.paths import LEASES, applied_throttle_path
 from tests.znodes.strategies import ANY_BYTES, BROKERS, TOPICS, WORDS, document
 

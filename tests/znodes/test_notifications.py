@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 
 from controller.core.model import TopicPartition
-from controller.znodes.elections import decode_preferred_election
-from controller.znodes.notifications import decode_isr_notification, decode_log_dir_event
+from controller.znodes.partition_lists import (
+    decode_isr_notification,
+    decode_log_dir_event,
+    decode_preferred_election,
+)
 from tests.znodes.strategies import ANY_BYTES, document
 
 

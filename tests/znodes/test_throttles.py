@@ -1,4 +1,4 @@
-"""Tests of ``controller.znodes.throttles``."""
+"""Tests of ``controller.znodes.entity_configs``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.znodes.throttles import EVERYTHING, decode_throttles, throttled_partitions
+from controller.znodes.entity_configs import EVERYTHING, decode_throttles, throttled_partitions
 
 
 def test_only_throttles_are_read() -> None:

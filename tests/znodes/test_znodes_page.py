@@ -12,9 +12,9 @@ import pytest
 
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.znodes import (
-    applied_throttles,
     cancellations,
-    daemon_leader,
+    controller,
+    entity_configs,
     kill_switches,
     legacy_plans,
     operator_controls,
@@ -98,16 +98,16 @@ def rewritten_goal(data: bytes, path: str) -> bytes:
 def rewritten_leader(data: bytes, path: str) -> bytes:
     """Read and write a candidate's address."""
     del path
-    read = daemon_leader.decode_leader(data)
+    read = controller.decode_leader(data)
     assert read is not None
-    return daemon_leader.encode_leader(read)
+    return controller.encode_leader(read)
 
 
 def rewritten_lease(data: bytes, path: str) -> bytes:
     """Read and write a throttle of ours."""
-    read = applied_throttles.decode_applied_throttle(path.rpartition("/")[2], data, ZkVersion(0))
+    read = entity_configs.decode_applied_throttle(path.rpartition("/")[2], data, ZkVersion(0))
     assert not isinstance(read, str), read
-    return applied_throttles.encode_applied_throttle(read)
+    return entity_configs.encode_applied_throttle(read)
 
 
 def rewritten_orphan(data: bytes, path: str) -> bytes:
