@@ -1,6 +1,6 @@
 """
-What is wrong with a cluster and with our own znodes: pure checks over one snapshot.
+Pure checks of a cluster and of our own znodes, over one snapshot.
 
-Each check is a small function from a snapshot to findings; ``examinations`` runs them all. This
-room reads nothing and changes nothing: what no record of ours proves is listed, never touched.
+Each check is a small function from a snapshot to findings; ``checks`` runs them all. This room
+reads nothing and changes nothing: what no record of ours explains is listed, never touched.
 """

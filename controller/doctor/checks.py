@@ -1,4 +1,4 @@
-"""All checks, and what they find together."""
+"""All checks, and their findings in order of severity."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from controller.doctor import (
-    assignment_checks,
     environment_checks,
-    health_checks,
     log_checks,
-    other_tools,
+    partition_checks,
     throttle_checks,
     znode_checks,
 )
@@ -39,22 +37,22 @@ CHECKS: Final[tuple[Check, ...]] = (
     environment_checks.notifications,
     environment_checks.large_znodes,
     environment_checks.permissions,
-    other_tools.cruise_control,
+    environment_checks.cruise_control,
     znode_checks.hidden_znodes,
     znode_checks.unreadable_znodes,
     znode_checks.legacy_plan,
     znode_checks.kill_switch,
     znode_checks.lost_records,
     znode_checks.dead_targets,
-    health_checks.leaderless,
-    health_checks.under_min_isr,
-    health_checks.unknown_min_isr,
-    health_checks.failed_disks,
-    health_checks.offline_replicas,
-    health_checks.out_of_sync,
-    assignment_checks.dead_brokers,
-    assignment_checks.foreign_reassignments,
-    assignment_checks.unexplained_replicas,
+    partition_checks.leaderless,
+    partition_checks.under_min_isr,
+    partition_checks.unknown_min_isr,
+    partition_checks.failed_disks,
+    partition_checks.offline_replicas,
+    partition_checks.out_of_sync,
+    partition_checks.dead_brokers,
+    partition_checks.foreign_reassignments,
+    partition_checks.unexplained_replicas,
     log_checks.orphans,
     log_checks.stray_logs,
     throttle_checks.orphan_throttles,
@@ -67,24 +65,24 @@ NEEDED: Final[Mapping[Check, tuple[str, ...]]] = {
     environment_checks.daemons: (LEADER,),
     znode_checks.lost_records: (TOPICS,),
     znode_checks.dead_targets: (BROKER_IDS,),
-    health_checks.leaderless: (BROKER_IDS,),
-    health_checks.under_min_isr: (BROKER_IDS,),
-    assignment_checks.dead_brokers: (BROKER_IDS,),
-    assignment_checks.foreign_reassignments: (GOALS,),
-    assignment_checks.unexplained_replicas: (GOALS,),
+    partition_checks.leaderless: (BROKER_IDS,),
+    partition_checks.under_min_isr: (BROKER_IDS,),
+    partition_checks.dead_brokers: (BROKER_IDS,),
+    partition_checks.foreign_reassignments: (GOALS,),
+    partition_checks.unexplained_replicas: (GOALS,),
     log_checks.orphans: (TOPICS, BROKER_IDS),
     log_checks.stray_logs: (TOPICS, ORPHANS, DELETIONS),
     throttle_checks.orphan_throttles: (TOPICS, GOALS, LEASES, LEADER),
     throttle_checks.topic_throttles: (TOPICS, GOALS, LEASES),
     throttle_checks.broker_throttles: (TOPICS, GOALS, LEASES),
 }
-"""What checks conclude from that it is absent: where that is hidden from us they are left out."""
+"""Znodes whose absence a check relies on: where they are hidden from us, it is left out."""
 
 _ORDER: Final = tuple(Severity)
 
 
 def examine(snapshot: Snapshot) -> list[Finding]:
-    """Run every check that can be made; worst findings first, then in the order of the checks."""
+    """Run every check that is possible; worst findings first, then in the order of the checks."""
     made = (c for c in CHECKS if not snapshot.znodes.is_hidden(*NEEDED.get(c, ())))
     found = [finding for check in made for finding in check(snapshot)]
     return sorted(found, key=lambda f: _ORDER.index(f.severity))

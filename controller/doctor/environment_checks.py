@@ -1,4 +1,4 @@
-"""Checks of what we work in: eligibility, daemons, notifications, sizes and permissions."""
+"""Checks of the environment: eligibility, daemons, other tools, notifications, znodes' limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import KAFKA_ROOTS, LEADER
 
 NOTIFICATIONS_MAX: Final = 100
-"""A controller deletes them within a second or so."""
+"""More than this are a backlog: a controller deletes each within about a second."""
 OPEN_ACL: Final = ("world:anyone:cdrwa",)
 
 
 def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find what forbids being the controller here; telling it what to move may be possible."""
+    """Find what forbids the native engine here; the delegated engine may be possible."""
     view = ClusterView(Options(controller_id=snapshot.controller_id))
     view.brokers = dict(snapshot.znodes.brokers)
     view.guards = snapshot.znodes.guards
@@ -34,17 +34,17 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.INFO if is_delegable else Severity.CRITICAL,
             "the cluster",
             reason,
-            "the daemon will not be the controller here; "
+            "the native engine is not possible here; "
             + (
-                "the delegated engine tells the cluster's own what to move"
+                "the delegated engine is: the cluster's own controller reassigns"
                 if is_delegable
-                else "nor can it tell the cluster's own what to move"
+                else "neither is the delegated engine"
             ),
         )
 
 
 def mixed_protocols(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find brokers that register differently: a rolling upgrade that has not ended."""
+    """Find brokers of different inter-broker protocols: an unfinished rolling upgrade."""
     modern = sorted(b.id for b in snapshot.znodes.brokers.values() if b.has_features)
     if modern and len(modern) < len(snapshot.znodes.brokers):
         yield Finding(
@@ -52,12 +52,12 @@ def mixed_protocols(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.WARNING,
             "broker " + ",".join(map(str, modern)),
             "registered with features (inter-broker protocol 2.7 or later), the others without",
-            "finish the rolling restart, or take it back",
+            "finish the rolling upgrade, or revert it",
         )
 
 
 def daemons(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find work that nobody does, and a leader that does not answer."""
+    """Find work without a daemon, and a leading daemon that does not answer."""
     znodes = snapshot.znodes
     work = len(znodes.specs) + (0 if znodes.legacy is None else len(znodes.legacy.entries))
     if not znodes.daemons:
@@ -65,7 +65,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             "no_daemon",
             Severity.CRITICAL if work else Severity.INFO,
             LEADER,
-            f"no reassigner leads; {work} reassignments are recorded or planned",
+            f"no daemon leads; {work} reassignments are recorded or planned",
             "start one with `reassigner run`",
         )
         return
@@ -75,7 +75,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.WARNING,
             znodes.daemons[0] or LEADER,
             f"the leading daemon does not answer: {snapshot.daemon_problem}",
-            "look at its log; ZooKeeper still sees its session",
+            "examine its log; its ZooKeeper session is alive",
         )
     for reason in snapshot.daemon_refusals:
         yield Finding(
@@ -83,7 +83,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.CRITICAL,
             znodes.daemons[0] or LEADER,
             f"the leading daemon cannot work: {reason}",
-            "where brokers refuse its requests: allow its principal ClusterAction on the cluster; "
+            "where brokers refuse its requests: grant its principal ClusterAction on the cluster; "
             "it tries again every five minutes, or when it is restarted",
         )
     if len(znodes.daemons) > 1:
@@ -93,7 +93,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.INFO,
             LEADER,
             f"{len(znodes.daemons)} daemons run: {addresses}",
-            "nothing: the first leads, the others stand by",
+            "nothing to do: the first leads, the others are standbys",
         )
     shared = {d for d in znodes.daemons if d is not None and znodes.daemons.count(d) > 1}
     for address in sorted(shared):
@@ -101,7 +101,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             "shared_address",
             Severity.WARNING,
             address,
-            "several daemons say that they answer there",
+            "several daemons advertise this address",
             "set `http_advertise` of each to an address by which it can be reached",
         )
 
@@ -113,27 +113,27 @@ def unreachable_brokers(snapshot: Snapshot) -> Iterator[Finding]:
             "unreachable_broker",
             Severity.CRITICAL,
             f"broker {broker}",
-            f"it is registered, and the daemon that is the controller cannot reach it: {why}",
-            "repair the network between them, or stop one of the two: what the controller has to "
-            "send waits",
+            f"it is registered, and the daemon, the present controller, cannot reach it: {why}",
+            "repair the network between them, or stop one of the two: the controller's requests "
+            "to the broker wait",
         )
 
 
 def notifications(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find directories of notifications that nobody works off."""
+    """Find directories of notifications that no controller processes."""
     for path, count in sorted(snapshot.znodes.notifications.items()):
         if count > NOTIFICATIONS_MAX:
             yield Finding(
                 "notifications_pile_up",
                 Severity.WARNING,
                 path,
-                f"{count} nodes wait to be processed",
-                "look whether the cluster has a controller and what its log says",
+                f"{count} notifications wait to be processed",
+                "check that the cluster has a controller, and examine its log",
             )
 
 
 def large_znodes(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find znodes and listings that come near what ZooKeeper takes."""
+    """Find znodes and listings of more than half the size that ZooKeeper takes."""
     for path, size in sorted(snapshot.znodes.sizes.items()):
         if size > snapshot.jute_maxbuffer // 2:
             yield Finding(
@@ -147,7 +147,7 @@ def large_znodes(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def permissions(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find znodes of ours that do not have the permissions of Kafka's."""
+    """Find znodes of ours whose permissions differ from those of Kafka's."""
     acls = snapshot.znodes.acls
     kafka = next((acls[p] for p in KAFKA_ROOTS if p in acls and acls[p] != OPEN_ACL), OPEN_ACL)
     for path, acl in sorted(acls.items()):
@@ -159,4 +159,26 @@ def permissions(snapshot: Snapshot) -> Iterator[Finding]:
             path,
             f"permissions {' '.join(acl)}; Kafka's own znodes have {' '.join(kafka)}",
             "set the same permissions, or authenticate the daemon as the brokers do",
+        )
+
+
+CRUISE_CONTROL_TOPICS: Final = (
+    "__CruiseControlMetrics",
+    "__KafkaCruiseControlModelTrainingSamples",
+    "__KafkaCruiseControlPartitionMetricSamples",
+)
+"""The topics of Cruise Control's samples, as configured by default."""
+
+
+def cruise_control(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find traces of Cruise Control, which cancels the reassignments of others by default."""
+    traces = [topic for topic in CRUISE_CONTROL_TOPICS if topic in snapshot.znodes.topics]
+    if traces:
+        yield Finding(
+            "cruise_control",
+            Severity.INFO,
+            ", ".join(traces),
+            "Cruise Control works on this cluster, or once did: when it begins reassignments, it "
+            "cancels those of other tools, unless auto.stop.external.agent=false",
+            "let only one of the two reassign partitions at a time; see docs/guide/coexistence.md",
         )

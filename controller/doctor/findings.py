@@ -1,4 +1,4 @@
-"""What a check has found: how bad, about what, on which evidence, and what to do."""
+"""Findings of the checks: what is wrong, about what, on which evidence, and what to do."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much it matters."""
+    """The severity of a finding."""
 
     CRITICAL = "critical"
-    """Records or availability are at stake, or our work cannot go on."""
+    """Data or availability is at risk, or the daemon cannot work."""
     WARNING = "warning"
-    """Somebody should look at it."""
+    """An operator should examine it."""
     INFO = "info"
-    """Worth knowing; nothing is wrong."""
+    """Nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a check has found."""
+    """One finding of a check."""
 
     check: str
-    """A short name, stable, for scripts."""
+    """A short, stable name for scripts."""
     severity: Severity
     subject: str
-    """The partition, broker or znode it is about."""
+    """The partition, broker or znode."""
     evidence: str
     advice: str

@@ -1,4 +1,4 @@
-"""Checks of replica directories that should not be there: recorded as orphans, or by nobody."""
+"""Checks of directories without an assigned replica: orphans, and those without a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.doctor.snapshot import Disks, Snapshot
 
 
 def orphans(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find our records of replicas whose deletion nobody confirmed."""
+    """Find our records of replicas whose deletion no broker confirmed."""
     znodes = snapshot.znodes
     for orphan in sorted(znodes.orphans, key=lambda o: (o.broker, o.partition)):
         topic = znodes.topics.get(orphan.partition.topic)
@@ -19,7 +19,7 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
         if assignment is not None and orphan.broker in assignment.replicas:
             state = "that broker is assigned the partition again"
         elif topic is not None and topic.czxid != orphan.topic_czxid:
-            state = "the topic was deleted and made anew since"
+            state = "the topic was deleted and created again since"
         elif orphan.broker not in znodes.brokers:
             state = "that broker is not live"
         elif isinstance(disks, Disks):
@@ -32,15 +32,15 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.WARNING,
             f"{orphan.partition} on broker {orphan.broker}",
             f"recorded because {orphan.reason}; {state}",
-            "a running daemon deletes it when the broker is back; until then it takes space",
+            "a running daemon deletes it when the broker is live; until then it takes disk space",
         )
 
 
 def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
     """
-    Find directories that no assignment names and no record of ours proves.
+    Find directories without an assigned replica and without a record of ours.
 
-    Assigned before or after the disks were read is assigned: a partition may just be moving.
+    A replica counts as assigned if it was so before or after the disks were read.
     """
     recorded = {(o.broker, o.partition) for o in snapshot.znodes.orphans}
     for broker, disks in sorted(snapshot.brokers.disks.items()):
@@ -58,15 +58,15 @@ def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
                 "stray_log",
                 Severity.WARNING,
                 f"{partition} on broker {broker}",
-                "the broker has a directory of it, no assignment names that broker, and no record "
-                "of ours says why",
-                "nothing of ours touches it; if it is of no more use, stop the broker, remove the "
-                "directory, start it again",
+                "the broker has a directory of it, is not a replica of it, and there is no orphan "
+                "record of it",
+                "the reassigner never deletes it; if it is not needed, stop the broker, remove the "
+                "directory and start the broker",
             )
 
 
 def _unknowable(snapshot: Snapshot, partition: TopicPartition) -> bool:
-    """Whether the topic's znode cannot be understood: then nothing is known of its replicas."""
+    """Whether the topic's znode is unreadable, so that its replicas are not known."""
     return any(
         path.rpartition("/")[2] == partition.topic and path.startswith("/brokers/topics/")
         for path in snapshot.znodes.unreadable

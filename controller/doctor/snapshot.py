@@ -1,8 +1,8 @@
 """
-Everything the checks look at, as values: the znodes and what brokers said.
+The input of all checks, as values: the znodes, and the brokers' answers.
 
-Made by ``zk.surveys`` and ``brokers.broker_survey``. Reading takes a while and the cluster goes
-on meanwhile, so what is compared with the brokers' disks is what the topic znodes said before *and*
+Made by ``zk.surveys`` and ``brokers.broker_survey``. Reading takes a while, and the
+cluster changes meanwhile. So the brokers' disks are compared with the topic znodes of before *and*
 after the disks were read.
 """
 
@@ -27,10 +27,10 @@ from controller.core.model import (
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """What one broker says of its log directories (DescribeLogDirs)."""
+    """One broker's answer about its log directories (DescribeLogDirs)."""
 
     replicas: frozenset[TopicPartition]
-    """Those with a directory, ones being deleted aside."""
+    """Those with a directory, without those being deleted."""
     failed: tuple[str, ...] = ()
     """Log directories that are offline."""
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Disks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAnswers:
-    """What the brokers said; a text says why one did not."""
+    """The brokers' answers; a text is the reason why there is none."""
 
     disks: Mapping[BrokerId, Disks | str] = field(default_factory=dict)
     min_insync_replicas: Mapping[str, int | str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class BrokerAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """What ZooKeeper holds; what could not be understood is in ``unreadable`` by its path."""
+    """The content of ZooKeeper; what cannot be decoded is in ``unreadable`` by its path."""
 
     brokers: Mapping[BrokerId, LiveBroker]
     topics: Mapping[str, TopicAssignment]
@@ -59,7 +59,7 @@ class Znodes:
     deletions: frozenset[str] = frozenset()
     guards: ClaimGuardsRead | None = None
     daemons: tuple[str | None, ...] = ()
-    """Where each daemon says it answers, the leader first; None for one that cannot be read."""
+    """The HTTP address of each daemon, the leader first; None for an unreadable one."""
     kill_switch: bool = False
     notifications: Mapping[str, int] = field(default_factory=dict)
     """Nodes in each directory of notifications, by its path."""
@@ -71,28 +71,28 @@ class Znodes:
     broker_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the name of the znode: a broker id, or ``<default>``."""
     applied_throttles: Mapping[Entity, AppliedThrottle] = field(default_factory=dict)
-    """What we set of throttles, and what stood there before."""
+    """The throttles that daemons set, and the settings before them."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
-    """Paths that ZooKeeper does not let us read; what they hold is taken for absent here."""
+    """Paths that ZooKeeper does not let us read; their content counts as absent here."""
 
     def is_hidden(self, *roots: str) -> bool:
         """Return whether one of these znodes, or one below them, may not be read."""
         return any(p == root or p.startswith(f"{root}/") for p in self.hidden for root in roots)
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
-        """Return what the topic znode says of a partition."""
+        """Return the assignment of a partition."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One look at the cluster."""
+    """The state of a cluster, as read once."""
 
     znodes: Znodes
     topics_before: Mapping[str, TopicAssignment]
-    """The topic znodes as they were before the brokers were asked."""
+    """The topic znodes as read before the brokers were asked."""
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     controller_id: int = 1_000_000
     """Our id as a controller, by the settings."""
@@ -103,4 +103,4 @@ class Snapshot:
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Brokers that the leading daemon cannot reach while it holds the role, and why."""
     daemon_refusals: tuple[str, ...] = ()
-    """Why the leading daemon cannot work here, as its status says: only the role shows some."""
+    """Why the leading daemon cannot work, by its status; some reasons show only in a tenure."""

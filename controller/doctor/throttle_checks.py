@@ -1,7 +1,7 @@
 """
-Checks of replication throttles that nobody's move needs: no controller ever removes them.
+Checks of replication throttles that no reassignment needs: no controller ever removes them.
 
-Those that we set are told by their leases; only they can be lifted from here.
+Only throttles that we have a record of can be lifted from here.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from controller.znodes.paths import parse_number
 
 
 def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find throttles that we set and that nobody lifted."""
+    """Find throttles that a daemon set and that no reassignment needs any more."""
     daemons = snapshot.znodes.daemons
-    for lease in unneeded_throttles(snapshot):
-        keys = ", ".join(sorted(lease.ours)) or "nothing"
+    for applied in unneeded_throttles(snapshot):
+        keys = ", ".join(sorted(applied.ours)) or "nothing"
         yield Finding(
             "orphan_throttle",
             Severity.INFO if daemons else Severity.WARNING,
-            lease.entity,
+            applied.entity,
             f"a daemon set {keys}, and no recorded reassignment needs it",
-            "the leading daemon lifts it; if it stays, its log says why"
+            "the leading daemon lifts it; if it stays, examine its log"
             if daemons
-            else "start the daemon, or restore what stood there: reassigner doctor --fix",
+            else "start a daemon, or restore the settings before it: reassigner doctor --fix",
         )
 
 
 def topic_throttles(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find lists of throttled replicas on topics, or entries of them, that belong to no move."""
+    """Find throttled replicas in topic settings that belong to no reassignment."""
     moving = _moving(snapshot)
     for topic, throttles in sorted(snapshot.znodes.topic_throttles.items()):
         of_topic = {p.partition for p in moving if p.topic == topic}
         for key, value in sorted(throttles.items()):
-            if _is_leased(snapshot, topic_entity(topic), key):
+            if _is_recorded(snapshot, topic_entity(topic), key):
                 continue
             listed = throttled_partitions(value)
             if listed is EVERYTHING:
@@ -59,28 +59,28 @@ def topic_throttles(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find rates on brokers while nothing at all is being reassigned."""
+    """Find throttle rates on brokers while no partition is being reassigned."""
     if _moving(snapshot):
         return
     for broker, throttles in sorted(snapshot.znodes.broker_throttles.items()):
         number = parse_number(broker)
         for key, value in sorted(throttles.items()):
-            if number is not None and _is_leased(snapshot, broker_entity(BrokerId(number)), key):
+            if number is not None and _is_recorded(snapshot, broker_entity(BrokerId(number)), key):
                 continue
             yield Finding(
                 "idle_broker_throttle",
                 Severity.WARNING,
                 f"broker {broker}",
-                f"{key} is {value} bytes per second, and nothing is being reassigned",
+                f"{key} is {value} bytes per second, and no partition is being reassigned",
                 f"remove it: kafka-configs --entity-type brokers --entity-name {broker} --alter "
                 f"--delete-config {key}",
             )
 
 
-def _is_leased(snapshot: Snapshot, entity: Entity, key: str) -> bool:
-    """Whether a setting, or a part of it, is ours: then its lease tells of it."""
-    lease = snapshot.znodes.applied_throttles.get(entity)
-    return lease is not None and key in lease.ours
+def _is_recorded(snapshot: Snapshot, entity: Entity, key: str) -> bool:
+    """Whether a setting, or a part of it, is in our record of a throttle."""
+    applied = snapshot.znodes.applied_throttles.get(entity)
+    return applied is not None and key in applied.ours
 
 
 def _moving(snapshot: Snapshot) -> frozenset[TopicPartition]:

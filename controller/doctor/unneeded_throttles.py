@@ -1,4 +1,4 @@
-"""Which throttles of ours nobody needs any more: what ``doctor`` finds, and what it can mend."""
+"""Throttles of ours that no reassignment needs: ``doctor`` finds them and can lift them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from controller.znodes.paths import GOALS, LEADER, LEASES, TOPICS
 
 def unneeded_throttles(snapshot: Snapshot) -> list[AppliedThrottle]:
     """
-    Return the leases of throttles that no recorded reassignment concerns.
+    Return the throttles that no recorded reassignment needs.
 
-    Where a record cannot be understood nobody knows what it concerns: then none is an orphan.
+    None where any record of a reassignment is unreadable: it may need any throttle.
     """
     znodes = snapshot.znodes
     if znodes.is_hidden(TOPICS, GOALS, LEASES, LEADER) or any(
@@ -22,5 +22,5 @@ def unneeded_throttles(snapshot: Snapshot) -> list[AppliedThrottle]:
     participants = Participants()
     for partition, spec in znodes.specs.items():
         participants.put(partition, spec, znodes.assignment(partition))
-    leased = sorted(znodes.applied_throttles.items())
-    return [lease for entity, lease in leased if entity not in participants.requests]
+    applied = sorted(znodes.applied_throttles.items())
+    return [throttle for entity, throttle in applied if entity not in participants.requests]

@@ -1,4 +1,4 @@
-"""Checks of our own znodes and of those that plans are written to."""
+"""Checks of our own znodes, and of those of plans."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
             "lost_record",
             Severity.WARNING,
             reassignment_path(partition),
-            f"to {ids(spec.target)} by {spec.request}, but there is no such partition",
+            f"to {ids(spec.target)} by {spec.request}, but the partition does not exist",
             "a running daemon ends it; if it stays, delete the znode",
         )
 
 
 def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find recorded reassignments to brokers that are not live: they wait."""
+    """Find recorded reassignments that wait for target brokers that are not live."""
     for partition, spec in sorted(snapshot.znodes.specs.items()):
         dead = [r for r in spec.target if r not in snapshot.znodes.brokers]
         if dead:
@@ -34,19 +34,19 @@ def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
                 Severity.WARNING,
                 str(partition),
                 f"to be reassigned to {ids(spec.target)}, and broker {ids(dead)} is not live",
-                "bring it back, or submit a plan with another target",
+                "start it, or submit a plan with another target",
             )
 
 
 def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find znodes that cannot be understood."""
+    """Find znodes that are unreadable."""
     for path, reason in sorted(snapshot.znodes.unreadable.items()):
         yield Finding(
             "unreadable",
             Severity.CRITICAL,
             path,
             reason,
-            "find out who wrote it; repair it, or delete it if it is one of ours",
+            "find out which tool wrote it; repair it, or delete it if it is one of ours",
         )
 
 
@@ -57,14 +57,14 @@ def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:
             "hidden",
             Severity.WARNING,
             path,
-            "ZooKeeper does not let us read it; checks that need it are left out",
+            "ZooKeeper does not let us read it; the checks that need it are left out",
             "authenticate as the brokers do (zookeeper_auth_scheme or zookeeper_sasl_mechanism), "
             "or set the permissions of Kafka's own znodes",
         )
 
 
 def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find a plan that cannot be understood, or that nobody carries out."""
+    """Find a legacy plan that is unreadable, or that no daemon carries out."""
     plan = snapshot.znodes.legacy
     if plan is None:
         return
@@ -74,7 +74,7 @@ def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.CRITICAL,
             LEGACY_PLAN,
             plan.unreadable,
-            "a running daemon keeps a copy among the outcomes and deletes it",
+            "a running daemon keeps a copy in the outcome of the request, and deletes it",
         )
     elif not snapshot.znodes.daemons:
         yield Finding(
@@ -82,17 +82,17 @@ def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
             Severity.WARNING,
             LEGACY_PLAN,
             f"lists {len(plan.entries)} partitions, and no daemon leads",
-            "start the daemon; a Kafka controller may be carrying it out all at once",
+            "start a daemon; meanwhile a Kafka controller may carry out the whole plan at once",
         )
 
 
 def kill_switch(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find the node that forbids new reassignments."""
+    """Find the kill switch."""
     if snapshot.znodes.kill_switch:
         yield Finding(
             "kill_switch",
             Severity.WARNING,
             KILL_SWITCH,
-            "it exists: new reassignments are refused, and accepted ones do not begin",
-            "`reassigner enable` when reassignments may begin again",
+            "it exists: new requests are refused, and accepted entries do not start",
+            "run `reassigner enable` when reassignments may start again",
         )

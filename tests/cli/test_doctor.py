@@ -35,10 +35,10 @@ def test_findings_end_with_two_and_say_what_to_do() -> None:
     """Scripts see that somebody should look."""
     result = a_terminal(SnapshotBuilder(1).with_znodes(kill_switch=True)).run("doctor")
     assert result.exit_code == 2
-    what = "it exists: new reassignments are refused, and accepted ones do not begin"
+    what = "it exists: new requests are refused, and accepted entries do not start"
     assert result.stdout.splitlines() == [
         f"warning: kill_switch: /admin/reassign_cancel: {what}",
-        "  what to do: `reassigner enable` when reassignments may begin again",
+        "  what to do: run `reassigner enable` when reassignments may start again",
         "0 critical, 1 warning, 0 info",
     ]
 

@@ -1,8 +1,8 @@
-"""Tests of ``controller.doctor.assignment_checks``."""
+"""Tests of ``controller.doctor.partition_checks``."""
 
 from __future__ import annotations
 
-from controller.doctor.assignment_checks import (
+from controller.doctor.partition_checks import (
     dead_brokers,
     foreign_reassignments,
     unexplained_replicas,

@@ -10,11 +10,9 @@ import pytest
 from controller.core.applied_throttles import AppliedThrottle, Entity
 from controller.core.model import ZkVersion
 from controller.doctor import (
-    assignment_checks,
     environment_checks,
-    health_checks,
     log_checks,
-    other_tools,
+    partition_checks,
     throttle_checks,
     znode_checks,
 )
@@ -33,10 +31,10 @@ from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
 
 ROOMS = (
-    assignment_checks,
-    health_checks,
+    partition_checks,
+    partition_checks,
     log_checks,
-    other_tools,
+    environment_checks,
     znode_checks,
     environment_checks,
     throttle_checks,

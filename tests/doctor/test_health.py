@@ -1,8 +1,8 @@
-"""Tests of ``controller.doctor.health_checks``."""
+"""Tests of ``controller.doctor.partition_checks``."""
 
 from __future__ import annotations
 
-from controller.doctor.health_checks import (
+from controller.doctor.partition_checks import (
     failed_disks,
     leaderless,
     offline_replicas,
@@ -59,7 +59,7 @@ def test_failed_disks_and_silent_brokers_are_found() -> None:
     built.disk(1, (), "/data/0").silent(2, "no answer in time")
     assert found(failed_disks, built) == [
         ("broker 1", "log directory /data/0 is offline"),
-        ("broker 2", "did not tell what is on its disks: no answer in time"),
+        ("broker 2", "did not describe its log directories: no answer in time"),
     ]
 
 

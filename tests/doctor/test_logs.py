@@ -20,7 +20,7 @@ from tests.doctor.builders import SnapshotBuilder, found, subjects
         ),
         (
             SnapshotBuilder(1, 2).partition(tp(), (1,)).orphan(2, tp(), Zxid(8)),
-            "the topic was deleted and made anew since",
+            "the topic was deleted and created again since",
         ),
         (
             SnapshotBuilder(1, 2).partition(tp(), (1,)).orphan(2, tp()).disk(2, [tp()]),

@@ -1,10 +1,10 @@
-"""Tests of ``controller.doctor.other_tools``."""
+"""Tests of ``controller.doctor.environment_checks``."""
 
 from __future__ import annotations
 
 from controller.core.model import TopicPartition
+from controller.doctor.environment_checks import cruise_control
 from controller.doctor.findings import Severity
-from controller.doctor.other_tools import cruise_control
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found
 

@@ -22,7 +22,7 @@ def test_a_record_of_a_partition_that_does_not_exist_is_lost() -> None:
     assert found(lost_records, built) == []
     built.spec(tp(1), (1, 2))
     assert found(lost_records, built) == [
-        ("/admin/reassignments/t/1", "to 1,2 by legacy-1, but there is no such partition")
+        ("/admin/reassignments/t/1", "to 1,2 by legacy-1, but the partition does not exist")
     ]
 
 

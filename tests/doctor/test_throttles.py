@@ -43,7 +43,7 @@ def test_rates_are_found_while_nothing_is_reassigned() -> None:
     built = SnapshotBuilder(1, 2).partition(tp(), (1,))
     built.with_znodes(broker_throttles={"1": {RATE: "1000"}})
     assert found(broker_throttles, built) == [
-        ("broker 1", f"{RATE} is 1000 bytes per second, and nothing is being reassigned")
+        ("broker 1", f"{RATE} is 1000 bytes per second, and no partition is being reassigned")
     ]
     built.partition(tp(1), (1, 2), adding=(2,))
     assert found(broker_throttles, built) == []

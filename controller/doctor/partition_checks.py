@@ -1,0 +1,213 @@
+"""Checks of partitions: assignments, leaders, ISRs and disks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from controller.core.model import BrokerId, PartitionAssignment, TopicAssignment, TopicPartition
+from controller.core.partition.gates import ids
+from controller.doctor.findings import Finding, Severity
+from controller.doctor.snapshot import Disks, Snapshot
+
+
+def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find reassignments in progress without a record of ours."""
+    for partition, assignment in _partitions(snapshot):
+        if not assignment.is_reassigning or partition in snapshot.znodes.specs:
+            continue
+        yield Finding(
+            "foreign_reassignment",
+            Severity.WARNING,
+            str(partition),
+            f"adding {ids(assignment.adding_replicas) or 'none'}, removing "
+            f"{ids(assignment.removing_replicas) or 'none'} of {ids(assignment.replicas)}; the "
+            "reassigner has no record of it",
+            "find out which tool started it (Kafka's own, Cruise Control); any controller finishes "
+            "it unchanged, the reassigner's too",
+        )
+
+
+def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find brokers with replicas that are not registered."""
+    assigned: Counter[BrokerId] = Counter()
+    sample: dict[BrokerId, TopicPartition] = {}
+    for partition, assignment in _partitions(snapshot):
+        for broker in assignment.replicas:
+            if broker not in snapshot.znodes.brokers:
+                assigned[broker] += 1
+                sample.setdefault(broker, partition)
+    for broker, count in sorted(assigned.items()):
+        yield Finding(
+            "dead_broker",
+            Severity.WARNING,
+            f"broker {broker}",
+            f"not registered, and a replica of {count} partitions, such as {sample[broker]}",
+            "start it, or reassign its partitions to live brokers",
+        )
+
+
+def unexplained_replicas(snapshot: Snapshot) -> Iterator[Finding]:
+    """
+    Find partitions with more replicas than others of their topic, and no reassignment in progress.
+
+    A controller of Kafka 2.3, or a tool, that stops amid a reassignment leaves such partitions.
+    """
+    for name, topic in sorted(snapshot.znodes.topics.items()):
+        usual = _usual_factor(topic)
+        for number, assignment in sorted(topic.partitions.items()):
+            partition = TopicPartition(name, number)
+            is_explained = assignment.is_reassigning or partition in snapshot.znodes.specs
+            if is_explained or len(assignment.replicas) <= usual:
+                continue
+            yield Finding(
+                "unexplained_replicas",
+                Severity.WARNING,
+                str(partition),
+                f"has {len(assignment.replicas)} replicas ({ids(assignment.replicas)}), most "
+                f"partitions of its topic have {usual}; no reassignment of it is in progress",
+                "if that is not intended, submit a plan with the replicas it should have",
+            )
+
+
+def _usual_factor(topic: TopicAssignment) -> int:
+    """Return the most frequent number of replicas; of two that tie, the smaller."""
+    counts = Counter(len(a.replicas) for a in topic.partitions.values())
+    return max(counts, key=lambda factor: (counts[factor], -factor)) if counts else 0
+
+
+def _partitions(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionAssignment]]:
+    for name, topic in sorted(snapshot.znodes.topics.items()):
+        for number, assignment in sorted(topic.partitions.items()):
+            yield TopicPartition(name, number), assignment
+
+
+def leaderless(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find partitions without a live leader: no client can read or write them."""
+    znodes = snapshot.znodes
+    for partition, _ in _living(snapshot):
+        state = znodes.states.get(partition)
+        if state is None or state.leader in znodes.brokers:
+            continue
+        yield Finding(
+            "no_leader",
+            Severity.CRITICAL,
+            str(partition),
+            f"leader {state.leader} is not live; its ISR is {ids(state.isr) or 'empty'}",
+            "start a broker of the ISR",
+        )
+
+
+def under_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find partitions that refuse records of producers with acks=all."""
+    for partition, assignment in _living(snapshot):
+        state = snapshot.znodes.states.get(partition)
+        least = snapshot.brokers.min_insync_replicas.get(partition.topic)
+        if state is None or not isinstance(least, int):
+            continue
+        synced = [r for r in state.isr if r in snapshot.znodes.brokers]
+        if len(synced) >= least:
+            continue
+        yield Finding(
+            "under_min_isr",
+            Severity.CRITICAL,
+            str(partition),
+            f"{ids(synced) or 'no replica'} of {ids(assignment.replicas)} in sync, "
+            f"min.insync.replicas is {least}",
+            "start the brokers of the missing replicas, or repair their replication",
+        )
+
+
+def unknown_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find topics whose settings brokers do not return: no step of their partitions begins."""
+    for topic, least in sorted(snapshot.brokers.min_insync_replicas.items()):
+        if isinstance(least, str):
+            yield Finding(
+                "config_unknown",
+                Severity.WARNING,
+                topic,
+                f"min.insync.replicas is not known: {least}",
+                "grant the daemon DescribeConfigs on the topic; until then its partitions are not "
+                "reassigned",
+            )
+
+
+def out_of_sync(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find replicas on live brokers that are not in the ISR and are not being added."""
+    for partition, assignment in _living(snapshot):
+        state = snapshot.znodes.states.get(partition)
+        if state is None:
+            continue
+        lagging = [
+            r
+            for r in assignment.replicas
+            if r not in state.isr
+            and r in snapshot.znodes.brokers
+            and r not in assignment.adding_replicas
+        ]
+        if lagging:
+            yield Finding(
+                "out_of_sync",
+                Severity.WARNING,
+                str(partition),
+                f"replica {ids(lagging)} of {ids(assignment.replicas)} is live and not in sync",
+                "examine the log and the disks of that broker; a reassignment waits for it",
+            )
+
+
+def failed_disks(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find log directories that are offline, and brokers that do not describe theirs."""
+    for broker, disks in sorted(snapshot.brokers.disks.items()):
+        if isinstance(disks, Disks):
+            for directory in disks.failed:
+                yield Finding(
+                    "failed_log_dir",
+                    Severity.CRITICAL,
+                    f"broker {broker}",
+                    f"log directory {directory} is offline",
+                    "replace the disk and restart the broker, or reassign its partitions",
+                )
+        else:
+            yield Finding(
+                "silent_broker",
+                Severity.WARNING,
+                f"broker {broker}",
+                f"did not describe its log directories: {disks}",
+                "make it reachable from here and grant Describe on the cluster; until then its "
+                "disks are not checked",
+            )
+
+
+def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find replicas without a directory on their live broker."""
+    for partition, assignment in _living(snapshot):
+        before = snapshot.topics_before.get(partition.topic)
+        known = None if before is None else before.partitions.get(partition.partition)
+        missing = [
+            broker
+            for broker in assignment.replicas
+            if isinstance(disks := snapshot.brokers.disks.get(broker), Disks)
+            and partition not in disks.replicas
+            # A replica that was just assigned may not have its directory yet.
+            and known is not None
+            and broker in known.replicas
+            and broker not in assignment.removing_replicas
+            and broker not in assignment.adding_replicas
+        ]
+        if missing:
+            yield Finding(
+                "offline_replica",
+                Severity.WARNING,
+                str(partition),
+                f"broker {ids(missing)} is live and has no directory of it",
+                "examine the log directories of that broker; it creates the replica when a "
+                "controller sends LeaderAndIsr again, for example after a restart of the broker",
+            )
+
+
+def _living(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionAssignment]]:
+    """Yield the partitions of all topics that are not being deleted."""
+    for name, topic in sorted(snapshot.znodes.topics.items()):
+        if name not in snapshot.znodes.deletions:
+            for number, assignment in sorted(topic.partitions.items()):
+                yield TopicPartition(name, number), assignment
