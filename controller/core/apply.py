@@ -10,24 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from controller.core import effects, records
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.state_polling import missing_again
-from controller.core.effects import (
-    BeginTenure,
-    ClaimController,
-    DescribeTopicConfigs,
-    Effect,
-    MeasureSizes,
-    ProbeReassignments,
-    ReadAccepted,
-    ReadEntityConfigs,
-    ReadPurpose,
-    ReadStates,
-    ReadSubmissions,
-    ReadTopics,
-    ResignController,
-    SendStopReplica,
-)
 from controller.core.model import (
     ConfigQuestion,
     Instant,
@@ -48,43 +33,19 @@ from controller.core.phases import (
     label_of,
 )
 from controller.core.reassignments import Reassignment, Request
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    AssignmentRecord,
-    BlockedRecord,
-    EngineRecord,
-    ForeignAdoptedRecord,
-    IdleRecord,
-    LeaderMovedRecord,
-    LeadersBalancedRecord,
-    LegacyEntryRecord,
-    LegacyPlanEndedRecord,
-    NotificationsDeletedRecord,
-    OrphanEndedRecord,
-    OrphanRecord,
-    PaceRecord,
-    PendingSortedRecord,
-    PhaseRecord,
-    PreferredElectionEndedRecord,
-    PreferredTriedRecord,
-    Record,
-    SpecEndedRecord,
-    SpecRecord,
-    StartSkippedRecord,
-    StateCreatedRecord,
-    StateRecord,
-    StatesPolledRecord,
-    ThrottlesSettledRecord,
-    UpdateRefusedRecord,
-    YieldedRecord,
-)
-from controller.core.request_records import keep_books, request_of
-from controller.core.requests.pending_order import sort_lines
+from controller.core.request_records import fold_request_record, request_of
 from controller.core.scheduling.adaptive_limit import limit_adapted
-from controller.core.scheduling.in_flight import begin, count_in_flight, drop, hand_on, load, unload
+from controller.core.scheduling.in_flight import (
+    begin,
+    change_spec,
+    count_in_flight,
+    drop,
+    load,
+    unload,
+)
 from controller.core.scheduling.isr_health import judge, note_isr
 from controller.core.scheduling.partition_sizes import sizes_asked
+from controller.core.start_pending import sort_pending
 from controller.core.throttling.throttle_records import (
     applied_throttle_ended,
     applied_throttle_set,
@@ -94,7 +55,7 @@ from controller.core.view import ClusterView
 from controller.errors import ensure
 
 
-def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     """
     Fold one durable record into the view.
 
@@ -103,11 +64,11 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
 
     """
     match record:
-        case AssignmentRecord(partition=partition, assignment=assignment):
+        case records.AssignmentRecord(partition=partition, assignment=assignment):
             view.topics[partition.topic].partitions[partition.partition] = assignment
             view.due.orphans = view.due.orphans or partition in view.orphaned
             judge(view, partition)
-        case StateRecord():
+        case records.StateRecord():
             before = view.states.get(record.partition)
             view.states[record.partition] = PartitionState(
                 leader=record.leader,
@@ -121,7 +82,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             note_isr(view, record.partition, before, view.states[record.partition], now)
             judge(view, record.partition)
             view.due.add((record.partition,))
-        case StateCreatedRecord(partition=partition):
+        case records.StateCreatedRecord(partition=partition):
             view.stateless.discard(partition)
             view.states[partition] = PartitionState(
                 leader=record.leader,
@@ -132,33 +93,33 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             )
             judge(view, partition)
             view.due.add((partition,))
-        case SpecRecord():
+        case records.SpecRecord():
             view.doubtful_specs.discard(record.partition)
             _spec(view, record, now)
-        case SpecEndedRecord():
+        case records.SpecEndedRecord():
             view.doubtful_specs.discard(record.partition)
             _spec_ended(view, record, now)
-        case LegacyEntryRecord():
+        case records.LegacyEntryRecord():
             _legacy_entry(view, record)
-        case LegacyPlanEndedRecord():
+        case records.LegacyPlanEndedRecord():
             if view.legacy is not None:
                 view.legacy_ended = view.legacy.czxid
             view.legacy = None
             view.due.tenure = True
-        case AppliedThrottleRecord():
+        case records.AppliedThrottleRecord():
             applied_throttle_set(view, record)
-        case AppliedThrottleEndedRecord():
+        case records.AppliedThrottleEndedRecord():
             applied_throttle_ended(view, record)
-        case ThrottlesSettledRecord():
+        case records.ThrottlesSettledRecord():
             throttles_settled(view, record)
-        case OrphanRecord(orphan=orphan):
+        case records.OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) not in view.orphans:
                 view.orphaned[orphan.partition] += 1
             view.orphans[orphan.broker, orphan.partition] = orphan
             view.departed.pop((orphan.broker, orphan.partition), None)
             view.orphans_tried.discard(orphan)
             view.due.orphans = True
-        case OrphanEndedRecord(orphan=orphan):
+        case records.OrphanEndedRecord(orphan=orphan):
             if view.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 view.orphaned[orphan.partition] -= 1
                 if not view.orphaned[orphan.partition]:
@@ -167,68 +128,68 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:  # noqa: C90
             if orphan.partition in view.reassignments:
                 view.reassignments[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
-        case NotificationsDeletedRecord(kind=kind, names=names):
+        case records.NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
             view.notifications[kind] = tuple(
                 n for n in view.notifications.get(kind, ()) if n not in gone
             )
-        case PreferredElectionEndedRecord():
+        case records.PreferredElectionEndedRecord():
             view.preferred_version = None
             view.due.tenure = True
-        case PhaseRecord():
+        case records.PhaseRecord():
             _phase(view, record)
-        case BlockedRecord(partition=partition, blocked=blocked):
+        case records.BlockedRecord(partition=partition, blocked=blocked):
             reassignment = view.reassignments.get(partition)
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
-        case PreferredTriedRecord(partitions=partitions, at=at):
+        case records.PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
                 view.preferred.pop(partition, None)
             view.preferred_at = at
             view.due.elections = view.due.tenure = True
-        case LeadersBalancedRecord(partitions=partitions, at=at):
+        case records.LeadersBalancedRecord(partitions=partitions, at=at):
             view.preferred.update(dict.fromkeys(partitions))
             view.balanced_at = at
             view.due.elections = view.due.tenure = True
-        case ForeignAdoptedRecord():
+        case records.ForeignAdoptedRecord():
             view.may_have_foreign = False
             view.due.capacity = True
-        case StartSkippedRecord(partitions=partitions, scans_left=scans_left):
+        case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
             view.scans_left = scans_left
             for partition in partitions:
                 view.waiting.pass_over(partition)
                 if partition in view.resumed:
                     del view.resumed[partition]
                     view.resumed[partition] = None
-        case EngineRecord(engine=engine, why=why):
+        case records.EngineRecord(engine=engine, why=why):
             view.engine, view.engine_why = engine, why
             if not engine_of(view).holds_role:
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
                 view.legacy = None
             view.due.tenure = True
-        case StatesPolledRecord():
+        case records.StatesPolledRecord():
             view.round_at, view.round_from = record.again, record.next_from
-        case IdleRecord(since=since):
+        case records.IdleRecord(since=since):
             view.idle_since = since
-        case YieldedRecord():
+        case records.YieldedRecord():
             pass  # Their time begins when the tenure has ended.
-        case UpdateRefusedRecord(why=why):
+        case records.UpdateRefusedRecord(why=why):
             view.unheeded = why
-        case LeaderMovedRecord(brokers=brokers, at=at):
+        case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = view.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
                 view.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
-        case PendingSortedRecord():
-            sort_lines(view)
-        case PaceRecord():
+        case records.PendingSortedRecord():
+            sort_pending(view)
+        case records.PaceRecord():
             limit_adapted(view, record)
         case _:
-            keep_books(view, record, now)
+            fold_request_record(view, record, now)
 
 
-def _spec(view: ClusterView, record: SpecRecord, now: Instant) -> None:
+def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     spec = record.spec
     version = ZkVersion(0) if spec.version is None else ZkVersion(spec.version + 1)
     spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
@@ -238,7 +199,7 @@ def _spec(view: ClusterView, record: SpecRecord, now: Instant) -> None:
         known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
         begin(view, record.partition, known, now)
     else:
-        hand_on(view, record.partition, known, spec, now)
+        change_spec(view, record.partition, known, spec, now)
     view.due.partitions[record.partition] = None
     view.due.orphans = view.due.orphans or record.partition in view.orphaned
     view.due.capacity = view.due.plan = view.due.tenure = view.due.throttles = True
@@ -252,7 +213,7 @@ def first_phase(view: ClusterView, partition: TopicPartition) -> Phase:
     return Expanding() if begun else Pending()
 
 
-def _spec_ended(view: ClusterView, record: SpecEndedRecord, now: Instant) -> None:
+def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
     reassignment = view.reassignments.get(record.partition)
     request = request_of(view, record.request, now)
     request.settled.add(record.partition)
@@ -296,7 +257,7 @@ def _want_preferred(
         view.due.elections = True
 
 
-def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
+def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
     if view.legacy is None:
         return
     view.legacy.written = True
@@ -309,7 +270,7 @@ def _legacy_entry(view: ClusterView, record: LegacyEntryRecord) -> None:
     view.due.plan = view.due.tenure = True
 
 
-def _phase(view: ClusterView, record: PhaseRecord) -> None:
+def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     reassignment = view.reassignments.get(record.partition)
     if reassignment is None:
         return
@@ -340,45 +301,47 @@ def _phase(view: ClusterView, record: PhaseRecord) -> None:
         record.partition, after.deadline if isinstance(after, Stopping) else record.at
     )
     if isinstance(after, AwaitingController):
-        reassignment.ordered = after.target
-        reassignment.is_out = True
+        reassignment.requested = after.target
+        reassignment.is_requested = True
     view.due.partitions[record.partition] = None
 
 
-def issued(view: ClusterView, effect: Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
+def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per effect
     """Note that an effect was carried out, where the next decision depends on it."""
     match effect:
-        case ReadStates(partitions=partitions, purpose=ReadPurpose.WATCH):
+        case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.WATCH):
             view.watched.update(dict.fromkeys(partitions, False))
-        case ReadStates(partitions=partitions, purpose=ReadPurpose.SEED | ReadPurpose.CONFLICT):
+        case effects.ReadStates(
+            partitions=partitions, purpose=effects.ReadPurpose.SEED | effects.ReadPurpose.CONFLICT
+        ):
             # The effects of the rejected write were not sent: all brokers are informed again.
             view.seeding.update(partitions)
-        case ReadStates(partitions=partitions, purpose=ReadPurpose.REFRESH):
+        case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
             view.refreshing.update(partitions)
-        case ReadStates(partitions=partitions, purpose=ReadPurpose.MISSING):
+        case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
             view.missing_at = missing_again(partitions, now)
-        case DescribeTopicConfigs(topics=topics):
+        case effects.DescribeTopicConfigs(topics=topics):
             question = ConfigQuestion(view.config_question.number + 1, now)
             view.config_question = question
             view.asked_configs.update(dict.fromkeys(topics, question))
-        case ReadTopics(topics=topics):
+        case effects.ReadTopics(topics=topics):
             view.asked_topics.update(topics)
-        case ReadSubmissions(names=names):
+        case effects.ReadSubmissions(names=names):
             view.asked_submissions.update(names)
-        case ReadAccepted(request=request):
+        case effects.ReadAccepted(request=request):
             view.asked_accepted.add(request)
-        case ReadEntityConfigs(entities=entities):
+        case effects.ReadEntityConfigs(entities=entities):
             view.asked_entities.update(dict.fromkeys(entities, now))
-        case MeasureSizes():
+        case effects.MeasureSizes():
             sizes_asked(view, effect, now)
-        case ClaimController() | BeginTenure():
+        case effects.ClaimController() | effects.BeginTenure():
             view.claiming = True
             view.bounced_ahead.clear()
-        case ProbeReassignments():
+        case effects.ProbeReassignments():
             view.probing = True
-        case ResignController():
+        case effects.ResignController():
             view.resigning = True
-        case SendStopReplica(partition=partition, broker=broker):
+        case effects.SendStopReplica(partition=partition, broker=broker):
             orphan = view.orphans.get((broker, partition))
             if orphan is not None:
                 view.orphans_tried.add(orphan)

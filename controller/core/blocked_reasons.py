@@ -21,8 +21,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.partition.gates import config_unknown
-from controller.core.partition.prerequisites import state_unknown
+from controller.core.partition.gates import config_unknown, state_unknown
 from controller.core.phases import Pending
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.holds import request_hold, step_hold

@@ -17,8 +17,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeGuard
 
-from controller.core.controllership.cluster_loading import learn_topics
-from controller.core.controllership.duties import introduce, leader_bounced
+from controller.core import records
+from controller.core.controllership.cluster_loading import read_topics
+from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
 from controller.core.controllership.engines import engine_of
 from controller.core.controllership.tenure import consider_tenure, hold_of
 from controller.core.effects import Effect, SendLiveBrokers, SetTimer
@@ -30,22 +31,12 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
+from controller.core.partition.gates import is_deleted
 from controller.core.partition.native import STOP_TIMER
-from controller.core.partition.prerequisites import is_gone
 from controller.core.phases import Stopping
-from controller.core.records import (
-    Change,
-    Decision,
-    LegacyEntryRecord,
-    Record,
-    RefusalRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.completion import conclude
-from controller.core.requests.config_questions import ask_ahead, ask_for_unwell
 from controller.core.requests.legacy_plan import (
     adopt_foreign,
     drop_taken_out,
@@ -53,19 +44,15 @@ from controller.core.requests.legacy_plan import (
     follow_plan,
     is_judged,
 )
-from controller.core.requests.pending_order import put_in_order
 from controller.core.requests.queue import drain_queue
-from controller.core.requests.submitted import (
-    accept_submissions,
-    learn_submissions,
-    refuse_disabled,
-)
+from controller.core.requests.submitted import accept_submissions, read_submissions, refuse_disabled
 from controller.core.scheduling.adaptive_limit import adapt_limit
 from controller.core.scheduling.budget import LEADER_MOVES_TIMER, Budget
 from controller.core.scheduling.isr_health import health_gate, topics_in_question
 from controller.core.scheduling.partition_sizes import follow_sizes
-from controller.core.start_pending import outcome, start_pending
+from controller.core.start_pending import order_pending, start_pending, step_or_wait
 from controller.core.throttling.throttles import follow_throttles
+from controller.core.topic_configs import ask_ahead, ask_for_unwell
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -74,7 +61,7 @@ ACK_AGAIN_S = 30.0
 """The time after which an unacknowledged LeaderAndIsr is sent again, in seconds."""
 
 
-def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def decide(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """
     Return the decision of this cycle.
 
@@ -84,7 +71,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         now: The time of this cycle.
 
     """
-    parts = [learn_topics(view, due), learn_submissions(view)]
+    parts = [read_topics(view, due), read_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), follow_sizes(view, due, now)]
@@ -93,14 +80,14 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if view.tenure is not None and not view.resigning and view.fenced is None:
         parts += _in_tenure(view, due, now)
     elif view.tenure is None and view.leading and view.is_warm and not view.claiming:
-        parts += _paperwork(view, due, now)
-    return Decision(
+        parts += _without_role(view, due, now)
+    return records.Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
     )
 
 
-def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
+def _first_of_each(changes: Iterable[records.Change]) -> Iterator[records.Change]:
     """
     Yield the changes, but of several that write a partition's record only the first.
 
@@ -115,29 +102,29 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
             yield change
 
 
-def _writes_spec(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
+def _writes_spec(record: records.Record) -> TypeGuard[records.SpecRecord | records.SpecEndedRecord]:
     match record:
-        case SpecRecord():
+        case records.SpecRecord():
             return True
-        case SpecEndedRecord(version=version):
+        case records.SpecEndedRecord(version=version):
             return version is not None
         case _:
             return False
 
 
-def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
     engine = engine_of(view)
     before = engine.duties(view, due, now)
     if engine.holds_role and not view.heeded:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        return [*before, _waiting(view, due, now), drop_taken_out(view, due)]
+        return [*before, _note_hold(view, due, now), drop_taken_out(view, due)]
     cancelled = _cancelled(view, due, now)
-    asked = _asked(view, due, now)
-    turned = _turned(cancelled.changes)
-    overtaken = _turned(chain.from_iterable(a.changes for a in asked))
+    requested = _requested(view, due, now)
+    respecified = _respecified(cancelled.changes)
+    replaced = _respecified(chain.from_iterable(a.changes for a in requested))
     budget = Budget(view, now, hold_of(view), health_gate(view))
-    partitions = _partitions(view, due, now, turned | overtaken, budget)
+    partitions = _partitions(view, due, now, respecified | replaced, budget)
     parts = [
         *before,
         partitions,
@@ -145,11 +132,11 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     ]
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
-        parts.append(follow_plan(view, due, now, starting | turned))
+        parts.append(follow_plan(view, due, now, starting | respecified))
     if view.may_have_foreign and (due.plan or due.claimed) and is_judged(view):
         # Before requests, which then know the foreign reassignments that they replace.
         parts.append(adopt_foreign(view))
-    parts += [cancelled, *asked]
+    parts += [cancelled, *requested]
     parts += engine.chores(view, due, now, budget)
     parts.append(adapt_limit(view, due, now))
     if engine.holds_role and (due.timer or due.claimed):
@@ -157,13 +144,15 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     return parts
 
 
-def _waiting(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def _note_hold(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Note the common hold for the partitions to be examined."""
     held = hold_of(view)
-    return Decision(tuple(c for p in due.partitions for c in outcome(view, p, held, now)))
+    return records.Decision(
+        tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now))
+    )
 
 
-def _paperwork(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
     """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
     if due.submissions or due.tenure:
@@ -175,7 +164,7 @@ def _paperwork(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     return parts
 
 
-def _asked(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[records.Decision]:
     """Return what operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
@@ -185,18 +174,18 @@ def _asked(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     if due.endings or due.claimed:
         parts.append(conclude(view, now))
     if due.order or due.claimed:
-        parts.append(put_in_order(view))
+        parts.append(order_pending(view))
     return parts
 
 
-def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Cancellations precede everything else that is asked for, and any step."""
+def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
+    """Cancellations precede everything else that is requested for, and any step."""
     if due.cancel or due.plan or due.claimed or due.capacity:
         return follow_cancellation(view, now)
-    return Decision()
+    return records.Decision()
 
 
-def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
+def _respecified(requested: Iterable[records.Change]) -> set[TopicPartition]:
     """
     Return the partitions whose reassignment is cancelled, retargeted or ended in this cycle.
 
@@ -206,13 +195,13 @@ def _turned(asked: Iterable[Change]) -> set[TopicPartition]:
     """
     return {
         change.partition
-        for change in asked
+        for change in requested
         if change.partition is not None
-        and any(isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records)
+        and any(isinstance(r, records.SpecRecord | records.SpecEndedRecord) for r in change.records)
     }
 
 
-def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
     effects: list[Effect] = []
     deadlines = []
@@ -226,28 +215,28 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
         if owes and is_late and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
-            effects += introduce(view, partition, replicas)
+            effects += send_leader_and_isr(view, partition, replicas)
     if view.refusers:
         # No other request may be due that would show that they accept again.
         effects.append(SendLiveBrokers())
     effects.append(SetTimer(ACK_TIMER, Instant(now + ACK_AGAIN_S)))
     if deadlines:
         effects.append(SetTimer(STOP_TIMER, min(deadlines)))
-    return Decision(effects=tuple(effects))
+    return records.Decision(effects=tuple(effects))
 
 
 def _partitions(
     view: ClusterView,
     due: Worklist,
     now: Instant,
-    turned: Collection[TopicPartition],
+    respecified: Collection[TopicPartition],
     budget: Budget,
-) -> Decision:
+) -> records.Decision:
     """Repair partitions, then advance them; then give free slots to pending ones."""
-    changes: list[Change] = []
+    changes: list[records.Change] = []
     for partition in due.partitions:
-        if is_gone(view, partition):
-            settled = _gone(view, partition)
+        if is_deleted(view, partition):
+            settled = _end_deleted(view, partition)
         else:
             bounced = due.bounced | due.bounced_from.get(partition, set())
             settled = engine_of(view).repair(view, partition, bounced)
@@ -257,16 +246,16 @@ def _partitions(
                 settled = replace(settled, bounced=frozenset(failed))
         if settled is not None:
             changes.append(settled)
-        elif partition in view.reassignments and partition not in turned:
+        elif partition in view.reassignments and partition not in respecified:
             step = engine_of(view).advance(view, partition, now, budget)
-            changes += outcome(view, partition, step, now)
-    waiting = Decision()
+            changes += step_or_wait(view, partition, step, now)
+    waiting = records.Decision()
     if due.capacity or due.claimed or due.line:
-        waiting = start_pending(view, due, now, budget, turned)
+        waiting = start_pending(view, due, now, budget, respecified)
     again: tuple[Effect, ...] = ()
     if budget.refused_leader_moves:
         again = (SetTimer(LEADER_MOVES_TIMER, Instant(now + 1.0)),)
-    return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+    return records.Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 
 def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
@@ -275,22 +264,22 @@ def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]
     return set() if state is None else {r for r in state.isr if r not in view.brokers}
 
 
-def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
+def _end_deleted(view: ClusterView, partition: TopicPartition) -> records.Change | None:
     """End the reassignment of a partition that no longer exists."""
     reassignment, legacy = view.reassignments.get(partition), view.legacy
     if reassignment is None:
         return None
-    listed: tuple[Record, ...] = ()
+    listed: tuple[records.Record, ...] = ()
     if legacy is not None and partition in legacy.entries:
         if legacy.stale:
             # Its entry is removed with it: that would be rejected until the znode is read again.
             return None
-        listed = (LegacyEntryRecord(partition, None),)
+        listed = (records.LegacyEntryRecord(partition, None),)
     what = "partition" if partition.topic in view.topics else "topic"
     end = ended(partition, reassignment, f"{what} deleted")
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
-        return Change((end,), partition=partition)
+        return records.Change((end,), partition=partition)
     refusal = Refusal(
         reassignment.spec.request,
         entry_text(partition, reassignment.spec.target),
@@ -299,4 +288,4 @@ def _gone(view: ClusterView, partition: TopicPartition) -> Change | None:
         partition,
         was_accepted=True,
     )
-    return Change((end, *listed, RefusalRecord((refusal,))), partition=partition)
+    return records.Change((end, *listed, records.RefusalRecord((refusal,))), partition=partition)

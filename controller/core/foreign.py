@@ -56,9 +56,7 @@ def foreign_gate(view: ClusterView, spec: ReassignmentSpec) -> Blocked | None:
     return Blocked(BlockedBy.FOREIGN_MOVES, f"{count} partitions have a foreign reassignment")
 
 
-def is_explained(
-    view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssignment
-) -> bool:
+def is_ours(view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssignment) -> bool:
     """
     Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
 
@@ -71,7 +69,7 @@ def is_explained(
     return named.issuperset(assignment.replicas)
 
 
-def others_have_it(
+def refusal_for_foreign(
     view: ClusterView, request: RequestId, partition: TopicPartition, entry: str
 ) -> Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
@@ -89,7 +87,7 @@ def others_have_it(
     )
 
 
-def waits_for_others(view: ClusterView, partition: TopicPartition) -> bool:
+def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether an entry has to wait for the foreign reassignment of its partition."""
     if policy_of(view) is ForeignMoves.ADOPT:
         return False

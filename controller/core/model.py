@@ -346,3 +346,24 @@ class Blocked:
     detail: str
     is_copying: bool = False
     """Whether it waits only for added replicas to enter the ISR, which is progress."""
+
+
+EVIDENCE_KEPT: Final = 1000
+"""Pieces kept of each kind; older ones hardly matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrLoss:
+    """The ISR of a partition without a reassignment lost a replica."""
+
+    partition: TopicPartition
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAnswer:
+    """A broker was slow to answer a controller request."""
+
+    broker: BrokerId
+    took_s: float
+    at: Instant

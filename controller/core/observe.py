@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from controller.core import events
 from controller.core.applied_throttles import broker_entity
 from controller.core.cached_znodes import PlanNode
 from controller.core.controllership.engines import engine_of
@@ -23,39 +24,6 @@ from controller.core.controllership.responses import (
     stop_replica_answered,
     update_metadata_answered,
 )
-from controller.core.events import (
-    AlterationsWithdrawn,
-    AppliedThrottlesRead,
-    BrokersRead,
-    ClaimFailed,
-    ClaimGuardsRead,
-    ControllerClaimed,
-    DeletionsRead,
-    Deposed,
-    EntityConfigsRead,
-    Event,
-    IsrNotificationsRead,
-    LeaderAndIsrAnswered,
-    LeadershipGained,
-    LeadershipLost,
-    LegacyPlanRead,
-    LogDirEventsRead,
-    OrphansRead,
-    PreferredElectionRead,
-    ReassignmentsAltered,
-    ReassignmentsProbed,
-    ShutdownRequested,
-    SizesRead,
-    SpecsRead,
-    StateChanged,
-    StatesRead,
-    StopReplicaAnswered,
-    TimerFired,
-    TopicConfigsRead,
-    TopicsListed,
-    TopicsRead,
-    UpdateMetadataAnswered,
-)
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -64,15 +32,15 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.partition.alter_backoff import SEEN_TIMER
+from controller.core.partition.alter_requests import SEEN_TIMER
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.pending_queue import SCAN_TIMER
 from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import START, Reassignment
-from controller.core.requests.intake import take_in
+from controller.core.requests.intake import fold_request_read
 from controller.core.scheduling.adaptive_limit import note_answer
 from controller.core.scheduling.budget import LEADER_MOVES_TIMER
-from controller.core.scheduling.in_flight import begin, drop, hand_on
+from controller.core.scheduling.in_flight import begin, change_spec, drop
 from controller.core.scheduling.partition_sizes import SIZES_TIMER, sizes_read
 from controller.core.tenure_reset import begin_tenure, end_tenure, forget_reads
 from controller.core.throttling.throttle_records import (
@@ -80,7 +48,7 @@ from controller.core.throttling.throttle_records import (
     applied_throttles_unknown,
     entity_configs_read,
 )
-from controller.core.topic_config_reads import topic_configs_read
+from controller.core.topic_configs import topic_configs_read
 from controller.core.topic_reads import (
     deletions_read,
     is_no_news,
@@ -91,96 +59,96 @@ from controller.core.topic_reads import (
 from controller.core.view import ClusterView
 
 
-def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
+def observe(view: ClusterView, event: events.Event, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per event
     """Fold one event into the view."""
     match event:
-        case BrokersRead():
+        case events.BrokersRead():
             _brokers(view, event)
-        case TopicsListed():
+        case events.TopicsListed():
             topics_listed(view, event)
-        case TopicsRead():
+        case events.TopicsRead():
             topics_read(view, event, now)
-        case StatesRead():
+        case events.StatesRead():
             states_read(view, event, now)
-        case StateChanged(partition=partition):
+        case events.StateChanged(partition=partition):
             view.due.changed.add(partition)
             view.watched.pop(partition, None)
-        case LegacyPlanRead():
+        case events.LegacyPlanRead():
             _legacy_plan(view, event, now)
-        case SpecsRead():
+        case events.SpecsRead():
             _specs(view, event, now)
-        case DeletionsRead():
+        case events.DeletionsRead():
             deletions_read(view, event, now)
-        case IsrNotificationsRead():
+        case events.IsrNotificationsRead():
             view.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
-        case LogDirEventsRead():
+        case events.LogDirEventsRead():
             view.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
-        case PreferredElectionRead():
+        case events.PreferredElectionRead():
             _preferred_election(view, event)
-        case OrphansRead():
+        case events.OrphansRead():
             # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
             view.orphans = {(o.broker, o.partition): o for o in orphans}
             view.orphaned = Counter(o.partition for o in event.orphans)
             view.orphans_read = True
             view.due.tenure = view.due.orphans = True
-        case ClaimGuardsRead():
+        case events.ClaimGuardsRead():
             view.guards = event
             view.due.tenure = True
-        case AppliedThrottlesRead():
+        case events.AppliedThrottlesRead():
             applied_throttles_read(view, event)
-        case EntityConfigsRead():
+        case events.EntityConfigsRead():
             entity_configs_read(view, event, now)
-        case SizesRead():
+        case events.SizesRead():
             sizes_read(view, event, now)
-        case LeadershipGained():
+        case events.LeadershipGained():
             view.leading = True
             # Another daemon led meanwhile: its records have to be read first.
             view.specs_read = view.orphans_read = False
             view.history_read = False
             applied_throttles_unknown(view)
             view.due.tenure = True
-        case LeadershipLost():
+        case events.LeadershipLost():
             view.leading = False
             end_tenure(view, now)
             forget_reads(view)
-        case ControllerClaimed():
+        case events.ControllerClaimed():
             begin_tenure(view, event, now)
-        case ClaimFailed():
+        case events.ClaimFailed():
             view.claiming = False
             view.retry_claim_at = Instant(now + view.options.claim_retry_s)
             view.due.tenure = True
-        case Deposed():
+        case events.Deposed():
             end_tenure(view, now)
-        case ShutdownRequested():
+        case events.ShutdownRequested():
             view.stopping = True
             view.due.tenure = True
-        case LeaderAndIsrAnswered():
+        case events.LeaderAndIsrAnswered():
             note_answer(view, event.broker, event.took_s, now)
             leader_and_isr_answered(view, event)
-        case StopReplicaAnswered():
+        case events.StopReplicaAnswered():
             note_answer(view, event.broker, event.took_s, now)
             stop_replica_answered(view, event)
-        case UpdateMetadataAnswered():
+        case events.UpdateMetadataAnswered():
             note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
-        case ReassignmentsAltered():
+        case events.ReassignmentsAltered():
             reassignments_altered(view, event, now)
-        case AlterationsWithdrawn():
+        case events.AlterationsWithdrawn():
             alterations_withdrawn(view, event)
-        case ReassignmentsProbed():
+        case events.ReassignmentsProbed():
             reassignments_probed(view, event)
-        case TopicConfigsRead():
+        case events.TopicConfigsRead():
             topic_configs_read(view, event, now)
-        case TimerFired(name=name):
+        case events.TimerFired(name=name):
             _timer(view, name)
         case _:
-            take_in(view, event, now)
+            fold_request_read(view, event, now)
 
 
-def _brokers(view: ClusterView, event: BrokersRead) -> None:
+def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
     before = view.brokers
     now = dict(event.brokers)
     left = before.keys() - now.keys()
@@ -226,7 +194,7 @@ def _brokers(view: ClusterView, event: BrokersRead) -> None:
     view.due.capacity = True
 
 
-def _update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
+def _update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
     was_heeded = view.heeded
     update_metadata_answered(view, event)
     if view.heeded and not was_heeded:
@@ -248,7 +216,7 @@ def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
                 view.note_candidate(partition)
 
 
-def _legacy_plan(view: ClusterView, event: LegacyPlanRead, now: Instant) -> None:
+def _legacy_plan(view: ClusterView, event: events.LegacyPlanRead, now: Instant) -> None:
     view.legacy_read = view.due.tenure = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
     if last != view.legacy_last:
@@ -280,7 +248,7 @@ def _leaves_to_kafka(view: ClusterView) -> bool:
     return view.engine is not None and not engine_of(view).holds_role
 
 
-def _preferred_election(view: ClusterView, event: PreferredElectionRead) -> None:
+def _preferred_election(view: ClusterView, event: events.PreferredElectionRead) -> None:
     if _leaves_to_kafka(view):
         return
     view.preferred_version = event.version
@@ -301,7 +269,7 @@ def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
-def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
+def _specs(view: ClusterView, event: events.SpecsRead, now: Instant) -> None:
     view.specs_read = True
     view.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
@@ -310,7 +278,7 @@ def _specs(view: ClusterView, event: SpecsRead, now: Instant) -> None:
             continue
         known = view.reassignments.get(partition)
         if known is not None:
-            hand_on(view, partition, known, spec, now)
+            change_spec(view, partition, known, spec, now)
         else:
             begin(view, partition, Reassignment(spec=spec, since=now, phase_since=now), now)
     doubtful = view.doubtful_specs if view.tenure is not None else set(view.reassignments)

@@ -7,6 +7,7 @@ Held by the view and changed by ``observe`` and ``apply`` only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,8 +22,12 @@ from controller.core.model import (
     Refusal,
     Replicas,
     Route,
+    TopicConfig,
     TopicPartition,
+    ZkVersion,
+    Zxid,
 )
+from controller.core.options import EngineName
 from controller.core.outcomes import Part
 from controller.core.phases import Ended, Pending, Phase
 from controller.core.submissions import RequestOptions
@@ -58,9 +63,9 @@ class Reassignment:
     """Whether a tenure found it without a step in flight and away from its original replicas."""
     inherited: bool = False
     """Whether an earlier tenure, or another controller, took part in it."""
-    ordered: Replicas | None = None
+    requested: Replicas | None = None
     """Delegated: the target of the last alter request, as far as this process knows."""
-    is_out: bool = False
+    is_requested: bool = False
     """Delegated: whether that request is under way or queued; no other is sent then."""
     in_doubt: bool = False
     """
@@ -85,7 +90,7 @@ class Reassignment:
     @property
     def may_be_made(self) -> bool:
         """Delegated: whether the cluster's controller may still carry out a request for it."""
-        return self.is_out or self.in_doubt
+        return self.is_requested or self.in_doubt
 
     @property
     def begun(self) -> bool:
@@ -154,12 +159,39 @@ class Request:
     @property
     def unsettled(self) -> int:
         """Entries that were neither accepted nor refused, by the most complete count."""
-        told = self.accepted + sum(r.entries for r in self.refused if not r.was_accepted)
+        counted = self.accepted + sum(r.entries for r in self.refused if not r.was_accepted)
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
-        return max(self.total - max(told, named), 0)
+        return max(self.total - max(counted, named), 0)
 
     def ended(self, ending: PartitionOutcome) -> None:
         """Count an outcome, once per partition."""
         if ending.partition not in self.endings:
             self.endings[ending.partition] = ending
             self.fates[ending.fate] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCheck:
+    """A topic as it was when entries of its partitions were judged good."""
+
+    czxid: Zxid
+    version: ZkVersion
+    """With ``czxid`` it identifies the content of the znode."""
+    config: TopicConfig | None
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicCheck:
+    """The facts by which an atomic request was judged good; while they hold, it still is."""
+
+    parts: frozenset[tuple[str, Zxid, ZkVersion]]
+    refused: int
+    """The number of its refusals."""
+    brokers: frozenset[BrokerId]
+    deletions: frozenset[str] | None
+    unreadable_specs: frozenset[str]
+    engine: EngineName | None
+    other_routes: int
+    """As in ``ClusterView``."""
+    topics: Mapping[str, TopicCheck | None]
+    """Every topic with an entry; None where it cannot be judged."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core.applied_throttles import AppliedThrottle, Entity
-from controller.core.atomic_checks import AtomicCheck
 from controller.core.effects import Effect
 from controller.core.events import Orphan
 from controller.core.model import (
@@ -33,6 +32,7 @@ from controller.core.model import (
 from controller.core.options import EngineName
 from controller.core.outcomes import Part, Summary
 from controller.core.phases import Phase
+from controller.core.reassignments import AtomicCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,43 +9,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from controller.core import records
 from controller.core.model import Instant, PartitionOutcome, Refusal, RequestId, Route, Zxid
 from controller.core.outcomes import EndedHistory, Part, Summary
 from controller.core.reassignments import Request
-from controller.core.records import (
-    AcceptedRecord,
-    AtomicCheckedRecord,
-    CancellationEndedRecord,
-    JudgedRecord,
-    PartitionOutcomeRecord,
-    PartRecord,
-    QueueEndedRecord,
-    QueueEntryEndedRecord,
-    RefusalRecord,
-    RequestOutcomeForgottenRecord,
-    RequestOutcomeRecord,
-    SubmissionEndedRecord,
-    SubmissionReliedRecord,
-)
 from controller.core.view import ClusterView
 
 REQUESTS_KEPT: Final = 200
 """Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
 
 RequestRecord = (
-    RefusalRecord
-    | PartitionOutcomeRecord
-    | PartRecord
-    | AcceptedRecord
-    | SubmissionReliedRecord
-    | SubmissionEndedRecord
-    | CancellationEndedRecord
-    | QueueEntryEndedRecord
-    | QueueEndedRecord
-    | RequestOutcomeRecord
-    | RequestOutcomeForgottenRecord
-    | JudgedRecord
-    | AtomicCheckedRecord
+    records.RefusalRecord
+    | records.PartitionOutcomeRecord
+    | records.PartRecord
+    | records.AcceptedRecord
+    | records.SubmissionReliedRecord
+    | records.SubmissionEndedRecord
+    | records.CancellationEndedRecord
+    | records.QueueEntryEndedRecord
+    | records.QueueEndedRecord
+    | records.RequestOutcomeRecord
+    | records.RequestOutcomeForgottenRecord
+    | records.JudgedRecord
+    | records.AtomicCheckedRecord
 )
 
 
@@ -65,33 +51,33 @@ def request_of(view: ClusterView, request: RequestId, now: Instant) -> Request:
     return known
 
 
-def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
     """Fold one record about requests into the view."""
     if view.submissions:
         view.due.submissions = True
     match record:
-        case RefusalRecord(refusals=refusals):
+        case records.RefusalRecord(refusals=refusals):
             for refusal in refusals:
                 refused(view, refusal, now)
-        case PartitionOutcomeRecord(ending=ending):
+        case records.PartitionOutcomeRecord(ending=ending):
             ended(view, ending, now)
-        case PartRecord(request=name, part=part):
+        case records.PartRecord(request=name, part=part):
             request = request_of(view, name, now)
             add_part(request, part)
             view.due.cancel = view.due.submissions = view.due.order = view.due.queue = True
-        case AcceptedRecord(request=name, entry=entry):
+        case records.AcceptedRecord(request=name, entry=entry):
             request = request_of(view, name, now)
             request.settled.add(entry.partition)
             request.accepted += 1
             if request.kind != "request":
                 request.total += 1
-        case SubmissionEndedRecord(name=name):
+        case records.SubmissionEndedRecord(name=name):
             forget_submission(view, name)
             if view.submissions_listed is not None:
                 view.submissions_listed -= {name}
             view.due.submissions = view.due.endings = view.due.capacity = view.due.tenure = True
             view.due.cancel = True
-        case CancellationEndedRecord():
+        case records.CancellationEndedRecord():
             if view.cancellation is not None:
                 view.cancellation_ended = view.cancellation.czxid
             view.cancellation = None
@@ -101,29 +87,29 @@ def keep_books(view: ClusterView, record: RequestRecord, now: Instant) -> None: 
             view.asked_accepted.clear()
             view.due.endings = True
             view.due.submissions = view.due.queue = view.due.tenure = view.due.plan = True
-        case QueueEntryEndedRecord(partition=partition):
+        case records.QueueEntryEndedRecord(partition=partition):
             if view.queue is not None:
                 view.queue.entries.pop(partition, None)
             view.due.queue = view.due.tenure = True
-        case QueueEndedRecord():
+        case records.QueueEndedRecord():
             if view.queue is not None:
                 view.queue_ended = view.queue.czxid
             view.queue = None
             view.due.endings = view.due.tenure = True
-        case RequestOutcomeRecord(summary=summary):
+        case records.RequestOutcomeRecord(summary=summary):
             _concluded(view, summary, now)
-        case RequestOutcomeForgottenRecord(request=name, is_last=False):
+        case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
             known, gone = view.ended[name], len(record.children)
             view.ended[name] = replace(known, children=known.children[gone:])
             view.due.endings = True
-        case RequestOutcomeForgottenRecord(request=name):
+        case records.RequestOutcomeForgottenRecord(request=name):
             view.ended.pop(name, None)
             if name in view.requests and view.requests[name].has_ended:
                 del view.requests[name]
-        case JudgedRecord(name=name, count=count):
+        case records.JudgedRecord(name=name, count=count):
             view.judged[name] = count
             view.due.submissions = True
-        case AtomicCheckedRecord(request=name, grounds=grounds):
+        case records.AtomicCheckedRecord(request=name, grounds=grounds):
             view.found_good[name] = grounds
 
 

@@ -10,19 +10,20 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, islice
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
+from controller.core import records
 from controller.core.controllership.engines import engine_of
+from controller.core.controls import QueueOrder
 from controller.core.effects import SetTimer
-from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
 from controller.core.pending_queue import SCAN_TIMER
-from controller.core.records import BlockedRecord, Change, Decision, StartSkippedRecord
 from controller.core.scheduling.budget import Budget
 from controller.core.scheduling.holds import request_hold
-from controller.core.scheduling.limits import priority_of
+from controller.core.scheduling.limits import order_of, priority_of
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -43,14 +44,14 @@ def start_pending(
     due: Worklist,
     now: Instant,
     budget: Budget,
-    turned: Collection[TopicPartition],
-) -> Decision:
+    respecified: Collection[TopicPartition],
+) -> records.Decision:
     """
     Give free slots to pending reassignments, a part of them at a time if there are very many.
 
     The scan ends when all were considered: none can begin until something changes.
     """
-    changes: list[Change] = []
+    changes: list[records.Change] = []
     passed: list[TopicPartition] = []
     refused: set[str] = set()
     ranks = _ranks(view, now)
@@ -58,38 +59,41 @@ def start_pending(
     share = max(SCAN_MAX // max(len(ranks), 1), 1)
     for partition in chain.from_iterable(islice(line, share) for _, line in ranks):
         if not budget.has_slot:
-            return Decision(tuple(changes))
+            return records.Decision(tuple(changes))
         passed.append(partition)
         noted = view.reassignments[partition].blocked
         if noted is not None and (noted.by is BlockedBy.WRITE_REFUSED or noted.detail in refused):
             # What ZooKeeper rejects is retried in its own time and takes no slot from others.
             continue
-        if partition in due.partitions or partition in turned:
+        if partition in due.partitions or partition in respecified:
             continue
         step = engine.advance(view, partition, now, budget)
         if isinstance(step, Blocked) and step.by in SHARED:
             refused.add(step.detail)
-        changes += outcome(view, partition, step, now)
+        changes += step_or_wait(view, partition, step, now)
     scans = max((ceil(length / share) for length, _ in ranks), default=1)
     if scans == 1:
-        return Decision(tuple(changes))
+        return records.Decision(tuple(changes))
     is_first = due.capacity or due.claimed
     left = max((scans if is_first else view.scans_left) - 1, 0)
-    changes.append(Change((StartSkippedRecord(tuple(passed), left),)))
+    changes.append(records.Change((records.StartSkippedRecord(tuple(passed), left),)))
     again = (SetTimer(SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
-    return Decision(tuple(changes), again)
+    return records.Decision(tuple(changes), again)
 
 
-def outcome(
-    view: ClusterView, partition: TopicPartition, step: Change | Blocked | None, now: Instant
-) -> tuple[Change, ...]:
+def step_or_wait(
+    view: ClusterView,
+    partition: TopicPartition,
+    step: records.Change | Blocked | None,
+    now: Instant,
+) -> tuple[records.Change, ...]:
     """Return the step itself, or the record of what it waits for, where that is news."""
-    if isinstance(step, Change):
+    if isinstance(step, records.Change):
         return (step,)
     reassignment = view.reassignments.get(partition)
     if reassignment is None or reassignment.blocked == step:
         return ()
-    return (Change((BlockedRecord(partition, step, now),)),)
+    return (records.Change((records.BlockedRecord(partition, step, now),)),)
 
 
 def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPartition]]]:
@@ -106,3 +110,49 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
         length = sum(view.waiting.length(r) for r in fair)
         ranks.append((length, view.waiting.in_turn(fair)))
     return [(length, line) for length, line in ranks if length]
+
+
+# --- the order of pending partitions -------------------------------------------------------------
+
+
+def order_pending(view: ClusterView) -> records.Decision:
+    """Return the record that sorts every line, where the order is not that of submission."""
+    if order_of(view) is QueueOrder.SUBMITTED or not view.waiting or not view.sizes:
+        return records.Decision()
+    return records.Decision((records.Change((records.PendingSortedRecord(),)),))
+
+
+def sort_pending(view: ClusterView) -> None:
+    """Sort every request's line by the order in force."""
+    key = _key_of(view, order_of(view))
+    for request in view.waiting.requests():
+        view.waiting.sort(request, key)
+
+
+def _key_of(view: ClusterView, order: QueueOrder) -> Callable[[TopicPartition], Any]:
+    sizes = view.sizes
+    if order is QueueOrder.SMALL_FIRST:
+        # Unknown sizes come last.
+        return lambda p: (p not in sizes, sizes.get(p, 0))
+    if order is QueueOrder.LARGE_FIRST:
+        return lambda p: -sizes.get(p, -1)
+    filled = _fill_of_brokers(view)
+    return lambda p: (-_fullest_left(view, filled, p), -sizes.get(p, 0))
+
+
+def _fill_of_brokers(view: ClusterView) -> dict[BrokerId, int]:
+    """Return the bytes each broker holds of what is waiting to move."""
+    filled: dict[BrokerId, int] = {}
+    for partition in view.reassignments:
+        assignment = view.assignment(partition)
+        for broker in assignment.replicas if assignment is not None else ():
+            filled[broker] = filled.get(broker, 0) + view.sizes.get(partition, 0)
+    return filled
+
+
+def _fullest_left(view: ClusterView, filled: dict[BrokerId, int], partition: TopicPartition) -> int:
+    """Return the fill of the fullest broker that the partition leaves."""
+    target = view.reassignments[partition].spec.target
+    assignment = view.assignment(partition)
+    left = [r for r in assignment.replicas if r not in target] if assignment is not None else []
+    return max((filled.get(r, 0) for r in left), default=-1)

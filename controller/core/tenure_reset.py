@@ -96,7 +96,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         _stand(reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
-        reassignment.is_out = False
+        reassignment.is_requested = False
         # The previous daemon may have died before it had the answer to its request. If we take the
         # controller role, unfinished requests of the former controller are void.
         reassignment.in_doubt = not engine_of(view).holds_role
@@ -196,7 +196,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     for partition, reassignment in list(view.reassignments.items()):
         _stand(reassignment, Pending(), now)
         reassignment.load = None
-        reassignment.ordered = None
+        reassignment.requested = None
         if reassignment.spec.route is Route.FOREIGN:
             drop(view, partition)
         else:

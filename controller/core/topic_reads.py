@@ -30,7 +30,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName
-from controller.core.scheduling.in_flight import begin_anew
+from controller.core.scheduling.in_flight import restart_step
 from controller.core.scheduling.isr_health import forget_health, judge, note_isr
 from controller.core.view import ClusterView
 
@@ -321,7 +321,7 @@ def _reconsider(
             # Stale or not: the read that ends a doubt may say the same, and changes nothing again.
             view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
             if reassignment.in_flight and holds_role(view):
-                begin_anew(view, partition, reassignment, now)
+                restart_step(view, partition, reassignment, now)
         if partition in moved:
             view.note_candidate(partition)
         if partition in view.states:

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig, ThrottleRefusal
-from controller.core.atomic_checks import AtomicCheck
 from controller.core.cached_znodes import PlanNode, Topic
 from controller.core.controls import Controls
 from controller.core.events import AcceptedRead, ClaimGuardsRead, Orphan
 from controller.core.model import (
+    EVIDENCE_KEPT,
     NEVER_ASKED,
     NO_LEADER,
     BrokerEpoch,
@@ -27,6 +27,7 @@ from controller.core.model import (
     ConfigQuestion,
     ControllerEpoch,
     Instant,
+    IsrLoss,
     LeaderEpoch,
     LiveBroker,
     PartitionAssignment,
@@ -34,6 +35,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     Route,
+    SlowAnswer,
     TopicConfig,
     TopicPartition,
     ZkVersion,
@@ -44,8 +46,7 @@ from controller.core.outcomes import EndedHistory
 from controller.core.participants import Participants
 from controller.core.pending_queue import PendingQueue
 from controller.core.phases import Shrinking, Starting, Stopping
-from controller.core.reassignments import START, Reassignment, Request
-from controller.core.strain import EVIDENCE_KEPT, IsrLoss, SlowAnswer
+from controller.core.reassignments import START, AtomicCheck, Reassignment, Request
 from controller.core.submissions import Cancellation, Submission
 from controller.core.worklist import Worklist
 

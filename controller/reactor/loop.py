@@ -21,7 +21,7 @@ from controller.core.apply import issued
 from controller.core.decide import decide
 from controller.core.model import Instant
 from controller.core.observe import observe
-from controller.core.topic_config_reads import forget_old_configs
+from controller.core.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor import ports

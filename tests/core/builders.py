@@ -78,7 +78,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import AssignmentRecord, Change, LegacyEntryRecord, StateRecord
-from controller.core.topic_config_reads import forget_old_configs
+from controller.core.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 
 EPOCH = ControllerEpoch(7)

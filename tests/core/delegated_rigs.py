@@ -10,21 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from controller.core import events
 from controller.core.controllership.responses import NONE
 from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
-from controller.core.events import (
-    AlterResult,
-    AppliedThrottlesRead,
-    ControllerClaimed,
-    Deposed,
-    HistoryRead,
-    OrphansRead,
-    ReassignmentsAltered,
-    SpecsRead,
-    StatesRead,
-    TimerFired,
-    TopicsRead,
-)
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -78,13 +66,13 @@ class DelegatedDriver(Driver):
                     return
                 known = {p: self.view.states[p] for p in partitions if p in self.view.states}
                 armed = frozenset(known) if purpose is ReadPurpose.WATCH else None
-                self.fold(StatesRead(known, armed=armed))
+                self.fold(events.StatesRead(known, armed=armed))
             case _:
                 super().answer(effect)
 
     def _told(self, effect: AlterReassignment, error: int, why: str) -> None:
-        result = AlterResult(effect.partition, effect.target, error, why)
-        self.fold(ReassignmentsAltered((result,), BrokerId(1)))
+        result = events.AlterResult(effect.partition, effect.target, error, why)
+        self.fold(events.ReassignmentsAltered((result,), BrokerId(1)))
 
     def order(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Do what the controller does with an order, whoever gives it; None cancels."""
@@ -130,7 +118,7 @@ class DelegatedDriver(Driver):
         assert leader != -1, f"{partition} goes offline: ISR {state.isr}, gone {gone}"
         if (leader, isr) != (state.leader, state.isr):
             self.fold(
-                StatesRead(
+                events.StatesRead(
                     {
                         partition: PartitionState(
                             leader,
@@ -151,7 +139,9 @@ class DelegatedDriver(Driver):
         partitions = {**topic.partitions, partition.partition: assignment}
         self.history.setdefault(partition, []).append(assignment)
         version = ZkVersion(topic.version + 1)
-        self.fold(TopicsRead({partition.topic: TopicAssignment(partitions, version, topic.czxid)}))
+        self.fold(
+            events.TopicsRead({partition.topic: TopicAssignment(partitions, version, topic.czxid)})
+        )
 
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
@@ -165,7 +155,7 @@ class DelegatedDriver(Driver):
         """Kill the daemon and start another; a step under way may end while nobody is there."""
         specs = {p: r.spec for p, r in self.view.reassignments.items()}
         states = dict(self.view.states)
-        self.observe(Deposed("killed"))
+        self.observe(events.Deposed("killed"))
         for partition, state in states.items() if ends_step else ():
             assignment = self.assignment(partition)
             target = assignment.target_replicas
@@ -175,18 +165,18 @@ class DelegatedDriver(Driver):
                 version = ZkVersion(state.version + 5)
                 states[partition] = replace(state, leader=leader, isr=target, version=version)
         self.observe(
-            SpecsRead(specs, {}),
-            OrphansRead(frozenset()),
-            HistoryRead({}, {}),
-            AppliedThrottlesRead({}),
+            events.SpecsRead(specs, {}),
+            events.OrphansRead(frozenset()),
+            events.HistoryRead({}, {}),
+            events.AppliedThrottlesRead({}),
         )
-        self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-        self.observe(StatesRead(states))
+        self.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+        self.observe(events.StatesRead(states))
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and a timer fire."""
         self.now = Instant(self.now + seconds)
-        self.observe(TimerFired("any"))
+        self.observe(events.TimerFired("any"))
 
     def wrote_for_kafka(self) -> list[object]:
         """Return whatever was written that is the controller's alone."""

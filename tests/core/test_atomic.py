@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from controller.core import events
 from controller.core.decide import decide
-from controller.core.events import (
-    AcceptedRead,
-    AppliedThrottlesRead,
-    ControllerClaimed,
-    Deposed,
-    HistoryRead,
-    LegacyPlanRead,
-    OrphansRead,
-    SpecsRead,
-    StatesRead,
-    SubmissionsListed,
-    SubmissionsRead,
-)
 from controller.core.model import (
     AcceptedEntry,
     ControllerEpoch,
@@ -32,7 +20,7 @@ from controller.core.model import (
 )
 from controller.core.outcomes import OpenHistory, Part
 from controller.core.records import RefusalRecord, SpecRecord, SubmissionEndedRecord
-from controller.core.requests.atomic import taken_back
+from controller.core.requests.atomic import take_back
 from controller.core.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.test_requests import outcomes, submission, submit
@@ -56,20 +44,20 @@ def spec(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) ->
 def taken_by_halves(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where a daemon died that had accepted these entries of the request and no others."""
     known = dict(driver.view.states)
-    driver.observe(Deposed("a new process"))
+    driver.observe(events.Deposed("a new process"))
     part = Part(REQUEST, 3, 1_700_000_000_000, RequestOptions(atomic=True))
     rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in specs.items())
     driver.observe(
-        SubmissionsListed(frozenset({REQUEST})),
-        SpecsRead(specs, {}),
-        OrphansRead(frozenset()),
-        HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
-        AppliedThrottlesRead({}),
-        LegacyPlanRead(None),
+        events.SubmissionsListed(frozenset({REQUEST})),
+        events.SpecsRead(specs, {}),
+        events.OrphansRead(frozenset()),
+        events.HistoryRead({REQUEST: OpenHistory({REQUEST: part}, len(rows), (), ())}, {}),
+        events.AppliedThrottlesRead({}),
+        events.LegacyPlanRead(None),
     )
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(AcceptedRead(REQUEST, rows))
-    driver.observe(StatesRead(known))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(events.AcceptedRead(REQUEST, rows))
+    driver.observe(events.StatesRead(known))
 
 
 def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
@@ -91,8 +79,8 @@ def test_an_atomic_request_goes_when_its_own_refusals_are_durable() -> None:
     """A refusal that has to be decided anew must not be forgotten with the znode."""
     driver = Driver({tp(0): (1, 2), tp(9): (1, 2)})
     bad = submission("request_0000000002", {tp(0): (1, 3), tp(9): (1, 1)}, atomic=True)
-    driver.fold(SubmissionsListed(frozenset({bad.name})))
-    driver.fold(SubmissionsRead({bad.name: bad}))
+    driver.fold(events.SubmissionsListed(frozenset({bad.name})))
+    driver.fold(events.SubmissionsRead({bad.name: bad}))
     decision = decide(driver.view, driver.view.take_due(), driver.now)
     written = [r for change in decision.changes for r in change.records]
     assert [r.refusals[0].partition for r in written if isinstance(r, RefusalRecord)] == [tp(9)]
@@ -135,7 +123,7 @@ def test_a_request_goes_on_with_what_was_accepted_when_its_rest_is_taken_away() 
     """Somebody deleted the znode: nothing of it can be refused any more."""
     driver = Driver({tp(0): (1, 2)})
     taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
-    driver.observe(SubmissionsListed(frozenset()))
+    driver.observe(events.SubmissionsListed(frozenset()))
     assert driver.view.reassignments[tp(0)].in_flight
 
 
@@ -173,7 +161,7 @@ def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> Non
     specs = {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5)}
     taken_by_halves(driver, specs)
     driver.view.topics["t"].stale = True
-    (change,) = taken_back(driver.view, REQUEST, "the rest of it is bad")
+    (change,) = take_back(driver.view, REQUEST, "the rest of it is bad")
     (record,) = change.records
     assert isinstance(record, SpecRecord)
     assert record.spec.rolls_back

@@ -6,18 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from controller.core import events
 from controller.core.decide import decide
-from controller.core.events import (
-    BrokersRead,
-    DeletionsRead,
-    Event,
-    LegacyPlanRead,
-    SpecsRead,
-    SubmissionsListed,
-    SubmissionsRead,
-    TopicConfigsRead,
-    TopicsRead,
-)
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -62,8 +52,8 @@ def asked_for(wanted: Mapping[TopicPartition, Sequence[int]]) -> Driver:
         options=Options(acceptance_chunk=CHUNK, tenure=TenurePolicy.PERMANENT),
     )
     read: Submission = submission(REQUEST, wanted, atomic=True)
-    driver.fold(SubmissionsListed(frozenset({read.name})))
-    driver.fold(SubmissionsRead({read.name: read}))
+    driver.fold(events.SubmissionsListed(frozenset({read.name})))
+    driver.fold(events.SubmissionsRead({read.name: read}))
     return driver
 
 
@@ -88,26 +78,29 @@ def taken(driver: Driver) -> set[str]:
     return {r.partition.topic for r in specs if r.spec.request == REQUEST}
 
 
-def read_anew(topic: str, numbers: Iterable[int]) -> TopicsRead:
+def read_anew(topic: str, numbers: Iterable[int]) -> events.TopicsRead:
     """Return a topic znode that somebody changed."""
     partitions = {n: PartitionAssignment(replicas(1, 2, 3)) for n in numbers}
-    return TopicsRead({topic: TopicAssignment(partitions, ZkVersion(1), Zxid(9))})
+    return events.TopicsRead({topic: TopicAssignment(partitions, ZkVersion(1), Zxid(9))})
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (BrokersRead({BrokerId(n): broker(n) for n in (1, 2, 3, 5)}), RefusalReason.UNKNOWN_BROKER),
-        (DeletionsRead(frozenset({LAST})), RefusalReason.TOPIC_BEING_DELETED),
-        (TopicConfigsRead({LAST: TopicConfig(3, False)}), RefusalReason.BELOW_MIN_ISR),  # noqa: FBT003 - as in the builders
-        (read_anew(LAST, range(EACH - 1)), RefusalReason.UNKNOWN_PARTITION),
-        (TopicsRead({LAST: "not understood"}), RefusalReason.UNREADABLE),
-        (TopicsRead({LAST: None}), RefusalReason.UNKNOWN_PARTITION),
         (
-            SpecsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
+            events.BrokersRead({BrokerId(n): broker(n) for n in (1, 2, 3, 5)}),
+            RefusalReason.UNKNOWN_BROKER,
+        ),
+        (events.DeletionsRead(frozenset({LAST})), RefusalReason.TOPIC_BEING_DELETED),
+        (events.TopicConfigsRead({LAST: TopicConfig(3, False)}), RefusalReason.BELOW_MIN_ISR),  # noqa: FBT003 - as in the builders
+        (read_anew(LAST, range(EACH - 1)), RefusalReason.UNKNOWN_PARTITION),
+        (events.TopicsRead({LAST: "not understood"}), RefusalReason.UNREADABLE),
+        (events.TopicsRead({LAST: None}), RefusalReason.UNKNOWN_PARTITION),
+        (
+            events.SpecsRead({}, {f"/admin/reassignments/{LAST}/7": "not understood"}),
             RefusalReason.UNREADABLE,
         ),
-        (LegacyPlanRead(plan({tp(7, LAST): (1, 5)})), RefusalReason.OTHER_ROUTE),
+        (events.LegacyPlanRead(plan({tp(7, LAST): (1, 5)})), RefusalReason.OTHER_ROUTE),
     ],
     ids=[
         "broker dies",
@@ -121,17 +114,17 @@ def read_anew(topic: str, numbers: Iterable[int]) -> TopicsRead:
     ],
 )
 def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
-    change: Event, reason: RefusalReason
+    change: events.Event, reason: RefusalReason
 ) -> None:
     """An entry of the last chunk cannot be had: no more are accepted, and none begins."""
     driver = accepted_in_part()
-    if isinstance(change, SpecsRead):
-        change = SpecsRead(
+    if isinstance(change, events.SpecsRead):
+        change = events.SpecsRead(
             {p: r.spec for p, r in driver.view.reassignments.items()}, change.unreadable
         )
     driver.observe(change)
     # The plan is accepted in a turn of its own, and the next chunk with it.
-    assert taken(driver) <= ({"t0", "t1"} if isinstance(change, LegacyPlanRead) else {"t0"})
+    assert taken(driver) <= ({"t0", "t1"} if isinstance(change, events.LegacyPlanRead) else {"t0"})
     assert not any(r.spec.request == REQUEST for r in driver.view.reassignments.values())
     assert not any(driver.history[p] for p in whole() if p != tp(7, LAST))
     summary = outcomes(driver)[REQUEST]
@@ -151,7 +144,7 @@ def test_what_a_client_changes_after_the_whole_was_found_good_is_judged_as_it_st
         changed.created_ms,
         changed.options,
     )
-    driver.observe(SubmissionsRead({changed.name: changed}))
+    driver.observe(events.SubmissionsRead({changed.name: changed}))
     assert taken(driver) == {"t0"}
     assert driver.view.reassignments == {}
     assert outcomes(driver)[REQUEST].done == 0

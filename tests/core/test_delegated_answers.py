@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.core.controllership.responses import NONE
 from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId
-from controller.core.partition.alter_backoff import REST_S, SEEN_S
+from controller.core.partition.alter_requests import BACKOFF_S, SEEN_S
 from controller.core.phases import AwaitingController, Pending
 from controller.core.records import SpecEndedRecord
 from tests.core.builders import replicas, tp
@@ -43,7 +43,7 @@ def test_an_order_may_take_its_time_from_its_answer_on() -> None:
     driver.pass_time(1)
     assert isinstance(driver.view.reassignments[tp()].phase, Pending)
     assert len(driver.orders) == 1
-    driver.pass_time(REST_S)
+    driver.pass_time(BACKOFF_S)
     assert len(driver.orders) == 2
 
 

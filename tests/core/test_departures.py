@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core import events
 from controller.core.controllership.tenure import CLAIM_TIMER
 from controller.core.effects import ClaimController, SendStopReplica
-from controller.core.events import (
-    ClaimGuardsRead,
-    ControllerClaimed,
-    Deposed,
-    StatesRead,
-    TimerFired,
-    TopicsRead,
-)
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -35,18 +28,20 @@ def others_move(driver: Driver, to: tuple[int, ...], *, version: int) -> None:
     """Read a topic znode that another controller wrote."""
     czxid = driver.view.topics[tp().topic].czxid
     moved = {0: PartitionAssignment(replicas(*to))}
-    driver.observe(TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)}))
+    driver.observe(
+        events.TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)})
+    )
 
 
 def claim(driver: Driver, isr: tuple[int, ...]) -> None:
     """Take the role again and read the state the other controller left."""
     first = driver.first_states[tp()]
     driver.observe(*driver.own_records())
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 2)))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 2)))
     state = PartitionState(
         BrokerId(isr[0]), first.leader_epoch, replicas(*isr), first.controller_epoch, ZkVersion(9)
     )
-    driver.observe(StatesRead({tp(): state}))
+    driver.observe(events.StatesRead({tp(): state}))
 
 
 def deleted(driver: Driver) -> list[int]:
@@ -58,7 +53,7 @@ def deleted(driver: Driver) -> list[int]:
 def driver() -> Driver:
     """Give a daemon that had the role and lost it."""
     driver = Driver({tp(): (5, 1, 2, 3, 4)})
-    driver.observe(Deposed("a broker took the role"))
+    driver.observe(events.Deposed("a broker took the role"))
     return driver
 
 
@@ -79,11 +74,11 @@ def test_what_was_dropped_just_before_the_claim_is_deleted_again(driver: Driver)
 def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> None:
     """``/controller`` is ours already, and the broker that lost it ends what it was at."""
     driver = Driver({tp(): (5, 1, 2, 3, 4)}, options=Options(tenure=TenurePolicy.PERMANENT))
-    driver.observe(Deposed("a broker took the role"), *driver.own_records())
+    driver.observe(events.Deposed("a broker took the role"), *driver.own_records())
     driver.now = Instant(driver.now + 60.0)
-    driver.observe(TimerFired(CLAIM_TIMER))
+    driver.observe(events.TimerFired(CLAIM_TIMER))
     assert isinstance(driver.sent[-1], ClaimController)
-    driver.observe(ClaimGuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
+    driver.observe(events.ClaimGuardsRead(BrokerId(1_000_000), True, -1, False, None))  # noqa: FBT003 - the event's fields in order
     others_move(driver, SINCE, version=3)
     claim(driver, SINCE)
     assert deleted(driver) == [1, 5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core import effects, events
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.controllership.eligibility import refusals
 from controller.core.controllership.responses import (
@@ -13,23 +14,6 @@ from controller.core.controllership.responses import (
 )
 from controller.core.controllership.tenure import CLAIM_TIMER, HEED_TIMER
 from controller.core.decide import ACK_TIMER
-from controller.core.effects import (
-    ClaimController,
-    ReadPurpose,
-    ReadStates,
-    ResignController,
-    SendLeaderAndIsr,
-    SendLiveBrokers,
-)
-from controller.core.events import (
-    ControllerClaimed,
-    Deposed,
-    SpecsRead,
-    StatesRead,
-    TimerFired,
-    TopicsListed,
-    UpdateMetadataAnswered,
-)
 from controller.core.model import BlockedBy, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
 from controller.core.records import SpecRecord, StateRecord
@@ -50,7 +34,7 @@ def answer(driver: Driver, error: int, *brokers: int) -> None:
     """Let brokers answer an UpdateMetadata."""
     for n in brokers:
         broker = BrokerId(n)
-        driver.observe(UpdateMetadataAnswered(broker, driver.epoch(broker), error))
+        driver.observe(events.UpdateMetadataAnswered(broker, driver.epoch(broker), error))
 
 
 def written(driver: Driver) -> list[type]:
@@ -60,16 +44,16 @@ def written(driver: Driver) -> list[type]:
 
 def resignations(driver: Driver) -> list[str]:
     """Return why the role is given back."""
-    return [e.reason for e in driver.sent if isinstance(e, ResignController)]
+    return [e.reason for e in driver.sent if isinstance(e, effects.ResignController)]
 
 
 def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() -> None:
     """What is written for nobody to hear of is a leader epoch that no broker ever gets."""
     driver = unheeded()
-    driver.observe(live(1, 2, 3, 4, bounced=(1,)), StatesRead(driver.first_states))
+    driver.observe(live(1, 2, 3, 4, bounced=(1,)), events.StatesRead(driver.first_states))
     assert StateRecord not in written(driver)
     assert SpecRecord not in written(driver)
-    assert not any(isinstance(e, ReadStates) for e in driver.sent)
+    assert not any(isinstance(e, effects.ReadStates) for e in driver.sent)
     common = BlockedReasons(driver.view, driver.now).common
     assert common is not None
     assert common.by is BlockedBy.CONTROLLER_ROLE
@@ -81,13 +65,13 @@ def test_nothing_is_read_or_written_before_a_broker_accepts_the_first_request() 
 def test_states_are_read_when_the_first_broker_accepts() -> None:
     """One is enough: others may be out of reach."""
     driver = unheeded()
-    driver.observe(Deposed("another one"), *driver.own_records())
+    driver.observe(events.Deposed("another one"), *driver.own_records())
     driver.sent.clear()
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert not any(isinstance(e, ReadStates) for e in driver.sent)
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert not any(isinstance(e, effects.ReadStates) for e in driver.sent)
     answer(driver, 0, 2)
-    asked = [e for e in driver.sent if isinstance(e, ReadStates)]
-    assert [(e.partitions, e.purpose) for e in asked] == [((tp(),), ReadPurpose.SEED)]
+    asked = [e for e in driver.sent if isinstance(e, effects.ReadStates)]
+    assert [(e.partitions, e.purpose) for e in asked] == [((tp(),), effects.ReadPurpose.SEED)]
 
 
 def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None:
@@ -96,10 +80,10 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_heeds_us() -> None
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
     specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
-    driver.observe(TopicsListed(frozenset({"t"})))
+    driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
+    driver.observe(events.TopicsListed(frozenset({"t"})))
     driver.heeds = False
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.reassignments
     answer(driver, 0, 1)
     assert not driver.view.reassignments
@@ -111,9 +95,9 @@ def test_a_step_in_flight_says_that_no_broker_heeds_us() -> None:
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     specs = {p: r.spec for p, r in driver.view.reassignments.items()}
     _, *others = driver.own_records()
-    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
+    driver.observe(events.Deposed("another one"), events.SpecsRead(specs, {}), *others)
     driver.heeds = False
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.in_flight
     waits = driver.view.reassignments[tp()].blocked
     assert waits is not None
@@ -130,16 +114,16 @@ def test_a_role_whose_requests_most_brokers_refuse_is_given_back_and_left_alone(
     assert len(resignations(driver)) == 1
     assert StateRecord not in written(driver)
     assert "3 of 4 live brokers refuse" in refusals(driver.view)[0]
-    driver.observe(Deposed("the role was given back"), *driver.own_records())
+    driver.observe(events.Deposed("the role was given back"), *driver.own_records())
     driver.sent.clear()
     driver.now = Instant(driver.now + UNHEEDED_RETRY_S - 1)
-    driver.observe(TimerFired(CLAIM_TIMER))
-    assert not any(isinstance(e, ClaimController) for e in driver.sent)
+    driver.observe(events.TimerFired(CLAIM_TIMER))
+    assert not any(isinstance(e, effects.ClaimController) for e in driver.sent)
     assert refusals(driver.view)
     driver.now = Instant(driver.now + 1)
-    driver.observe(TimerFired(CLAIM_TIMER))
-    assert any(isinstance(e, ClaimController) for e in driver.sent)
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(events.TimerFired(CLAIM_TIMER))
+    assert any(isinstance(e, effects.ClaimController) for e in driver.sent)
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     answer(driver, 0, 1)
     assert not refusals(driver.view)
 
@@ -169,10 +153,10 @@ def test_a_role_that_reaches_no_broker_is_given_back() -> None:
     """A broker that reaches the others takes it."""
     driver = unheeded()
     driver.now = Instant(driver.now + HEED_PATIENCE_S - 1)
-    driver.observe(TimerFired(HEED_TIMER))
+    driver.observe(events.TimerFired(HEED_TIMER))
     assert not resignations(driver)
     driver.now = Instant(driver.now + 1)
-    driver.observe(TimerFired(HEED_TIMER))
+    driver.observe(events.TimerFired(HEED_TIMER))
     assert "none of 4 live brokers accepted" in resignations(driver)[0]
     assert StateRecord not in written(driver)
 
@@ -183,10 +167,10 @@ def test_a_broker_that_accepts_again_gets_what_it_refused() -> None:
     answer(driver, 31, 2)
     driver.sent.clear()
     answer(driver, 0, 2)
-    assert any(isinstance(e, SendLeaderAndIsr) and 2 in e.brokers for e in driver.sent)
+    assert any(isinstance(e, effects.SendLeaderAndIsr) and 2 in e.brokers for e in driver.sent)
     driver.sent.clear()
     answer(driver, 0, 2)
-    assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
+    assert not any(isinstance(e, effects.SendLeaderAndIsr) for e in driver.sent)
 
 
 def test_a_broker_that_refused_requests_is_asked_again() -> None:
@@ -194,5 +178,5 @@ def test_a_broker_that_refused_requests_is_asked_again() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     answer(driver, 31, 2)
     driver.sent.clear()
-    driver.observe(TimerFired(ACK_TIMER))
-    assert any(isinstance(e, SendLiveBrokers) for e in driver.sent)
+    driver.observe(events.TimerFired(ACK_TIMER))
+    assert any(isinstance(e, effects.SendLiveBrokers) for e in driver.sent)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core import events
 from controller.core.apply import apply
 from controller.core.controllership.housekeeping import announce_departures
 from controller.core.controllership.invalidation import set_aside
@@ -13,20 +14,6 @@ from controller.core.controllership.responses import KAFKA_STORAGE_ERROR
 from controller.core.controllership.state_polling import follow_watched
 from controller.core.controllership.tenure import has_work
 from controller.core.effects import ResignController, SendStopReplica
-from controller.core.events import (
-    BrokersRead,
-    ControllerClaimed,
-    Deposed,
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
-    LegacyPlanRead,
-    Orphan,
-    OrphansRead,
-    StatesRead,
-    StopReplicaAnswered,
-    StopReplicaResult,
-    TopicsListed,
-)
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -50,7 +37,7 @@ from tests.core.walks import Walked
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
-ORPHAN_ON_4 = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "dropped by another controller")
+ORPHAN_ON_4 = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "dropped by another controller")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +54,8 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
 ) -> None:
     """It would otherwise be work for ever, and nothing is deleted on its strength."""
     driver = Driver({tp(): (1, 2, 3)})
-    orphan = Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
-    driver.observe(OrphansRead(frozenset({orphan})))
+    orphan = events.Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     assert driver.view.orphans == {}
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     assert not any(isinstance(effect, SendStopReplica) for effect in driver.sent)
@@ -78,10 +65,10 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
 def test_a_record_is_kept_while_its_topic_may_exist() -> None:
     """A dead broker is waited for; when its topic is deleted meanwhile the record goes."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(OrphansRead(frozenset({orphan})))
+    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     assert set(driver.view.orphans.values()) == {orphan}
-    driver.observe(TopicsListed(frozenset()))
+    driver.observe(events.TopicsListed(frozenset()))
     assert driver.view.orphans == {}
 
 
@@ -98,9 +85,9 @@ def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_r
     assert deletions(driver, 2) == 1
     driver.restart()
     driver.acknowledge(tp(), driver.view.brokers)
-    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     assert deletions(driver, 2) == 1
-    driver.observe(BrokersRead({**driver.view.brokers, BrokerId(2): broker(2, epoch=500)}))
+    driver.observe(events.BrokersRead({**driver.view.brokers, BrokerId(2): broker(2, epoch=500)}))
     assert deletions(driver, 2) == 2
     assert driver.view.orphans == {}
 
@@ -111,7 +98,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
     driver.restart()
-    driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
+    driver.observe(events.LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
@@ -120,7 +107,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
 def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
     """Records are written again after a refusal: each orphan counts once."""
     driver = Driver({tp(): (1, 2)})
-    four, five = (Orphan(BrokerId(b), tp(), Zxid(TOPIC_CZXID), "not live") for b in (4, 5))
+    four, five = (events.Orphan(BrokerId(b), tp(), Zxid(TOPIC_CZXID), "not live") for b in (4, 5))
     for record in (OrphanRecord(four), OrphanRecord(four), OrphanRecord(five)):
         apply(driver.view, record, driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
@@ -135,7 +122,7 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
     """Kafka's controller ended its move in the topic znode alone, for KAFKA-12315."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     if found == "read":
-        driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+        driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
     else:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
@@ -148,7 +135,7 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
 def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     """It is deleted first, and copied anew."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
     driver.submit({tp(): (1, 2, 4)})
     driver.run(tp())
@@ -177,7 +164,7 @@ def test_what_is_to_be_deleted_is_kept_until_every_live_replica_caught_up() -> N
 def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
     """A dead one may never return, and one that is to go may never catch up."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
-    driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
+    driver.observe(events.OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 4))
     assert (driver.view.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
     three, epoch = BrokerId(3), driver.view.states[tp()].leader_epoch
@@ -185,11 +172,11 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
         case "catches up":
             driver.catch_up(tp())
         case "dies":
-            driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 4, 5)}))
+            driver.observe(events.BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 4, 5)}))
         case "fails its disk":
-            failed = LeaderAndIsrResult(tp(), epoch, KAFKA_STORAGE_ERROR)
+            failed = events.LeaderAndIsrResult(tp(), epoch, KAFKA_STORAGE_ERROR)
             driver.observe(
-                LeaderAndIsrAnswered(three, driver.epoch(three), 0, (failed,), resent=False)
+                events.LeaderAndIsrAnswered(three, driver.epoch(three), 0, (failed,), resent=False)
             )
         case _:
             driver.submit({tp(): (1, 2)})
@@ -206,7 +193,7 @@ def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
     changed = replace(
         before, leader=BrokerId(4), isr=replicas(4, 2, 3, 1), version=ZkVersion(before.version + 1)
     )
-    driver.observe(StatesRead({tp(): changed}, armed=frozenset({tp()})))
+    driver.observe(events.StatesRead({tp(): changed}, armed=frozenset({tp()})))
     state = driver.view.states[tp()]
     assert (state.leader, state.isr) == (1, replicas(2, 3, 1))
     assert deletions(driver, 4) == 1
@@ -215,9 +202,9 @@ def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
 def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:
     """Refused for its permissions, say: with the record left, the broker could not be a target."""
     driver = Driver({tp(): (1, 2)})
-    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.acknowledges = False
-    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     driver.acknowledge(tp(), driver.view.brokers)
     driver.settle()
     assert deletions(driver, 4) == 1
@@ -231,8 +218,8 @@ def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every
     """Thousands may be left by a dead broker while everything else goes on."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     driver.acknowledges = False
-    orphan = Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(OrphansRead(frozenset({orphan})))
+    orphan = events.Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     driver.submit({tp(0): (1, 3)})
     orphans = driver.view.orphans = Walked(driver.view.orphans)
     driver.acknowledge(tp(0), replicas(1))
@@ -262,7 +249,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     phase = driver.view.reassignments[tp()].phase
     assert isinstance(phase, Stopping)
     edited = LegacyPlan({tp(): replicas(0, 1, 3)}, ZkVersion(10), Zxid(50))
-    driver.observe(LegacyPlanRead(edited))
+    driver.observe(events.LegacyPlanRead(edited))
     driver.now = phase.deadline
     driver.view.due.add([tp()])
     driver.settle()
@@ -271,9 +258,11 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     assert blocked is not None
     assert blocked.by is BlockedBy.STOP_REPLICA_ACK
     epoch = driver.view.states[tp()].leader_epoch
-    deleted = StopReplicaResult(tp(), epoch, delete=True, error=0)
+    deleted = events.StopReplicaResult(tp(), epoch, delete=True, error=0)
     driver.observe(
-        StopReplicaAnswered(BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False)
+        events.StopReplicaAnswered(
+            BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False
+        )
     )
     driver.acknowledges = True
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
@@ -285,10 +274,10 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     """However short the linger is: a hand-back would take the StopReplica back again."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(tenure_linger_s=0.0))
     driver.acknowledges = False
-    orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
+    orphan = events.Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.view.confirmed[tp()] = (BrokerId(1), driver.view.states[tp()].leader_epoch)
     driver.sent.clear()
-    driver.observe(OrphansRead(frozenset({orphan})))
+    driver.observe(events.OrphansRead(frozenset({orphan})))
     assert any(isinstance(e, SendStopReplica) for e in driver.sent)
     for _ in range(2):
         driver.view.due.tenure = True
@@ -297,15 +286,15 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
 
 
 def claim_for_orphans(
-    driver: Driver, orphans: set[Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
+    driver: Driver, orphans: set[events.Orphan], isr: tuple[int, ...] = (1,), leader: int = 1
 ) -> float:
     """Have a tenure find a state and leave orphans; return after how long they are tried again."""
     epoch = ControllerEpoch(driver.view.tenure.epoch + 1 if driver.view.tenure else 9)
-    driver.observe(ControllerClaimed(epoch), OrphansRead(frozenset(orphans)))
+    driver.observe(events.ControllerClaimed(epoch), events.OrphansRead(frozenset(orphans)))
     state = replace(driver.first_states[tp()], leader=BrokerId(leader), isr=replicas(*isr))
-    driver.observe(StatesRead({tp(): state}))
+    driver.observe(events.StatesRead({tp(): state}))
     driver.now = Instant(driver.now + 60.0)
-    driver.observe(Deposed("nothing left to do"))
+    driver.observe(events.Deposed("nothing left to do"))
     return driver.view.orphans_after - driver.now
 
 
@@ -313,7 +302,7 @@ def with_orphans() -> Driver:
     """Return a partition of which brokers that are live may have old copies."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 4, 5))
     driver.acknowledges = False
-    driver.observe(Deposed("a new process"))
+    driver.observe(events.Deposed("a new process"))
     return driver
 
 
@@ -328,7 +317,7 @@ def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> N
     """It is not tried itself."""
     driver = with_orphans()
     epoch = driver.view.brokers[BrokerId(5)].epoch
-    failed = Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
+    failed = events.Orphan(BrokerId(5), tp(), Zxid(TOPIC_CZXID), "disk", failed_in=epoch)
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4, failed}) for _ in range(2)]
     assert waits == [60.0, 120.0]
     assert claim_for_orphans(driver, {ORPHAN_ON_4}) == 240.0
@@ -337,7 +326,7 @@ def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> N
 def test_orphans_of_a_partition_without_a_leader_take_the_role_ever_more_seldom() -> None:
     """Nobody can confirm that it has the present epoch until its ISR is back."""
     driver = Driver({tp(): (1, 2)}, brokers=(3, 4, 5))
-    driver.observe(Deposed("a new process"))
+    driver.observe(events.Deposed("a new process"))
     waits = [claim_for_orphans(driver, {ORPHAN_ON_4}, (1, 2), NO_LEADER) for _ in range(3)]
     assert waits == [60.0, 120.0, 240.0]
 

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
+from controller.core import events
 from controller.core.blocked_reasons import BlockedReasons
-from controller.core.events import (
-    AppliedThrottlesRead,
-    ControllerClaimed,
-    Deposed,
-    HistoryRead,
-    OrphansRead,
-    ShutdownRequested,
-    SpecsRead,
-    TopicsRead,
-)
 from controller.core.model import (
     BlockedBy,
     ControllerEpoch,
@@ -48,13 +39,13 @@ def _stands(driver: Driver, number: int = 0) -> tuple[Phase, Instant]:
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
     topic = driver.view.topics["t"]
     version = ZkVersion(topic.version + 1)
-    driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
+    driver.observe(events.TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
 
 def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> None:
     """The role is being given back: nobody looks at it any more, and nothing has stalled."""
     driver = _copying()
-    driver.observe(ShutdownRequested())
+    driver.observe(events.ShutdownRequested())
     assert driver.view.resigning
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
@@ -68,7 +59,7 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
 def test_a_step_that_others_changed_is_taken_up_since_that_was_read() -> None:
     """Also where it was just as far before: it is another step."""
     driver = _copying()
-    driver.observe(ShutdownRequested())
+    driver.observe(events.ShutdownRequested())
     for at in (LATER, Instant(LATER + 100.0)):
         driver.now = at
         adding = replicas(3) if at == LATER else replicas(3, 4)
@@ -82,16 +73,16 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     specs = {p: r.spec for p, r in driver.view.reassignments.items()}
-    driver.observe(Deposed("the session expired"))
+    driver.observe(events.Deposed("the session expired"))
     assert _stands(driver) == (Pending(), LATER)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
     driver.now = Instant(LATER + 60.0)
     driver.observe(
-        SpecsRead(specs, {}),
-        OrphansRead(frozenset()),
-        HistoryRead({}, {}),
-        AppliedThrottlesRead({}),
+        events.SpecsRead(specs, {}),
+        events.OrphansRead(frozenset()),
+        events.HistoryRead({}, {}),
+        events.AppliedThrottlesRead({}),
     )
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert _stands(driver) == (Expanding(), driver.now)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))

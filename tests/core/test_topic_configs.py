@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core import events
 from controller.core.controls import Controls, Pause, Pauses
 from controller.core.effects import DescribeTopicConfigs, SetTimer
-from controller.core.events import (
-    BrokersRead,
-    ControlsRead,
-    Deposed,
-    LeadershipLost,
-    TimerFired,
-    TopicConfigsRead,
-    TopicsRead,
-)
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -27,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.records import RefusalRecord
-from controller.core.requests.config_questions import CONFIG_TIMER, UNWELL_TIMER
+from controller.core.topic_configs import CONFIG_TIMER, UNWELL_TIMER
 from tests.core.builders import Driver, asked_now, broker, replicas, tp
 from tests.core.test_requests import submission, submit
 from tests.core.walks import watch_reassignments
@@ -38,13 +30,13 @@ def stranded() -> Driver:
     options = Options(tenure=TenurePolicy.PERMANENT)
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), options=options)
     driver.change_isr(tp(), replicas(1))
-    driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
+    driver.observe(events.BrokersRead({BrokerId(n): broker(n) for n in (2, 3)}))
     return driver
 
 
-def settings(*, unclean: bool) -> TopicConfigsRead:
+def settings(*, unclean: bool) -> events.TopicConfigsRead:
     """Return the topic's settings as read."""
-    return TopicConfigsRead({"t": TopicConfig(1, unclean)})
+    return events.TopicConfigsRead({"t": TopicConfig(1, unclean)})
 
 
 def asked(driver: Driver) -> int:
@@ -57,7 +49,7 @@ def test_settings_are_asked_for_once_while_the_answer_is_awaited() -> None:
     driver = stranded()
     assert driver.view.states[tp()].leader == NO_LEADER
     assert asked(driver) == 1
-    driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
+    driver.observe(events.BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
     assert asked(driver) == 1
 
 
@@ -75,7 +67,7 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
     driver.observe(settings(unclean=False))
     assert driver.view.states[tp()].leader == NO_LEADER
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(TimerFired(UNWELL_TIMER))
+    driver.observe(events.TimerFired(UNWELL_TIMER))
     assert asked(driver) == 2
     driver.observe(settings(unclean=True))
     assert driver.view.states[tp()].leader == 2
@@ -84,7 +76,7 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
 def test_nothing_is_asked_while_every_replica_is_dead() -> None:
     """No setting would help."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
-    driver.observe(BrokersRead({BrokerId(3): broker(3)}))
+    driver.observe(events.BrokersRead({BrokerId(3): broker(3)}))
     assert driver.view.states[tp()].leader == NO_LEADER
     assert asked(driver) == 0
 
@@ -104,7 +96,7 @@ def test_an_entry_waits_for_settings_that_were_read_long_ago() -> None:
     driver.submit({tp(): (1,)})
     assert tp() not in driver.view.reassignments
     assert asked(driver) == 1
-    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    driver.observe(events.TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
     assert tp() not in driver.view.reassignments
     refusals = [r for c in driver.changes for r in c.records if isinstance(r, RefusalRecord)]
     assert [r.reason for record in refusals for r in record.refusals] == [
@@ -117,17 +109,17 @@ def test_a_request_waits_for_settings_that_were_read_long_ago() -> None:
     driver = idle_for(86400.0)
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     assert tp() not in driver.view.reassignments
-    driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
+    driver.observe(events.TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
     assert tp() in driver.view.reassignments
 
 
 def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accepted() -> None:
     """It may have waited for a limit, or for an operator."""
     driver = idle_for(0.0)
-    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
     driver.submit({tp(): (1, 2, 4)})
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(ControlsRead(Controls()))
+    driver.observe(events.ControlsRead(Controls()))
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
@@ -147,7 +139,7 @@ def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
     blocked = driver.view.reassignments[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
-    driver.observe(TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
+    driver.observe(events.TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
     assert tp() not in driver.view.reassignments
     assert driver.view.states[tp()].isr == replicas(1, 2, 4)
 
@@ -156,13 +148,13 @@ def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
     """Nothing waits between two answers."""
     options = Options(tenure=TenurePolicy.PERMANENT)
     driver = Driver({tp(): (1, 2, 3)}, options=options, answers_configs=True)
-    driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
+    driver.observe(events.ControlsRead(Controls(pauses=Pauses(everything=Pause("storm")))))
     driver.submit({tp(): (1, 2, 4)})
     end = driver.now + 10 * driver.options.config_refresh_s
     while driver.now < end:
         again = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == CONFIG_TIMER]
         driver.now = min((at for at in again if at > driver.now), default=Instant(end))
-        driver.observe(TimerFired(CONFIG_TIMER))
+        driver.observe(events.TimerFired(CONFIG_TIMER))
         assert "t" in driver.view.configs
     assert 10 <= asked(driver) <= 25
 
@@ -174,7 +166,9 @@ def test_answers_that_come_too_late_are_the_reason_shown() -> None:
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     question = asked_now(driver.view, ["t"], driver.now)
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
-    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question))
+    driver.observe(
+        events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question)
+    )
     assert "t" not in driver.view.configs
     assert driver.view.config_errors == {"t": "the answer took longer than config_refresh"}
 
@@ -183,9 +177,9 @@ def test_settings_are_forgotten_with_the_session() -> None:
     """The topic may have been deleted and made anew unseen, with other ones."""
     driver = idle_for(0.0)
     assert "t" in driver.view.configs
-    driver.observe(Deposed("a broker is the controller"))
+    driver.observe(events.Deposed("a broker is the controller"))
     assert "t" in driver.view.configs
-    driver.observe(LeadershipLost("session lost"))
+    driver.observe(events.LeadershipLost("session lost"))
     assert "t" not in driver.view.configs
 
 
@@ -194,11 +188,11 @@ def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
     driver = idle_for(0.0)
     late = asked_now(driver.view, ("t",), driver.now)
     anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(99))
-    driver.observe(TopicsRead({"t": anew}))
+    driver.observe(events.TopicsRead({"t": anew}))
     config = TopicConfig(1, unclean_leader_election=True)
-    driver.observe(TopicConfigsRead({"t": config}, late))
+    driver.observe(events.TopicConfigsRead({"t": config}, late))
     assert "t" not in driver.view.configs
-    driver.observe(TopicConfigsRead({"t": config}))
+    driver.observe(events.TopicConfigsRead({"t": config}))
     assert driver.view.configs["t"] == config
 
 
@@ -207,7 +201,9 @@ def test_an_older_answer_does_not_replace_a_newer_one() -> None:
     driver = idle_for(0.0)
     late = asked_now(driver.view, ("t",), driver.now)
     driver.observe(settings(unclean=False))
-    driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
+    driver.observe(
+        events.TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late)
+    )
     assert not driver.view.configs["t"].unclean_leader_election
 
 
@@ -217,6 +213,6 @@ def test_settings_that_cannot_be_read_are_told_in_one_walk_however_many_topics_l
     driver = Driver({tp(n, topic): (1, 2) for topic in topics for n in range(2)})
     driver.submit({tp(n, topic): (1, 3) for topic in topics for n in range(2)})
     reassignments = watch_reassignments(driver.view)
-    driver.fold(TopicConfigsRead(dict.fromkeys(topics, "broker 1 does not answer")))
+    driver.fold(events.TopicConfigsRead(dict.fromkeys(topics, "broker 1 does not answer")))
     assert reassignments.walked == len(driver.assignments)
     assert driver.view.due.partitions.keys() == driver.assignments.keys()

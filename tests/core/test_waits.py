@@ -18,8 +18,7 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.partition.gates import sync_gate
-from controller.core.partition.prerequisites import leader_missing, state_unknown
+from controller.core.partition.gates import leader_missing, state_unknown, sync_gate
 from controller.core.phases import Syncing
 from controller.core.records import BlockedRecord
 from controller.core.view import ClusterView

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.core import records
 from controller.core.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.apply import apply, issued
 from controller.core.cached_znodes import Topic
@@ -32,14 +33,6 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments import Request
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    Change,
-    Record,
-    SpecEndedRecord,
-    SpecRecord,
-)
 from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttle_records import throttles_doubted, throttles_refused
 from controller.core.throttling.throttles import follow_throttles, throttle_gate
@@ -66,7 +59,7 @@ class ThrottleRig:
         """Know a cluster with nothing to do."""
         view = self.view = ClusterView(Options())
         self.now = Instant(1000.0)
-        self.writes: list[Record] = []
+        self.writes: list[records.Record] = []
         self.reads: list[Entity] = []
         view.leading = True
         view.tenure = Tenure(ControllerEpoch(7), self.now)
@@ -96,14 +89,14 @@ class ThrottleRig:
         )
         for partition, target in partitions.items():
             spec = ReassignmentSpec(replicas(*target), replicas(*CURRENT), request, Route.REQUEST)
-            self.apply(SpecRecord(partition, spec))
+            self.apply(records.SpecRecord(partition, spec))
         self.settle()
 
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
             spec = self.view.reassignments[partition].spec
-            self.apply(SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
+            self.apply(records.SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
         self.settle()
 
     def operator_sets(self, entity: str, **values: str | None) -> None:
@@ -140,7 +133,7 @@ class ThrottleRig:
         throttles_doubted(self.view)
         self.settle()
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: records.Record) -> None:
         """Fold a record."""
         apply(self.view, record, self.now)
 
@@ -167,14 +160,18 @@ class ThrottleRig:
                 found = {e: self.settings.get(e, nothing) for e in effect.entities}
                 observe(self.view, EntityConfigsRead(found), self.now)
 
-    def commit(self, change: Change) -> list[Effect]:
+    def commit(self, change: records.Change) -> list[Effect]:
         """Write a change if every version is the one that stands there."""
         for record in change.records:
-            if not isinstance(record, AppliedThrottleRecord | AppliedThrottleEndedRecord):
+            if not isinstance(
+                record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
+            ):
                 continue
             self.writes.append(record)
             entity = (
-                record.lease.entity if isinstance(record, AppliedThrottleRecord) else record.entity
+                record.lease.entity
+                if isinstance(record, records.AppliedThrottleRecord)
+                else record.entity
             )
             if entity in self.forbidden:
                 throttles_refused(self.view, change, "no_auth", self.now)
@@ -186,7 +183,9 @@ class ThrottleRig:
         return []
 
     def write(
-        self, entity: Entity, record: AppliedThrottleRecord | AppliedThrottleEndedRecord
+        self,
+        entity: Entity,
+        record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
     ) -> bool:
         """Compare and set one entity's settings."""
         known = self.settings.get(entity)

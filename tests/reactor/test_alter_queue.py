@@ -18,7 +18,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import Options
-from controller.core.topic_config_reads import forget_old_configs
+from controller.core.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.alter_queue import AlterQueue

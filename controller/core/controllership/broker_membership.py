@@ -6,7 +6,7 @@ Brokers that come and go during a tenure: their channels, and what a joined brok
 
 from __future__ import annotations
 
-from controller.core.controllership.duties import introduce
+from controller.core.controllership.duties import send_leader_and_isr
 from controller.core.effects import (
     CloseChannel,
     Effect,
@@ -37,7 +37,7 @@ def channels(view: ClusterView, due: Worklist) -> Decision:
     return Decision(effects=tuple(effects))
 
 
-def welcome(view: ClusterView, due: Worklist) -> Decision:
+def inform_joined(view: ClusterView, due: Worklist) -> Decision:
     """
     Send a joined broker everything: all metadata, every replica it has, every pending StopReplica.
 
@@ -54,7 +54,7 @@ def welcome(view: ClusterView, due: Worklist) -> Decision:
         led = dict.fromkeys(p for p, state in view.states.items() if state.leader == broker)
         for partition in view.states:
             if broker in view.serving_replicas(partition) and partition not in led:
-                effects += introduce(view, partition, (broker,))
+                effects += send_leader_and_isr(view, partition, (broker,))
         if led:
             # It lost the state of what it led, and it may have changed the ISR since we read it: a
             # leader that gets an older ISR of its own epoch commits without the replicas it lacks.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from controller.core.controllership.duties import introduce, leader_bounced
+from controller.core.controllership.duties import leader_bounced, send_leader_and_isr
 from controller.core.effects import (
     Effect,
     ReadPurpose,
@@ -27,7 +27,7 @@ SEED_TIMER = "seed"
 HEAD_START_S = 0.5
 
 
-def learn_topics(view: ClusterView, due: Worklist) -> Decision:
+def read_topics(view: ClusterView, due: Worklist) -> Decision:
     """Read topics that are listed and not known yet, and those that a claim left stale."""
     wanted = set(due.overtaken_topics)
     if due.claimed:
@@ -62,7 +62,7 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     return Decision(effects=(ReadStates(tuple(first), ReadPurpose.SEED),) if first else ())
 
 
-def pass_on(view: ClusterView, due: Worklist) -> Decision:
+def send_reads(view: ClusterView, due: Worklist) -> Decision:
     """
     Send first reads to the brokers concerned, and ISR changes of leaders to all brokers.
 
@@ -73,7 +73,7 @@ def pass_on(view: ClusterView, due: Worklist) -> Decision:
     for partition in due.seeded:
         if partition in view.states and not leader_bounced(view, due, partition):
             replicas = view.live(view.serving_replicas(partition), partition)
-            effects += introduce(view, partition, replicas)
+            effects += send_leader_and_isr(view, partition, replicas)
     changed = tuple(p for p in chain(due.seeded, due.refreshed) if p in view.states)
     if changed:
         effects.append(SendUpdateMetadata(changed))

@@ -32,13 +32,13 @@ from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
 
-def is_informed(view: ClusterView, partition: TopicPartition) -> tuple[Effect, ...]:
+def send_state(view: ClusterView, partition: TopicPartition) -> tuple[Effect, ...]:
     """Return LeaderAndIsr to every live serving replica and UpdateMetadata to all brokers."""
     replicas = view.live(view.serving_replicas(partition), partition)
-    return (*introduce(view, partition, replicas), SendUpdateMetadata((partition,)))
+    return (*send_leader_and_isr(view, partition, replicas), SendUpdateMetadata((partition,)))
 
 
-def introduce(
+def send_leader_and_isr(
     view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
 ) -> tuple[Effect, ...]:
     """
@@ -188,7 +188,7 @@ def _write(
 ) -> Change:
     return Change(
         records=(state_record(view, partition, state, leader, isr),),
-        effects=is_informed(view, partition),
+        effects=send_state(view, partition),
         partition=partition,
     )
 

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Final, Protocol
 
-from controller.core.controllership.broker_membership import channels, welcome
-from controller.core.controllership.cluster_loading import follow_watches, pass_on, seed
+from controller.core import effects
+from controller.core.controllership.broker_membership import channels, inform_joined
+from controller.core.controllership.cluster_loading import follow_watches, seed, send_reads
 from controller.core.controllership.duties import repair
 from controller.core.controllership.eligibility import delegated_refusals, native_refusals
 from controller.core.controllership.housekeeping import (
@@ -23,17 +24,10 @@ from controller.core.controllership.housekeeping import (
     order_elections,
 )
 from controller.core.controllership.state_polling import follow_watched, poll_states, read_missing
-from controller.core.effects import (
-    BeginTenure,
-    ClaimController,
-    Effect,
-    ProbeReassignments,
-    SetTimer,
-)
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
 from controller.core.partition import delegated, native
-from controller.core.partition.alter_backoff import follow_answers
+from controller.core.partition.alter_requests import follow_answers
 from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
@@ -57,7 +51,7 @@ class Engine(Protocol):
         """Return every reason against working here."""
         ...
 
-    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+    def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """Return what begins a tenure."""
         ...
 
@@ -94,7 +88,7 @@ class NativeEngine:
         """Return every reason against being this cluster's controller."""
         return native_refusals(view)
 
-    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+    def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """
         Claim the role, at once where a plan just appeared.
 
@@ -102,7 +96,7 @@ class NativeEngine:
         requests, so nothing is lost by interrupting it.
         """
         came = view.legacy_came
-        return (ClaimController(at_once=came is not None and now < came + RACE_S),)
+        return (effects.ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
         """
@@ -114,7 +108,7 @@ class NativeEngine:
         opened = channels(view, due)
         if not view.heeded:
             return [opened]
-        return [opened, seed(view, due, now), pass_on(view, due), welcome(view, due)]
+        return [opened, seed(view, due, now), send_reads(view, due), inform_joined(view, due)]
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
@@ -153,12 +147,12 @@ class DelegatedEngine:
         """Return every reason against delegating to this cluster's controller."""
         return delegated_refusals(view)
 
-    def begin(self, view: ClusterView, now: Instant) -> tuple[Effect, ...]:
+    def begin(self, view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         """Begin the tenure once the controller is known to support AlterPartitionReassignments."""
         if view.delegable:
-            return (BeginTenure(),)
-        again = SetTimer(PROBE_TIMER, Instant(now + PROBE_AGAIN_S))
-        return (again,) if view.probing else (ProbeReassignments(), again)
+            return (effects.BeginTenure(),)
+        again = effects.SetTimer(PROBE_TIMER, Instant(now + PROBE_AGAIN_S))
+        return (again,) if view.probing else (effects.ProbeReassignments(), again)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
         """Read states; no broker is sent any."""

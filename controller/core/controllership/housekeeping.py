@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from controller.core.controllership.duties import elect_preferred, introduce, leader_bounced
+from controller.core.controllership.duties import (
+    elect_preferred,
+    leader_bounced,
+    send_leader_and_isr,
+)
 from controller.core.effects import (
     Effect,
     ElectPreferred,
@@ -180,7 +184,7 @@ def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
         for partition in view.states:
             is_served = broker in view.serving_replicas(partition)
             if is_served and not leader_bounced(view, due, partition):
-                effects += introduce(view, partition, (broker,))
+                effects += send_leader_and_isr(view, partition, (broker,))
     changes = [
         Change((NotificationsDeletedRecord(kind, names[start : start + NAMES_AT_ONCE]),))
         for kind, names in view.notifications.items()
@@ -208,8 +212,8 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
             state = view.states.get(partition)
             # Nothing is deleted before the leader confirmed the present epoch.
             leader = (state.leader,) if state is not None and state.leader in view.brokers else ()
-            is_told = not leader_bounced(view, due, partition)
-            effects = introduce(view, partition, leader) if is_told else ()
+            is_informed = not leader_bounced(view, due, partition)
+            effects = send_leader_and_isr(view, partition, leader) if is_informed else ()
             records = orphan_records(view, partition, left)
             changes.append(Change(records, partition=partition, effects=effects))
     return Decision(tuple(changes))

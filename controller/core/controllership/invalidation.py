@@ -9,24 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.core import records
 from controller.core.effects import Effect, ReadPurpose, ReadStates, ReadTopics, SetTimer
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    AssignmentRecord,
-    Change,
-    NotificationsDeletedRecord,
-    OrphanEndedRecord,
-    PhaseRecord,
-    PreferredTriedRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    StateCreatedRecord,
-    StateRecord,
-    SubmissionEndedRecord,
-    SubmissionReliedRecord,
-)
 from controller.core.request_records import forget_submission
 from controller.core.throttling.throttle_records import applied_throttle_doubted, throttles_refused
 from controller.core.view import ClusterView
@@ -34,12 +19,17 @@ from controller.core.view import ClusterView
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
 """When the deletion of a submitted znode is tried again after a failure, in seconds."""
-_COMES_NEXT: Final = (AssignmentRecord, SpecEndedRecord, PhaseRecord, StateRecord)
+_COMES_NEXT: Final = (
+    records.AssignmentRecord,
+    records.SpecEndedRecord,
+    records.PhaseRecord,
+    records.StateRecord,
+)
 """A reassignment cannot continue without these records; its others belong to requests."""
 
 
 def invalidate(  # noqa: C901 - one arm per record
-    view: ClusterView, change: Change
+    view: ClusterView, change: records.Change
 ) -> list[Effect]:
     """Invalidate the basis of a rejected change; return the reads that restore it."""
     view.read_generation += 1
@@ -49,24 +39,32 @@ def invalidate(  # noqa: C901 - one arm per record
     effects: list[Effect] = []
     for record in change.records:
         match record:
-            case AssignmentRecord(partition=partition):
+            case records.AssignmentRecord(partition=partition):
                 topics[partition.topic] = None
-            case StateRecord(partition=partition) | StateCreatedRecord(partition=partition):
+            case (
+                records.StateRecord(partition=partition)
+                | records.StateCreatedRecord(partition=partition)
+            ):
                 _distrust(view, partition)
                 states[partition] = None
-            case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
+            case (
+                records.SpecRecord(partition=partition)
+                | records.SpecEndedRecord(partition=partition)
+            ):
                 # The topic may have changed since the record was decided on it.
                 view.doubtful_specs.add(partition)
                 topics[partition.topic] = None
-            case NotificationsDeletedRecord(kind=kind, names=names):
+            case records.NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
                 left = view.notifications.get(kind, ())
                 view.notifications[kind] = tuple(n for n in left if n not in names)
-            case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
+            case (
+                records.SubmissionReliedRecord(name=name) | records.SubmissionEndedRecord(name=name)
+            ):
                 # Its client changed it, which is not watched, or deleted it.
                 forget_submission(view, name)
                 view.due.submissions = True
-            case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
+            case records.AppliedThrottleRecord() | records.AppliedThrottleEndedRecord():
                 effects.append(applied_throttle_doubted(view, record))
             case _:
                 pass
@@ -80,7 +78,9 @@ def invalidate(  # noqa: C901 - one arm per record
     return effects
 
 
-def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Instant) -> list[Effect]:
+def set_aside(
+    view: ClusterView, change: records.Change, path: str, why: str, now: Instant
+) -> list[Effect]:
     """
     Note that a change was rejected for a reason that no read shows; return the effects of retrying.
 
@@ -103,16 +103,16 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
     effects: list[Effect] = []
     for record in change.records:
         match record:
-            case OrphanEndedRecord(orphan=orphan):
+            case records.OrphanEndedRecord(orphan=orphan):
                 # Its broker is asked once more, and confirms again that no log is left.
                 view.orphans_tried.discard(orphan)
-            case PreferredTriedRecord(partitions=partitions):
+            case records.PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
                     view.preferred.pop(partition, None)
                 view.preferred_version = None
                 view.due.tenure = True
-            case SubmissionEndedRecord(name=name):
+            case records.SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
                 view.left_submissions.add(name)
                 view.due.cancel = view.due.tenure = True
@@ -122,7 +122,7 @@ def set_aside(view: ClusterView, change: Change, path: str, why: str, now: Insta
     return effects
 
 
-def keep_bounces(view: ClusterView, change: Change) -> None:
+def keep_bounces(view: ClusterView, change: records.Change) -> None:
     """Keep the bounces of a change that is not written, for the next decision."""
     if change.partition is not None and change.bounced:
         view.bounced.setdefault(change.partition, set()).update(change.bounced)

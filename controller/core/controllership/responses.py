@@ -10,14 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core.events import (
-    AlterationsWithdrawn,
-    LeaderAndIsrAnswered,
-    ReassignmentsAltered,
-    ReassignmentsProbed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
+from controller.core import events
 from controller.core.model import AlterOutcome, BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.phases import AwaitingController, Stopping
 from controller.core.reassignments import Reassignment
@@ -51,7 +44,7 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     return error != NONE
 
 
-def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -> None:
+def update_metadata_answered(view: ClusterView, event: events.UpdateMetadataAnswered) -> None:
     """
     Note whether a broker accepts the requests of this tenure.
 
@@ -67,7 +60,7 @@ def update_metadata_answered(view: ClusterView, event: UpdateMetadataAnswered) -
         view.unheeded = None
 
 
-def unheeded(view: ClusterView, now: Instant) -> str | None:
+def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
     """
     Return why a tenure is in vain, None if it is not: brokers refuse its requests.
 
@@ -94,13 +87,14 @@ def _is_refused_by_most(view: ClusterView) -> bool:
 
 
 def _is_current(
-    view: ClusterView, event: LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+    view: ClusterView,
+    event: events.LeaderAndIsrAnswered | events.StopReplicaAnswered | events.UpdateMetadataAnswered,
 ) -> bool:
     broker = view.brokers.get(event.broker)
     return view.tenure is not None and broker is not None and broker.epoch == event.broker_epoch
 
 
-def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> None:
+def leader_and_isr_answered(view: ClusterView, event: events.LeaderAndIsrAnswered) -> None:
     """
     Note acknowledgements of leaders and failed log directories.
 
@@ -145,7 +139,7 @@ def _is_ours(view: ClusterView, state: PartitionState) -> bool:
     return view.tenure is not None and state.controller_epoch == view.tenure.epoch
 
 
-def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered) -> None:
+def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) -> None:
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not _is_current(view, event) or is_refused(view, event.error, event.broker):
         return
@@ -183,7 +177,9 @@ def _orphan_answered(
             view.due.add((partition,))
 
 
-def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
+def reassignments_altered(
+    view: ClusterView, event: events.ReassignmentsAltered, now: Instant
+) -> None:
     """Note the outcome of each alter request: the controller's answer, or that there was none."""
     if view.tenure is None:
         return
@@ -193,8 +189,8 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: I
             continue
         if result.fate is AlterOutcome.UNKNOWN:
             reassignment.in_doubt = True
-        if reassignment.is_out and reassignment.ordered == result.target:
-            reassignment.is_out = False
+        if reassignment.is_requested and reassignment.requested == result.target:
+            reassignment.is_requested = False
             if result.fate is AlterOutcome.ANSWERED:
                 _all_made(view, result.partition, reassignment)
         phase = reassignment.phase
@@ -215,19 +211,19 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     reassignment.in_doubt = False
 
 
-def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
+def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn) -> None:
     """Note which alter requests were not sent; they are decided again."""
     for partition in event.partitions:
         reassignment = view.reassignments.get(partition)
         if reassignment is None:
             continue
-        reassignment.is_out = False
+        reassignment.is_requested = False
         if isinstance(reassignment.phase, AwaitingController):
             reassignment.phase = replace(reassignment.phase, fate=AlterOutcome.WITHDRAWN)
         view.due.add((partition,))
 
 
-def reassignments_probed(view: ClusterView, event: ReassignmentsProbed) -> None:
+def reassignments_probed(view: ClusterView, event: events.ReassignmentsProbed) -> None:
     """Note whether the cluster's controller supports AlterPartitionReassignments."""
     view.probing = False
     view.delegable = event.problem is None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from controller.core.controllership.eligibility import choice_of
 from controller.core.controllership.engines import engine_of
-from controller.core.controllership.responses import HEED_PATIENCE_S, unheeded
+from controller.core.controllership.responses import HEED_PATIENCE_S, refusal_by_brokers
 from controller.core.controllership.topic_deletions import (
     claim_due,
     is_hurried,
@@ -176,16 +176,16 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     if view.fenced is not None:
         return Decision(effects=(ResignController(view.fenced),))
     if view.stopping:
-        return _hand_over(view, "the daemon is stopping")
+        return _resign(view, "the daemon is stopping")
     engine = engine_of(view)
     refusals = engine.refusals(view)
     if refusals:
         return Decision(effects=(ResignController(refusals[0]),))
     if not engine.holds_role:
         return Decision()
-    in_vain = unheeded(view, now)
+    in_vain = refusal_by_brokers(view, now)
     if in_vain is not None:
-        return _hand_over(view, in_vain, UpdateRefusedRecord(in_vain))
+        return _resign(view, in_vain, UpdateRefusedRecord(in_vain))
     if not view.heeded:
         until = Instant(view.tenure.since + HEED_PATIENCE_S)
         return Decision(effects=(SetTimer(HEED_TIMER, until),))
@@ -202,13 +202,13 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
         if has_undecided(view) or (is_at_work and now < until):
             return Decision(effects=(SetTimer(DELETION_TIMER, until),) if now < until else ())
         yielded = YieldedRecord(view.deletions or frozenset())
-        return _hand_over(view, "topic deletion is pending", yielded)
+        return _resign(view, "topic deletion is pending", yielded)
     if view.options.tenure is TenurePolicy.PERMANENT:
         return Decision()
     return _linger(view, now)
 
 
-def _hand_over(view: ClusterView, reason: str, *records: Record) -> Decision:
+def _resign(view: ClusterView, reason: str, *records: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
     written = (*unlisted(view), *records)
     resign = ResignController(reason)
@@ -264,6 +264,6 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
     # Computed as the timer was, or a rounding step would make it fire just too early.
     if now >= view.idle_since + view.options.tenure_linger_s:
         why = "what is left is held back" if view.reassignments else "nothing left to do"
-        return _hand_over(view, why)
+        return _resign(view, why)
     until = Instant(view.idle_since + view.options.tenure_linger_s)
     return Decision(effects=(SetTimer(LINGER_TIMER, until),))

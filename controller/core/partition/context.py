@@ -27,10 +27,9 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.partition.gates import drop_gate, sync_gate
+from controller.core.partition.gates import drop_gate, state_unknown, sync_gate
 from controller.core.partition.leader_selection import reassigned_leader
 from controller.core.partition.orphans import orphan_records, without_strangers
-from controller.core.partition.prerequisites import state_unknown
 from controller.core.phases import Phase
 from controller.core.reassignments import Reassignment
 from controller.core.records import (
@@ -117,7 +116,7 @@ class PartitionContext:
         """Return the compare-and-set of the state, with the leader epoch bumped."""
         return state_record(self.view, self.partition, self.state, leader, isr)
 
-    def tell(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
+    def send_state(self, replicas: Replicas, new: Replicas) -> tuple[Effect, ...]:
         """Return LeaderAndIsr to these live replicas and UpdateMetadata to all (A2, B3)."""
         live = self.view.live(replicas, self.partition)
         return (

@@ -22,15 +22,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controller.core.effects import (
-    AlterReassignment,
-    Effect,
-    ReadPurpose,
-    ReadStates,
-    ReadTopics,
-    SetTimer,
-)
-from controller.core.foreign import foreign_gate, foreign_spec, is_explained
+from controller.core import effects
+from controller.core.foreign import foreign_gate, foreign_spec, is_ours
 from controller.core.model import (
     AlterOutcome,
     Blocked,
@@ -40,11 +33,10 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.partition.alter_backoff import SEEN_S, UNDONE_S, rest_of, resting
-from controller.core.partition.gates import begin_gate, ids
+from controller.core.partition.alter_requests import SEEN_S, UNDONE_S, backing_off, backoff_of
+from controller.core.partition.gates import begin_gate, ids, leader_missing, state_unknown
 from controller.core.partition.leader_selection import reassigned_leader
 from controller.core.partition.native import ending
-from controller.core.partition.prerequisites import leader_missing, state_unknown
 from controller.core.partition.retarget import is_off_course
 from controller.core.partition.step_start import StepStart
 from controller.core.phases import AwaitingController, Ended, Expanding, Pending, Syncing
@@ -88,7 +80,7 @@ class DelegatedContext(StepStart):
             case Expanding():
                 return self.follow("found in the topic znode")
             case AwaitingController() as phase:
-                return self.ordered(phase, budget)
+                return self.awaiting(phase, budget)
             case Syncing():
                 return self.syncing(budget)
             case _:
@@ -100,15 +92,15 @@ class DelegatedContext(StepStart):
             return self.change(self.phase(Expanding(), "found in the topic znode"))
         if self.assignment.replicas == self.spec.target:
             return self.end("already at its target", budget, stands=True)
-        return resting(phase, self.now) or self.begin(budget, "step begins")
+        return backing_off(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
         """Watch the controller carry out the step."""
         return self.change(self.phase(Syncing(), cause), effects=self.look())
 
-    def look(self) -> tuple[Effect, ...]:
+    def look(self) -> tuple[effects.Effect, ...]:
         """Return the read of the state that also watches it."""
-        return (ReadStates((self.partition,), ReadPurpose.WATCH),)
+        return (effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),)
 
     # --- a step begins -------------------------------------------------------------------------
 
@@ -133,10 +125,10 @@ class DelegatedContext(StepStart):
         if unread is not None:
             budget.take(self.partition, self.spec.request, adding, leader)
             return unread
-        ordered = self.order(target, cause, budget, cancels=False)
-        if isinstance(ordered, Change):
+        requested = self.alter(target, cause, budget, cancels=False)
+        if isinstance(requested, Change):
             budget.take(self.partition, self.spec.request, adding, leader)
-        return ordered
+        return requested
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
@@ -150,7 +142,7 @@ class DelegatedContext(StepStart):
 
     def unanswered(self) -> Blocked | None:
         """Return that an alter request is not answered yet: until then no other is sent."""
-        if not self.reassignment.is_out:
+        if not self.reassignment.is_requested:
             return None
         return Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
@@ -180,7 +172,7 @@ class DelegatedContext(StepStart):
             blocked = throttle_gate(self.view, self.partition, self.spec)
         return blocked
 
-    def order(
+    def alter(
         self, target: Replicas, cause: str, budget: Budget, *, cancels: bool
     ) -> Change | Blocked:
         """Ask the controller for the target replicas."""
@@ -204,12 +196,12 @@ class DelegatedContext(StepStart):
         return self.change(
             *records,
             self.phase(AwaitingController(target, self.now), cause),
-            effects=(AlterReassignment(self.partition, target, cancels=cancels),),
+            effects=(effects.AlterReassignment(self.partition, target, cancels=cancels),),
         )
 
     # --- a request is sent ---------------------------------------------------------------------
 
-    def ordered(self, phase: AwaitingController, budget: Budget) -> Change | Blocked | None:
+    def awaiting(self, phase: AwaitingController, budget: Budget) -> Change | Blocked | None:
         """Find in the topic znode what the controller did with the request."""
         assignment = self.assignment
         if assignment.is_reassigning:
@@ -217,9 +209,9 @@ class DelegatedContext(StepStart):
                 return self.follow("the controller began the step")
         elif assignment.replicas == phase.target:
             return self.step_ended(budget)
-        return self.not_made(phase)
+        return self.not_carried_out(phase)
 
-    def not_made(self, phase: AwaitingController) -> Change | Blocked:
+    def not_carried_out(self, phase: AwaitingController) -> Change | Blocked:
         """Wait for the outcome of a request that has no effect in ZooKeeper, or decide again."""
         if phase.fate is AlterOutcome.WITHDRAWN:
             return self.decide_anew(0.0, "the preconditions of the request changed")
@@ -229,22 +221,22 @@ class DelegatedContext(StepStart):
             )
         if phase.error:
             # Without a step in the topic znode it backs off in ``Pending``.
-            blocked = resting(phase, self.now) if self.assignment.is_reassigning else None
-            return blocked or self.decide_anew(rest_of(phase), phase.why)
+            blocked = backing_off(phase, self.now) if self.assignment.is_reassigning else None
+            return blocked or self.decide_anew(backoff_of(phase), phase.why)
         if self.now < phase.since + SEEN_S:
             waits = "the controller accepted the request, and ZooKeeper does not show it yet"
             return Blocked(BlockedBy.CONTROLLER_ANSWER, waits)
         why = "the controller accepted the request, and ZooKeeper does not show it"
-        return self.decide_anew(rest_of(phase), why)
+        return self.decide_anew(backoff_of(phase), why)
 
     def decide_anew(self, rest_s: float, why: str) -> Change:
         """Decide again after the back-off of a request that was not carried out."""
         until = Instant(self.now + rest_s) if rest_s else None
         anew = Syncing() if self.assignment.is_reassigning else Pending(until, why)
-        timer = () if until is None else (SetTimer(ORDER_TIMER, until),)
+        timer = () if until is None else (effects.SetTimer(ORDER_TIMER, until),)
         return self.change(
             self.phase(anew, f"not carried out: {why}"),
-            effects=(*timer, ReadTopics((self.partition.topic,)), *self.look()),
+            effects=(*timer, effects.ReadTopics((self.partition.topic,)), *self.look()),
         )
 
     # --- the controller makes the step ---------------------------------------------------------
@@ -253,19 +245,19 @@ class DelegatedContext(StepStart):
         """Follow the step to its end; retarget it where it does not lead to the spec's target."""
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
-        if not is_explained(self.view, self.spec, self.assignment):
+        if not is_ours(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,
                 f"a foreign reassignment leads to {ids(self.assignment.target_replicas)}",
             )
-        turned = self.turned_target()
-        if turned is not None:
-            return self.turn(turned, budget)
+        target = self.corrected_target()
+        if target is not None:
+            return self.correct(target, budget)
         return self.unsynced(self.assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
 
-    def turned_target(self) -> Replicas | None:
+    def corrected_target(self) -> Replicas | None:
         """
         Return the request's target that corrects the step; None: the step is right.
 
@@ -288,7 +280,7 @@ class DelegatedContext(StepStart):
             kept = tuple(r for r in target if r not in lost)
         return spec.target if set(kept) == set(spec.target) else kept
 
-    def turn(self, target: Replicas, budget: Budget) -> Change | Blocked:
+    def correct(self, target: Replicas, budget: Budget) -> Change | Blocked:
         """Ask the controller for another target, as far as the gate permits the immediate drops."""
         assignment, isr = self.assignment, self.state.isr
         going = tuple(r for r in assignment.replicas if r not in target)
@@ -307,7 +299,7 @@ class DelegatedContext(StepStart):
         if unread is not None:
             return unread
         cause = "rolled back" if self.spec.rolls_back else "the target changed"
-        return self.order(target, cause, budget, cancels=target == assignment.origin_replicas)
+        return self.alter(target, cause, budget, cancels=target == assignment.origin_replicas)
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
         """End the reassignment, or begin the next step."""
@@ -316,11 +308,12 @@ class DelegatedContext(StepStart):
             return blocked
         if self.assignment.replicas == self.spec.target:
             return self.end("the target is in sync", budget)
-        if self.reassignment.ordered not in (None, self.assignment.replicas):
+        if self.reassignment.requested not in (None, self.assignment.replicas):
             until = Instant(self.now + UNDONE_S)
             why = "another client cancelled the step or made another one"
             return self.change(
-                self.phase(Pending(until, why), why), effects=(SetTimer(ORDER_TIMER, until),)
+                self.phase(Pending(until, why), why),
+                effects=(effects.SetTimer(ORDER_TIMER, until),),
             )
         budget.give_back(self.reassignment)
         begun = self.begin(budget, "next step")
@@ -349,10 +342,10 @@ class DelegatedContext(StepStart):
         here = self.assignment.replicas
         if reassigned_leader(here, self.state.isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica")
-        blocked = resting(self.reassignment.phase, self.now) or self.unread()
+        blocked = backing_off(self.reassignment.phase, self.now) or self.unread()
         if blocked is not None:
             return blocked
-        return self.order(here, "an earlier request may still be carried out", budget, cancels=True)
+        return self.alter(here, "an earlier request may still be carried out", budget, cancels=True)
 
     def lost_copies(self) -> tuple[Record, ...]:
         """Return a record of each copy whose broker was dead when it was dropped."""
@@ -385,9 +378,11 @@ def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
     """Decide what one reassigning partition does next; see ``native.advance``."""
-    turn = DelegatedContext.of(view, partition, now)
-    if not isinstance(turn, DelegatedContext):
-        return turn
-    if not turn.is_live(turn.state.leader) and isinstance(turn.reassignment.phase, Pending):
-        return leader_missing(turn.state)
-    return turn.advance(budget)
+    context = DelegatedContext.of(view, partition, now)
+    if not isinstance(context, DelegatedContext):
+        return context
+    if not context.is_live(context.state.leader) and isinstance(
+        context.reassignment.phase, Pending
+    ):
+        return leader_missing(context.state)
+    return context.advance(budget)

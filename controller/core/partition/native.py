@@ -39,9 +39,8 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.partition.gates import begin_gate, ids
+from controller.core.partition.gates import begin_gate, ids, leader_missing, leader_unassigned
 from controller.core.partition.orphans import left_behind
-from controller.core.partition.prerequisites import leader_missing, leader_unassigned
 from controller.core.partition.step_start import StepStart
 from controller.core.phases import (
     AwaitingController,
@@ -78,9 +77,9 @@ class NativeContext(StepStart):
     def advance(self, budget: Budget) -> Change | Blocked | None:  # noqa: PLR0911 - one arm per phase
         """Return the next change, what is waited for, or None when there is nothing to do."""
         if isinstance(self.reassignment.phase, Expanding | Starting | Syncing | Shrinking):
-            turned = self.turned(budget)
-            if turned is not None:
-                return turned
+            retargeted = self.retargeted(budget)
+            if retargeted is not None:
+                return retargeted
         match self.reassignment.phase:
             case Pending():
                 return self.pending(budget)
@@ -240,7 +239,7 @@ class NativeContext(StepStart):
             *moved,
             write,
             self.phase(Shrinking(write.leader_epoch, dropping), cause),
-            effects=self.tell(target, ()),
+            effects=self.send_state(target, ()),
         )
 
     def complete_step(
@@ -274,7 +273,7 @@ class NativeContext(StepStart):
             # The leader's last LeaderAndIsr listed adding replicas. As Kafka's B3 does, send one
             # without them, or it reports the partition as reassigning for ever.
             written += (self.state_record(self.state.leader, self.state.isr),)
-            effects = self.tell(self.spec.target, ())
+            effects = self.send_state(self.spec.target, ())
         recorded = {r.orphan.broker for r in records if isinstance(r, OrphanRecord)}
         known = recorded.union(self.spec.target)
         return self.change(
@@ -293,12 +292,12 @@ def ending(
     """Return the end of a reassignment that is at its target."""
     if not spec.rolls_back:
         return (SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
-    told = PartitionOutcome(
+    outcome = PartitionOutcome(
         spec.request, partition, OutcomeKind.ROLLED_BACK, f"by {spec.cancelled_by}"
     )
     return (
         SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.ROLLED_BACK, stands),
-        PartitionOutcomeRecord(told),
+        PartitionOutcomeRecord(outcome),
     )
 
 
@@ -345,14 +344,14 @@ def advance(
         A change to commit, what it waits for, or None when there is nothing to do.
 
     """
-    turn = NativeContext.of(view, partition, now)
-    if not isinstance(turn, NativeContext):
-        return turn
-    edited = _edited(view, partition, turn.reassignment)
+    context = NativeContext.of(view, partition, now)
+    if not isinstance(context, NativeContext):
+        return context
+    edited = _edited(view, partition, context.reassignment)
     if edited is not None:
         return edited
-    if not turn.is_live(turn.state.leader):
-        return leader_missing(turn.state)
-    if turn.state.leader not in turn.assignment.replicas:
-        return leader_unassigned(turn.state)
-    return turn.advance(budget)
+    if not context.is_live(context.state.leader):
+        return leader_missing(context.state)
+    if context.state.leader not in context.assignment.replicas:
+        return leader_unassigned(context.state)
+    return context.advance(budget)

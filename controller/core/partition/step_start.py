@@ -97,7 +97,7 @@ class StepStart(PartitionContext):
         if leader is None:
             write = self.state_record(self.state.leader, self.state.isr)
             phase = Starting(write.leader_epoch, None)
-            told = assignment.replicas
+            recipients = assignment.replicas
         else:
             moved = self.moved_leader(leader, budget)
             if isinstance(moved, Blocked):
@@ -107,9 +107,11 @@ class StepStart(PartitionContext):
             write = self.state_record(leader, isr)
             dropped = assignment.removing_replicas
             phase = Starting(write.leader_epoch, write.leader_epoch, dropped)
-            told = assignment.target_replicas
-        new = tuple(r for r in assignment.adding_replicas if r in told)
-        return self.change(*records, write, self.phase(phase, cause), effects=self.tell(told, new))
+            recipients = assignment.target_replicas
+        new = tuple(r for r in assignment.adding_replicas if r in recipients)
+        return self.change(
+            *records, write, self.phase(phase, cause), effects=self.send_state(recipients, new)
+        )
 
     def moved_leader(
         self, leader: BrokerId, budget: Budget
@@ -124,17 +126,17 @@ class StepStart(PartitionContext):
         budget.move_leader(old, leader)
         return (LeaderMovedRecord((old, leader), self.now),)
 
-    def turned(self, budget: Budget) -> Change | Blocked | None:
+    def retargeted(self, budget: Budget) -> Change | Blocked | None:
         """Retarget a step that does not lead to the present target."""
-        turned = retargeted_step(self)
-        if turned is None or turned == self.assignment:
+        retargeted = retargeted_step(self)
+        if retargeted is None or retargeted == self.assignment:
             return None
         leader: BrokerId | None = None
-        if turned.removing_replicas:
-            leader = self.leader_within(turned.target_replicas)
+        if retargeted.removing_replicas:
+            leader = self.leader_within(retargeted.target_replicas)
             if leader is None:
                 return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica in the target")
         cause = "rolled back" if self.spec.rolls_back else "the target changed"
         if not is_off_course(self):
             cause = "good copies wait for a later step"
-        return self.start(turned, leader, (), cause, budget)
+        return self.start(retargeted, leader, (), cause, budget)

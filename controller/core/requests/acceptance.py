@@ -53,7 +53,7 @@ def legacy_request_id(czxid: Zxid) -> RequestId:
     return RequestId(f"legacy-{czxid:016x}")
 
 
-GOALS: Final = "/admin/reassignments"
+SPECS_PATH: Final = "/admin/reassignments"
 """The prefix by which unreadable records are named."""
 KILL_SWITCH: Final = "/admin/reassign_cancel"
 
@@ -84,7 +84,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
 
     topic = view.topics.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
-    record = f"{GOALS}/{partition.topic}/{partition.partition}"
+    record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
     why = view.unreadable_topics.get(partition.topic) or view.unreadable_specs.get(record)
     if why is not None:
         return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
@@ -131,7 +131,9 @@ def malformed(
     return [Change((RefusalRecord((refusal,)),)) for refusal in refusals]
 
 
-def disabled(request: RequestId, entry: str, partition: TopicPartition | None) -> Refusal:
+def refused_as_disabled(
+    request: RequestId, entry: str, partition: TopicPartition | None
+) -> Refusal:
     """Return the refusal of an entry that is submitted while reassignments are disabled."""
     return Refusal(
         request,
@@ -196,7 +198,7 @@ def _judge(
         return
     refusal = refusal_of(view, request, partition, target)
     if refusal is None and view.kill_switch and running is None:
-        refusal = disabled(request, entry_text(partition, target), partition)
+        refusal = refused_as_disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
         refusal = Refusal(
             request,
@@ -217,10 +219,10 @@ def _judge(
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
-    outcome.changes.append(take(view, request, partition, target, Route.LEGACY))
+    outcome.changes.append(accept_entry(view, request, partition, target, Route.LEGACY))
 
 
-def take(
+def accept_entry(
     view: ClusterView,
     request: RequestId,
     partition: TopicPartition,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from controller.core.atomic_checks import AtomicCheck, TopicCheck
+from controller.core import records
 from controller.core.model import (
     PartitionAssignment,
     Refusal,
@@ -25,24 +25,16 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.partition.orphans import left_where_it_stands
-from controller.core.reassignments import Reassignment
-from controller.core.records import (
-    Change,
-    Record,
-    RefusalRecord,
-    SpecEndedRecord,
-    SpecRecord,
-    SubmissionEndedRecord,
-)
+from controller.core.reassignments import AtomicCheck, Reassignment, TopicCheck
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.submission_parts import opening, settled_of
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
 
 
-def _taken_back(
+def _take_back(
     view: ClusterView, partition: TopicPartition, running: Reassignment, because: str
-) -> Change | None:
+) -> records.Change | None:
     """
     Take an accepted entry of a refused request back; None where that is under way.
 
@@ -57,18 +49,18 @@ def _taken_back(
     is_there = assignment is None or assignment == PartitionAssignment(original or ())
     if original and (running.may_be_made or not is_there):
         back = spec.led_back(original, request)
-        return Change((SpecRecord(partition, back),), partition=partition)
+        return records.Change((records.SpecRecord(partition, back),), partition=partition)
     entry = entry_text(partition, spec.target)
     refusal = Refusal(request, entry, RefusalReason.ATOMIC, because, partition, was_accepted=True)
-    ended = SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
+    ended = records.SpecEndedRecord(partition, spec.version, request, "refused", stands=True)
     left = left_where_it_stands(view, partition, running)
-    return Change((*left, ended, RefusalRecord((refusal,))), partition=partition)
+    return records.Change((*left, ended, records.RefusalRecord((refusal,))), partition=partition)
 
 
-def taken_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
+def take_back(view: ClusterView, request: RequestId, because: str) -> list[records.Change]:
     """Take back every accepted entry of a request, of any of its parts."""
     of_it = [(p, r) for p, r in view.reassignments.items() if r.spec.request == request]
-    changes = (_taken_back(view, partition, running, because) for partition, running in of_it)
+    changes = (_take_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
 
 
@@ -86,24 +78,24 @@ def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | 
     known = view.found_good.get(request)
     if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
         return None
-    now = _grounds(view, request, known.parts, known.topics)
+    now = _check(view, request, known.parts, known.topics)
     if replace(now, topics=known.topics) != known:
         return None
     return {name for name, then in known.topics.items() if now.topics[name] != then}
 
 
-def grounds_of(view: ClusterView, request: RequestId) -> AtomicCheck:
+def check_of(view: ClusterView, request: RequestId) -> AtomicCheck:
     """Return everything that the judgement of the request's entries depends on."""
     parts = list(parts_of(view, request))
     topics = dict.fromkeys(p.topic for part in parts for p in part.entries)
-    return _grounds(view, request, frozenset(map(_version_of, parts)), topics)
+    return _check(view, request, frozenset(map(_version_of, parts)), topics)
 
 
 def _version_of(part: Submission) -> tuple[str, Zxid, ZkVersion]:
     return part.name, part.czxid, part.version
 
 
-def _grounds(
+def _check(
     view: ClusterView,
     request: RequestId,
     parts: frozenset[tuple[str, Zxid, ZkVersion]],
@@ -118,11 +110,11 @@ def _grounds(
         unreadable_specs=frozenset(view.unreadable_specs),
         engine=view.engine,
         other_routes=view.other_routes,
-        topics={name: _topic_grounds(view, name) for name in topics},
+        topics={name: _topic_check(view, name) for name in topics},
     )
 
 
-def _topic_grounds(view: ClusterView, name: str) -> TopicCheck | None:
+def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:
     topic = view.topics.get(name)
     if topic is None or topic.stale or name in view.unreadable_topics:
         return None
@@ -131,7 +123,7 @@ def _topic_grounds(view: ClusterView, name: str) -> TopicCheck | None:
 
 def atomic_refused(
     view: ClusterView, submission: Submission, refused: list[Refusal]
-) -> list[Change]:
+) -> list[records.Change]:
     """
     Refuse a part of an atomic request: its own bad entries, and the others because of them.
 
@@ -145,16 +137,20 @@ def atomic_refused(
     rest = 0
     for partition in submission.entries:
         if partition in own and partition not in settled:
-            changes.append(Change((RefusalRecord((own[partition],)),), partition=partition))
+            changes.append(
+                records.Change((records.RefusalRecord((own[partition],)),), partition=partition)
+            )
         elif partition not in settled:
             rest += 1
-    changes += taken_back(view, request, because)
+    changes += take_back(view, request, because)
     if changes:
         return changes
-    last: tuple[Record, ...] = ()
+    last: tuple[records.Record, ...] = ()
     if rest:
         others = Refusal(
             request, f"{rest} other entries", RefusalReason.ATOMIC, because, None, rest
         )
-        last = (RefusalRecord((others,)),)
-    return [Change((*last, SubmissionEndedRecord(submission.name, submission.version)))]
+        last = (records.RefusalRecord((others,)),)
+    return [
+        records.Change((*last, records.SubmissionEndedRecord(submission.name, submission.version)))
+    ]

@@ -32,8 +32,8 @@ from controller.core.model import (
 )
 from controller.core.options import ForeignMoves
 from controller.core.outcomes import Part, Summary
+from controller.core.partition.gates import is_deleted
 from controller.core.partition.orphans import left_where_it_stands
-from controller.core.partition.prerequisites import is_gone
 from controller.core.reassignments import Reassignment
 from controller.core.records import (
     AcceptedRecord,
@@ -51,8 +51,8 @@ from controller.core.records import (
     SpecRecord,
 )
 from controller.core.requests.legacy_plan import is_judged
-from controller.core.requests.submission_parts import is_left_alone
-from controller.core.requests.undo import lacks_accepted, skipped, undo_finished, wish_of
+from controller.core.requests.submission_parts import is_skipped
+from controller.core.requests.undo import lacks_accepted, options_of, skipped, undo_finished
 from controller.core.submissions import Cancellation, CancelScope, Submission
 from controller.core.view import ClusterView
 
@@ -76,7 +76,7 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
     cancellation = view.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
-    if is_left_alone(view, submission):
+    if is_skipped(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -115,19 +115,19 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
             continue
-        turned = _turn(view, cancellation, partition, reassignment)
-        if turned is None:
+        change = _reverse(view, cancellation, partition, reassignment)
+        if change is None:
             is_complete = False
-        elif turned.records:
-            changes.append(turned)
-    changes += _unqueued(view, cancellation)
+        elif change.records:
+            changes.append(change)
+    changes += _remove_from_queue(view, cancellation)
     if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
         is_complete = False
     undone, effects = undo_finished(view, cancellation, CHUNK, now)
     changes += undone
     if changes or effects or not is_complete or lacks_accepted(view, cancellation):
         return Decision(tuple(changes), effects)
-    wish = wish_of(view, cancellation)
+    wish = options_of(view, cancellation)
     part = Part(str(cancellation.version), 0, cancellation.created_ms, wish)
     return Decision((Change((PartRecord(cancellation.request, part),)),))
 
@@ -180,7 +180,7 @@ def _selects(
     return cancellation.is_everything or named or spec.request in cancellation.requests
 
 
-def _turn(  # noqa: PLR0911 - one return per case
+def _reverse(  # noqa: PLR0911 - one return per case
     view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
@@ -195,13 +195,13 @@ def _turn(  # noqa: PLR0911 - one return per case
         return None
     assignment = view.assignment(partition)
     if assignment is None:
-        return Change(()) if is_gone(view, partition) else None
+        return Change(()) if is_deleted(view, partition) else None
     spec = reassignment.spec
     if spec.original is None:
         return skipped(cancellation, partition, "its original replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made
     if not has_begun and assignment == PartitionAssignment(spec.original):
-        return _never(view, cancellation, partition, reassignment)
+        return _end_unbegun(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
     if state is None:
         return None
@@ -220,7 +220,7 @@ def _turn(  # noqa: PLR0911 - one return per case
     return Change(records, partition=partition)
 
 
-def _never(
+def _end_unbegun(
     view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
@@ -228,20 +228,20 @@ def _never(
 ) -> Change:
     """End a reassignment that has not begun."""
     spec = reassignment.spec
-    told = PartitionOutcome(
+    outcome = PartitionOutcome(
         spec.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
     )
     records: tuple[Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
         SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.CANCELLED, stands=True),
-        PartitionOutcomeRecord(told),
+        PartitionOutcomeRecord(outcome),
     )
     if view.legacy is not None and partition in view.legacy.entries:
         records += (LegacyEntryRecord(partition, None),)
     return Change(records, partition=partition)
 
 
-def _unqueued(view: ClusterView, cancellation: Cancellation) -> list[Change]:
+def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Remove selected entries from the queue."""
     queue = view.queue
     if queue is None or queue.stale or queue.czxid > cancellation.written:

@@ -9,18 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
+from controller.core import records
 from controller.core.effects import SetTimer
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
 from controller.core.outcomes import Summary
 from controller.core.reassignments import Request
-from controller.core.records import (
-    Change,
-    Decision,
-    RefusalRecord,
-    RequestOutcomeForgottenRecord,
-    RequestOutcomeRecord,
-)
-from controller.core.requests.submission_parts import is_another
+from controller.core.requests.submission_parts import shares_name
 from controller.core.view import ClusterView
 
 PARTS_PATIENCE_S = 600.0
@@ -51,10 +45,11 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> Summary:
     )
 
 
-def conclude(view: ClusterView, now: Instant) -> Decision:
+def conclude(view: ClusterView, now: Instant) -> records.Decision:
     """Write the outcome of every request that has ended, and delete the oldest outcomes."""
     changes = [
-        _withdrawn(name, request) or Change((RequestOutcomeRecord(summary_of(view, name, now)),))
+        _withdrawn(name, request)
+        or records.Change((records.RequestOutcomeRecord(summary_of(view, name, now)),))
         for name, request in view.requests.items()
         if _is_over(view, name, request, now)
     ]
@@ -65,10 +60,12 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
     ]
     surplus = len(view.ended) - view.options.outcomes_kept
     changes += [
-        Change((RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
+        records.Change(
+            (records.RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),)
+        )
         for name, ended in islice(view.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
-    return Decision(tuple(changes), tuple(effects))
+    return records.Decision(tuple(changes), tuple(effects))
 
 
 def _may_turn_up(request: Request, now: Instant) -> bool:
@@ -77,7 +74,7 @@ def _may_turn_up(request: Request, now: Instant) -> bool:
     return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
 
 
-def _withdrawn(name: RequestId, request: Request) -> Change | None:
+def _withdrawn(name: RequestId, request: Request) -> records.Change | None:
     """Refuse the entries that cannot be accepted any more: their znode is gone."""
     left = request.unsettled
     if request.kind != "request" or not left:
@@ -90,7 +87,7 @@ def _withdrawn(name: RequestId, request: Request) -> Change | None:
         None,
         left,
     )
-    return Change((RefusalRecord((refusal,)),))
+    return records.Change((records.RefusalRecord((refusal,)),))
 
 
 def _is_over(  # noqa: PLR0911 - one return per rule
@@ -108,7 +105,7 @@ def _is_over(  # noqa: PLR0911 - one return per rule
                 # An unread znode may be a part of it that was accepted in part.
                 return False
             of_it = (s for s in view.submissions.values() if s.request == name)
-            if not all(is_another(view, s) for s in of_it):
+            if not all(shares_name(view, s) for s in of_it):
                 return False
             if _may_turn_up(request, now):
                 return False

@@ -11,19 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
+from controller.core import events
 from controller.core.cached_znodes import PlanNode
 from controller.core.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
-from controller.core.events import (
-    AcceptedRead,
-    CancellationRead,
-    ControlsRead,
-    HistoryRead,
-    KillSwitchRead,
-    QueueRead,
-    SubmissionsListed,
-    SubmissionsRead,
-    WallClockRead,
-)
 from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
 from controller.core.outcomes import OpenHistory
 from controller.core.reassignments import Request
@@ -32,22 +22,22 @@ from controller.core.throttling.throttle_records import throttles_doubted
 from controller.core.view import ClusterView
 
 Intake = (
-    SubmissionsListed
-    | SubmissionsRead
-    | CancellationRead
-    | KillSwitchRead
-    | QueueRead
-    | ControlsRead
-    | HistoryRead
-    | AcceptedRead
-    | WallClockRead
+    events.SubmissionsListed
+    | events.SubmissionsRead
+    | events.CancellationRead
+    | events.KillSwitchRead
+    | events.QueueRead
+    | events.ControlsRead
+    | events.HistoryRead
+    | events.AcceptedRead
+    | events.WallClockRead
 )
 
 
-def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
+def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per event
     """Fold one event into the view."""
     match event:
-        case SubmissionsListed(names=names):
+        case events.SubmissionsListed(names=names):
             view.submissions_listed = names
             for name in [n for n in view.submissions if n not in names]:
                 del view.submissions[name]
@@ -56,7 +46,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             view.left_submissions &= names
             view.due.submissions = view.due.tenure = view.due.endings = True
             view.due.capacity = view.due.cancel = True
-        case SubmissionsRead(submissions=read):
+        case events.SubmissionsRead(submissions=read):
             listed = view.submissions_listed or frozenset()
             for name, submission in read.items():
                 if submission is not None and name in listed:
@@ -66,7 +56,7 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
                     view.asked_submissions.discard(name)
             view.submissions = dict(sorted(view.submissions.items()))
             view.due.submissions = view.due.tenure = view.due.cancel = view.due.endings = True
-        case CancellationRead(cancellation=cancellation):
+        case events.CancellationRead(cancellation=cancellation):
             view.cancellation_read = True
             view.cancellation_stale = False
             ended_already = (
@@ -76,24 +66,24 @@ def take_in(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C9
             # It may select entries of theirs that could not be refused.
             view.left_submissions.clear()
             view.due.cancel = view.due.tenure = view.due.submissions = True
-        case KillSwitchRead(is_on=is_on):
+        case events.KillSwitchRead(is_on=is_on):
             view.kill_switch = is_on
             view.left_submissions.clear()
             view.due.submissions = view.due.plan = view.due.queue = True
             view.due.capacity = view.due.tenure = True
-        case QueueRead(plan=plan):
+        case events.QueueRead(plan=plan):
             _queue(view, plan)
-        case ControlsRead(controls=controls):
+        case events.ControlsRead(controls=controls):
             view.controls = _understood(view, controls)
             view.controls_known = view.controls_known or not controls.unreadable
             view.controls_read = True
             view.due.capacity = view.due.tenure = view.due.queue = view.due.order = True
             throttles_doubted(view)
-        case HistoryRead():
+        case events.HistoryRead():
             _history(view, event, now)
-        case AcceptedRead():
+        case events.AcceptedRead():
             _accepted(view, event, now)
-        case WallClockRead(unix_s=unix_s):
+        case events.WallClockRead(unix_s=unix_s):
             view.wall = (now, unix_s)
             view.due.capacity = view.due.tenure = True
         case _:
@@ -152,7 +142,7 @@ def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
     view.queue = PlanNode.of(plan)
 
 
-def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
+def _history(view: ClusterView, event: events.HistoryRead, now: Instant) -> None:
     view.history_read = True
     oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
     view.ended = dict(oldest_first)
@@ -163,7 +153,7 @@ def _history(view: ClusterView, event: HistoryRead, now: Instant) -> None:
     view.due.endings = view.due.submissions = view.due.cancel = view.due.tenure = True
 
 
-def _accepted(view: ClusterView, event: AcceptedRead, now: Instant) -> None:
+def _accepted(view: ClusterView, event: events.AcceptedRead, now: Instant) -> None:
     if event.request in view.unlearned:
         view.unlearned.discard(event.request)
         settled = request_of(view, event.request, now).settled

@@ -41,7 +41,7 @@ from controller.core.requests.acceptance import (
     legacy_request_id,
 )
 from controller.core.requests.completion import summary_of
-from controller.core.requests.config_questions import ask
+from controller.core.topic_configs import ask
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -12,7 +12,7 @@ from itertools import islice
 
 from controller.core.cached_znodes import PlanNode
 from controller.core.effects import Effect
-from controller.core.foreign import others_have_it, waits_for_others
+from controller.core.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.model import (
     Instant,
     Refusal,
@@ -33,16 +33,16 @@ from controller.core.records import (
     RequestOutcomeRecord,
 )
 from controller.core.requests.acceptance import (
+    accept_entry,
     entry_text,
     is_unread,
     malformed,
     refusal_of,
     summary_of_unreadable,
-    take,
 )
 from controller.core.requests.cancellation import is_choosing
-from controller.core.requests.config_questions import ask
 from controller.core.scheduling.limits import in_flight_max
+from controller.core.topic_configs import ask
 from controller.core.view import ClusterView
 
 QUEUE_CONFIG_TIMER = "queue_topic_configs"
@@ -94,12 +94,12 @@ def _entry(
     if is_unread(view, partition.topic):
         return None
     left = QueueEntryEndedRecord(partition)
-    refusal = refusal_of(view, request, partition, target) or others_have_it(
+    refusal = refusal_of(view, request, partition, target) or refusal_for_foreign(
         view, request, partition, entry_text(partition, target)
     )
     if refusal is not None:
         return Change((left, RefusalRecord((refusal,))), partition=partition)
-    if waits_for_others(view, partition):
+    if waits_for_foreign(view, partition):
         return None
     if partition.topic not in view.configs:
         unknown.add(partition.topic)
@@ -108,7 +108,7 @@ def _entry(
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry is removed with it: that would be rejected until the znode is read again.
         return None
-    taken = take(view, request, partition, target)
+    taken = accept_entry(view, request, partition, target)
     records = (*taken.records, left)
     if (
         running is not None

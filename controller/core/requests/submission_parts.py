@@ -9,17 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.core import records
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
 from controller.core.outcomes import UNKNOWN_MS, Part
-from controller.core.records import (
-    Change,
-    PartRecord,
-    RefusalRecord,
-    RequestOutcomeForgottenRecord,
-    RequestOutcomeRecord,
-    SubmissionEndedRecord,
-    SubmissionReliedRecord,
-)
 from controller.core.requests.acceptance import malformed, summary_of_unreadable
 from controller.core.submissions import Submission
 from controller.core.view import ClusterView
@@ -37,14 +29,14 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
     return sum(p in settled for p in submission.entries)
 
 
-def opening(view: ClusterView, submission: Submission) -> list[Change]:
+def opening(view: ClusterView, submission: Submission) -> list[records.Change]:
     """Return the change that opens a part, once: its number of entries, then its malformed ones."""
     known = view.requests.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
     total = len(submission.entries) + len(submission.refused)
     part = Part(submission.name, total, submission.created_ms, submission.options)
-    return [Change((PartRecord(submission.request, part),))]
+    return [records.Change((records.PartRecord(submission.request, part),))]
 
 
 def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
@@ -53,12 +45,12 @@ def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
     return ((entry, f"{reason}{where}") for entry, reason in submission.refused)
 
 
-def is_left_alone(view: ClusterView, submission: Submission) -> bool:
+def is_skipped(view: ClusterView, submission: Submission) -> bool:
     """Return whether a submitted znode is skipped for now."""
-    return submission.name in view.left_submissions or is_another(view, submission)
+    return submission.name in view.left_submissions or shares_name(view, submission)
 
 
-def is_another(view: ClusterView, submission: Submission) -> bool:
+def shares_name(view: ClusterView, submission: Submission) -> bool:
     """
     Return whether it only shares the name of a request that is still open, and has to wait.
 
@@ -76,7 +68,7 @@ def is_another(view: ClusterView, submission: Submission) -> bool:
     )
 
 
-def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None:
+def name_freed(view: ClusterView, submission: Submission) -> list[records.Change] | None:
     """
     Return how the name of a request that has ended becomes free for a later one; None if it is.
 
@@ -88,31 +80,36 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
     if submission.name != request:
         return []
     # The znode's version is checked with it: otherwise we might delete the later one's own outcome.
-    there = SubmissionReliedRecord(submission.name, submission.version)
+    there = records.SubmissionReliedRecord(submission.name, submission.version)
     former = view.ended[request]
     return [
-        Change((RequestOutcomeForgottenRecord(request, former.first, former.is_one_multi), there))
+        records.Change(
+            (
+                records.RequestOutcomeForgottenRecord(request, former.first, former.is_one_multi),
+                there,
+            )
+        )
     ]
 
 
-def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
+def unreadable(view: ClusterView, submission: Submission, why: str) -> records.Change:
     """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
     request = RequestId(submission.name)
     known = view.requests.get(request)
     if known is not None and submission.name in known.parts:
         # It was readable when its acceptance began.
-        return Change((SubmissionEndedRecord(submission.name, submission.version),))
+        return records.Change((records.SubmissionEndedRecord(submission.name, submission.version),))
     refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
     return _whole_refused(submission, refusal, submission.raw)
 
 
-def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Change:
+def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> records.Change:
     """End a znode with an outcome of its own only."""
-    return Change(
+    return records.Change(
         (
-            SubmissionEndedRecord(submission.name, submission.version),
-            RefusalRecord((refusal,)),
-            RequestOutcomeRecord(summary_of_unreadable(refusal, raw)),
+            records.SubmissionEndedRecord(submission.name, submission.version),
+            records.RefusalRecord((refusal,)),
+            records.RequestOutcomeRecord(summary_of_unreadable(refusal, raw)),
         )
     )
 
@@ -127,7 +124,7 @@ def is_surplus(view: ClusterView, submission: Submission) -> bool:
     return len(known.parts) >= known.options.parts
 
 
-def surplus(view: ClusterView, submission: Submission) -> Change:
+def surplus(view: ClusterView, submission: Submission) -> records.Change:
     """Refuse a part in excess."""
     known = view.requests.get(submission.request)
     count = "all its parts" if known is None else f"{known.options.parts} parts"

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Final
 
 from controller.core.effects import Effect, ReadAccepted, ReadSubmissions
-from controller.core.foreign import others_have_it, waits_for_others
+from controller.core.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.model import (
     AcceptedEntry,
     Instant,
@@ -42,23 +42,22 @@ from controller.core.records import (
     SubmissionReliedRecord,
 )
 from controller.core.requests.acceptance import (
-    disabled,
+    accept_entry,
     entry_text,
     is_unread,
     refusal_of,
-    take,
+    refused_as_disabled,
 )
 from controller.core.requests.atomic import (
     atomic_refused,
-    grounds_of,
+    check_of,
     parts_of,
-    taken_back,
+    take_back,
     unjudged_topics,
 )
 from controller.core.requests.cancellation import is_choosing, is_selected
-from controller.core.requests.config_questions import ask, unknown
 from controller.core.requests.submission_parts import (
-    is_left_alone,
+    is_skipped,
     is_surplus,
     malformed_in,
     name_freed,
@@ -69,6 +68,7 @@ from controller.core.requests.submission_parts import (
     unreadable,
 )
 from controller.core.submissions import Submission
+from controller.core.topic_configs import ask, unknown
 from controller.core.view import ClusterView
 
 _SURE: Final = (SubmissionEndedRecord, SubmissionReliedRecord, JudgedRecord, AtomicCheckedRecord)
@@ -89,7 +89,7 @@ class _Judgement:
     """Whether an entry cannot be judged before a read."""
 
 
-def learn_submissions(view: ClusterView) -> Decision:
+def read_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and their accepted entries."""
     listed = view.submissions_listed or frozenset()
     wanted = listed - view.submissions.keys() - view.asked_submissions
@@ -108,7 +108,7 @@ def refuse_disabled(view: ClusterView) -> Decision:
 
 
 def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
-    if is_left_alone(view, submission) or submission.request in view.unlearned:
+    if is_skipped(view, submission) or submission.request in view.unlearned:
         return []
     freed = name_freed(view, submission)
     if freed is not None:
@@ -119,12 +119,12 @@ def _whole_refused(view: ClusterView, submission: Submission) -> list[Change]:
     if opened:
         return opened
     if submission.options.atomic:
-        taken = taken_back(view, submission.request, "all or nothing, and the rest is disabled")
+        taken = take_back(view, submission.request, "all or nothing, and the rest is disabled")
         if taken:
             # That needs the role; without it the rest waits to be judged.
             return taken if view.tenure is not None else []
     left = max(len(submission.entries) - settled_count(view, submission), 0)
-    refusal = disabled(submission.request, f"all {left} entries", None)
+    refusal = refused_as_disabled(submission.request, f"all {left} entries", None)
     records: tuple[Record, ...] = (RefusalRecord((_of(refusal, left),)),) if left else ()
     return [Change((*records, SubmissionEndedRecord(submission.name, submission.version)))]
 
@@ -193,7 +193,7 @@ def _is_refusal(change: Change) -> bool:
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
     """Return whether a request may be accepted now: a cancellation precedes what is older."""
-    if is_left_alone(view, submission):
+    if is_skipped(view, submission):
         return False
     if not is_choosing(view):
         return submission.unreadable is not None or not _lacks_parts(view, submission)
@@ -284,7 +284,7 @@ def _judge(
         records = (PartitionOutcomeRecord(told), AcceptedRecord(request, counted))
         judged.changes.append(Change(records, partition=partition))
     elif _is_good(view, request, partition, target, judged):
-        judged.changes.append(take(view, request, partition, target))
+        judged.changes.append(accept_entry(view, request, partition, target))
 
 
 def _is_good(
@@ -305,12 +305,12 @@ def _is_good(
     refusal = (
         refusal_of(view, request, partition, target)
         or _other_route(view, request, partition, target)
-        or others_have_it(view, request, partition, entry_text(partition, target))
+        or refusal_for_foreign(view, request, partition, entry_text(partition, target))
     )
     if refusal is not None:
         judged.refused.append(refusal)
         return False
-    if waits_for_others(view, partition):
+    if waits_for_foreign(view, partition):
         judged.waits = True
         return False
     if partition.topic not in view.configs:
@@ -361,5 +361,5 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
     if known is not None:
         judged.refused += known.refused
     if not (judged.waits or judged.refused):
-        judged.changes.append(Change((AtomicCheckedRecord(request, grounds_of(view, request)),)))
+        judged.changes.append(Change((AtomicCheckedRecord(request, check_of(view, request)),)))
     return judged

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from controller.core import records
 from controller.core.effects import Effect, ReadAccepted
 from controller.core.model import (
     AcceptedEntry,
@@ -30,13 +31,6 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.outcomes import Part
-from controller.core.records import (
-    AcceptedRecord,
-    Change,
-    PartitionOutcomeRecord,
-    PartRecord,
-    SpecRecord,
-)
 from controller.core.requests.acceptance import refusal_of
 from controller.core.requests.config_questions import ask
 from controller.core.scheduling.limits import own_throttle
@@ -47,10 +41,10 @@ UNDO_PART: Final = str(2**31 - 1)
 """The part with the options of the rollback: a version that no cancel znode will have."""
 
 
-def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
+def skipped(cancellation: Cancellation, partition: TopicPartition, why: str) -> records.Change:
     """Record that a partition is not rolled back, and why."""
-    told = PartitionOutcome(cancellation.request, partition, OutcomeKind.SKIPPED, why)
-    return Change((PartitionOutcomeRecord(told),), partition=partition)
+    outcome = PartitionOutcome(cancellation.request, partition, OutcomeKind.SKIPPED, why)
+    return records.Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
 
 
 def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
@@ -58,7 +52,7 @@ def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
     return any(name not in view.accepted for name in _whole_requests(view, cancellation))
 
 
-def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
+def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
     known = view.requests.get(cancellation.request)
     options = RequestOptions() if known is None else known.options
@@ -67,7 +61,7 @@ def wish_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
 
 def undo_finished(
     view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
-) -> tuple[list[Change], tuple[Effect, ...]]:
+) -> tuple[list[records.Change], tuple[Effect, ...]]:
     """
     Give finished partitions their original replicas as a new target, in chunks.
 
@@ -80,7 +74,7 @@ def undo_finished(
         return [], tuple(ReadAccepted(name) for name in unread if name not in asked)
     known = view.requests.get(cancellation.request)
     done = known.settled if known is not None else frozenset()
-    changes: list[Change] = []
+    changes: list[records.Change] = []
     unknown: set[str] = set()
     for partition, entries in _by_partition(view, cancellation, names, done).items():
         if len(changes) >= chunk:
@@ -116,26 +110,28 @@ def _with_history(view: ClusterView) -> set[RequestId]:
     }
 
 
-def _opened(view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]) -> Change:
+def _opened(
+    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
+) -> records.Change:
     """Record the options of the rollback before its first step."""
     asked = {n: view.accepted[n].options for n in names if view.accepted[n].entries}
     wishes = asked.values()
     throttles = [t for n, w in asked.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
     options = replace(
-        wish_of(view, cancellation),
+        options_of(view, cancellation),
         throttle=min(throttles, default=None),
         step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )
     part = Part(UNDO_PART, 0, cancellation.created_ms, options)
-    return Change((PartRecord(cancellation.request, part),))
+    return records.Change((records.PartRecord(cancellation.request, part),))
 
 
 def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
     """Return the smallest step size, None where all leave it to the daemon's."""
-    turned, own = view.controls.limits.step_size, view.options.step_size
-    default: StepSize = turned or own or "all"
+    live, own = view.controls.limits.step_size, view.options.step_size
+    default: StepSize = live or own or "all"
     if all(size is None for size in sizes):
         return None
     meant = [size or default for size in sizes]
@@ -177,7 +173,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     partition: TopicPartition,
     entries: list[Past],
     unknown: set[str],
-) -> Change | None:
+) -> records.Change | None:
     """
     Return the rollback of a finished partition, a reason to skip it, or None: nothing to do.
 
@@ -210,8 +206,8 @@ def _undo(  # noqa: PLR0911 - one return per case
         return None
     spec = ReassignmentSpec(original, now, cancellation.request, Route.REQUEST)
     there = AcceptedEntry(partition, now, original)
-    return Change(
-        (SpecRecord(partition, spec), AcceptedRecord(cancellation.request, there)),
+    return records.Change(
+        (records.SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
 

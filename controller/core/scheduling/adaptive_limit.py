@@ -12,10 +12,9 @@ from math import ceil
 from typing import Final
 
 from controller.core.effects import SetTimer
-from controller.core.model import BrokerId, Instant
+from controller.core.model import BrokerId, Instant, SlowAnswer
 from controller.core.records import Change, Decision, PaceRecord
 from controller.core.scheduling.limits import in_flight_limit
-from controller.core.strain import SlowAnswer
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

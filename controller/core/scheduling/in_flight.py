@@ -15,7 +15,8 @@ from controller.core.options import ForeignMoves
 from controller.core.phases import AwaitingController, Expanding, Pending
 from controller.core.reassignments import Load, Reassignment
 from controller.core.request_records import request_of
-from controller.core.scheduling.consequences import spec_held, spec_let_go
+from controller.core.scheduling.isr_health import judge
+from controller.core.scheduling.partition_sizes import forget_size, size_wanted
 from controller.core.view import ClusterView
 
 Key = TypeVar("Key")
@@ -36,7 +37,7 @@ def begin(
     view.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(view.topics_at_work, partition.topic, 1)
     _count_led_back(view, reassignment.spec, 1)
-    spec_held(view, partition, now)
+    _reflect_spec(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
     elif reassignment.spec.rolls_back:
@@ -45,7 +46,7 @@ def begin(
         view.waiting.add(partition, reassignment.spec.request)
 
 
-def hand_on(
+def change_spec(
     view: ClusterView,
     partition: TopicPartition,
     reassignment: Reassignment,
@@ -66,7 +67,7 @@ def hand_on(
     _count_led_back(view, reassignment.spec, -1)
     reassignment.spec = spec
     _count_led_back(view, spec, 1)
-    spec_held(view, partition, now)
+    _reflect_spec(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
@@ -98,7 +99,7 @@ def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) 
         request.in_flight += change
 
 
-def begin_anew(
+def restart_step(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Continue a step from the topic znode, whatever this tenure did with a former one."""
@@ -134,7 +135,7 @@ def drop(view: ClusterView, partition: TopicPartition) -> None:
     if request is not None:
         request.open -= 1
     view.watched.pop(partition, None)
-    spec_let_go(view, partition)
+    _reflect_end(view, partition)
 
 
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
@@ -171,3 +172,20 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
         view.incoming[broker] -= 1
     if load.outgoing is not None:
         view.outgoing[load.outgoing] -= 1
+
+
+def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
+    """Update throttles, sizes and health for a reassignment that is new or has another spec."""
+    reassignment = view.reassignments[partition]
+    view.participants.put(partition, reassignment.spec, view.known_assignment(partition))
+    size_wanted(view, partition, now)
+    judge(view, partition)
+    view.due.throttles = True
+
+
+def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
+    """Update throttles, sizes and health for a reassignment that is gone."""
+    view.participants.drop(partition)
+    forget_size(view, partition)
+    judge(view, partition)
+    view.due.throttles = True

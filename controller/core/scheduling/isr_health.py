@@ -16,11 +16,11 @@ from controller.core.model import (
     Blocked,
     BlockedBy,
     Instant,
+    IsrLoss,
     PartitionState,
     TopicPartition,
 )
 from controller.core.options import UnderMinIsr
-from controller.core.strain import IsrLoss
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -16,15 +16,15 @@ _AS_SUBMITTED = RequestLimits()
 _AS_ALL = BrokerLimits()
 
 
-def _turned(view: ClusterView, request: RequestId) -> RequestLimits:
+def _live_limits(view: ClusterView, request: RequestId) -> RequestLimits:
     return view.controls.limits.requests.get(request, _AS_SUBMITTED)
 
 
 def priority_of(view: ClusterView, request: RequestId) -> int:
     """Return a request's priority: higher goes first."""
-    turned = _turned(view, request).priority
-    if turned is not None:
-        return turned
+    live = _live_limits(view, request).priority
+    if live is not None:
+        return live
     known = view.requests.get(request)
     return 0 if known is None else known.options.priority
 
@@ -35,16 +35,16 @@ def step_size_of(view: ClusterView, spec: ReassignmentSpec) -> int | None:
         return view.options.step_size
     known = view.requests.get(spec.request)
     for size in (
-        _turned(view, spec.request).step_size,
+        _live_limits(view, spec.request).step_size,
         None if known is None else known.options.step_size,
         view.controls.limits.step_size,
     ):
         if size is not None:
-            return _number(size)
+            return _replicas_of(size)
     return view.options.step_size
 
 
-def _number(size: StepSize) -> int | None:
+def _replicas_of(size: StepSize) -> int | None:
     return None if size == "all" else size
 
 
@@ -58,21 +58,21 @@ def throttle_of(view: ClusterView, request: RequestId) -> int | None:
 
 def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
     """Return a request's own throttle, set live or submitted; None: the common throttle holds."""
-    turned = _turned(view, request).throttle
-    return options.throttle if turned is None else turned
+    live = _live_limits(view, request).throttle
+    return options.throttle if live is None else live
 
 
 def windows_of(view: ClusterView, request: RequestId) -> tuple[Window, ...]:
     """Return the windows that must all be open for a step of the request to begin."""
     known = view.requests.get(request)
-    own = _turned(view, request).window or (None if known is None else known.options.window)
+    own = _live_limits(view, request).window or (None if known is None else known.options.window)
     return tuple(w for w in (own, view.controls.limits.window) if w is not None)
 
 
 def in_flight_limit(view: ClusterView) -> int:
     """Return the configured limit of partitions in flight."""
-    turned = view.controls.limits.max_partitions_in_flight
-    return view.options.max_partitions_in_flight if turned is None else turned
+    live = view.controls.limits.max_partitions_in_flight
+    return view.options.max_partitions_in_flight if live is None else live
 
 
 def in_flight_max(view: ClusterView) -> int:
@@ -83,9 +83,9 @@ def in_flight_max(view: ClusterView) -> int:
 
 def in_flight_max_of(view: ClusterView, request: RequestId) -> int | None:
     """Return the in-flight limit of the request; None where it has no limit of its own."""
-    turned = _turned(view, request).max_partitions_in_flight
-    if turned is not None:
-        return turned
+    live = _live_limits(view, request).max_partitions_in_flight
+    if live is not None:
+        return live
     known = view.requests.get(request)
     return None if known is None else known.options.max_partitions_in_flight
 
@@ -98,8 +98,8 @@ def incoming_max(view: ClusterView, broker: BrokerId) -> int:
 
 def incoming_limit(view: ClusterView) -> int:
     """Return how many replicas a broker without a limit of its own may receive at once."""
-    turned = view.controls.limits.max_incoming_per_broker
-    return view.options.max_incoming_per_broker if turned is None else turned
+    live = view.controls.limits.max_incoming_per_broker
+    return view.options.max_incoming_per_broker if live is None else live
 
 
 def outgoing_max(view: ClusterView, broker: BrokerId) -> int:
@@ -110,23 +110,23 @@ def outgoing_max(view: ClusterView, broker: BrokerId) -> int:
 
 def outgoing_limit(view: ClusterView) -> int:
     """Return how many partitions a broker without a limit of its own may serve at once."""
-    turned = view.controls.limits.max_outgoing_per_broker
-    return view.options.max_outgoing_per_broker if turned is None else turned
+    live = view.controls.limits.max_outgoing_per_broker
+    return view.options.max_outgoing_per_broker if live is None else live
 
 
 def bytes_in_flight_max(view: ClusterView) -> int | None:
     """Return how many bytes may be in flight, as far as sizes are known; None: no limit."""
-    turned = view.controls.limits.max_bytes_in_flight
-    return view.options.max_bytes_in_flight if turned is None else turned
+    live = view.controls.limits.max_bytes_in_flight
+    return view.options.max_bytes_in_flight if live is None else live
 
 
 def leader_moves_max(view: ClusterView) -> int:
     """Return how many leaderships one broker may lose or gain by our steps in a second."""
-    turned = view.controls.limits.max_leader_moves_per_broker_per_second
-    return view.options.max_leader_moves_per_broker_per_second if turned is None else turned
+    live = view.controls.limits.max_leader_moves_per_broker_per_second
+    return view.options.max_leader_moves_per_broker_per_second if live is None else live
 
 
 def order_of(view: ClusterView) -> QueueOrder:
     """Return the order among pending partitions of equal priority."""
-    turned = view.controls.limits.order
-    return view.options.order if turned is None else turned
+    live = view.controls.limits.order
+    return view.options.order if live is None else live

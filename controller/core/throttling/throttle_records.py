@@ -67,13 +67,13 @@ def throttles_doubted(view: ClusterView) -> None:
 
 def applied_throttle_set(view: ClusterView, record: AppliedThrottleRecord) -> None:
     """Fold in an applied throttle and the settings written with it."""
-    lease = record.lease
-    view.applied_throttles[lease.entity] = replace(lease, version=_next(lease.version))
-    view.doubtful_throttles.discard(lease.entity)
+    applied = record.lease
+    view.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
+    view.doubtful_throttles.discard(applied.entity)
     config = EntityConfig(dict(record.values), _next(record.expected_version))
-    view.entity_configs[lease.entity] = config
-    view.throttle_refusals.pop(lease.entity, None)
-    view.participants.note(lease.entity)
+    view.entity_configs[applied.entity] = config
+    view.throttle_refusals.pop(applied.entity, None)
+    view.participants.note(applied.entity)
     view.due.throttles = True
 
 

@@ -108,15 +108,15 @@ def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
     return Setting(text, text, None)
 
 
-def restored(lease: AppliedThrottle, config: EntityConfig) -> Settings | None:
+def restored(applied: AppliedThrottle, config: EntityConfig) -> Settings | None:
     """
     Return an entity's settings without our part; None if none of ours is left.
 
     Values that others changed since are left alone.
     """
     values = dict(config.values)
-    for key, ours in lease.ours.items():
-        rest = _rest(key, values.get(key), ours, lease.before.get(key))
+    for key, ours in applied.ours.items():
+        rest = _rest(key, values.get(key), ours, applied.before.get(key))
         if rest is None:
             values.pop(key, None)
         else:

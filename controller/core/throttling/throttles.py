@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller.core import records
 from controller.core.applied_throttles import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
@@ -36,14 +37,6 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.reassignments import START
-from controller.core.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    Change,
-    Decision,
-    Settled,
-    ThrottlesSettledRecord,
-)
 from controller.core.scheduling.limits import throttle_of
 from controller.core.throttling.throttle_settings import (
     EVERY_REPLICA,
@@ -69,31 +62,31 @@ KEPT_SHOWN_MAX: Final = 60
 """Characters of a value of others that are shown: a list may be very long."""
 
 
-def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> records.Decision:
     """Return what has to be read, set and lifted."""
     if not (view.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
-        return Decision()
-    changes: list[Change] = []
-    settled: list[Settled] = []
+        return records.Decision()
+    changes: list[records.Change] = []
+    settled: list[records.Settled] = []
     reads = _stale_throttles(view, now) if due.timer else []
     for entity, note in view.participants.unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
-        if isinstance(answer, Change):
+        if isinstance(answer, records.Change):
             changes.append(answer)
-        elif isinstance(answer, Settled):
+        elif isinstance(answer, records.Settled):
             settled.append(answer)
         elif _may_read(view, entity, now):
             reads.append(entity)
     if settled:
-        changes.append(Change((ThrottlesSettledRecord(tuple(settled)),)))
+        changes.append(records.Change((records.ThrottlesSettledRecord(tuple(settled)),)))
     effects: list[Effect] = [ReadEntityConfigs(tuple(reads))] if reads else []
     if view.participants.unsettled:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
     elif view.applied_throttles:
         effects.append(SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s)))
-    return Decision(tuple(changes), tuple(effects))
+    return records.Decision(tuple(changes), tuple(effects))
 
 
 def _knows_enough(view: ClusterView) -> bool:
@@ -172,33 +165,35 @@ def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
     return tuple(f"{partition}:{broker}" for partition, ids in replicas for broker in sorted(ids))
 
 
-def _look_at(view: ClusterView, entity: Entity, note: int, now: Instant) -> Change | Settled | None:
+def _look_at(
+    view: ClusterView, entity: Entity, note: int, now: Instant
+) -> records.Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
-    lease = view.applied_throttles.get(entity)
+    applied = view.applied_throttles.get(entity)
     wanted = wanted_of(view, entity)
     # A dead broker gets the rate when it is back, and copies nothing before.
     is_dead = bool(wanted) and not _is_live(view, entity)
-    if is_dead or (not wanted and lease is None):
-        return Settled(entity, note)
+    if is_dead or (not wanted and applied is None):
+        return records.Settled(entity, note)
     config = view.entity_configs.get(entity)
     if not isinstance(config, EntityConfig):
         return None
-    return _difference(entity, wanted, lease, config) or Settled(
-        entity, note, _kept(wanted, lease, config)
+    return _difference(entity, wanted, applied, config) or records.Settled(
+        entity, note, _kept(wanted, applied, config)
     )
 
 
 def _difference(
-    entity: Entity, wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
-) -> Change | None:
+    entity: Entity, wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig
+) -> records.Change | None:
     """Return the write that turns the present settings into the wanted ones; None if equal."""
-    if not wanted and lease is not None:
-        return _lifted(lease, config)
-    settings = dict(_changed(wanted, lease, config))
-    return _set(entity, lease, config, settings) if settings else None
+    if not wanted and applied is not None:
+        return _lifted(applied, config)
+    settings = dict(_changed(wanted, applied, config))
+    return _set(entity, applied, config, settings) if settings else None
 
 
 def _is_live(view: ClusterView, entity: Entity) -> bool:
@@ -207,11 +202,11 @@ def _is_live(view: ClusterView, entity: Entity) -> bool:
 
 
 def _changed(
-    wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig
+    wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig
 ) -> Iterator[tuple[str, Setting]]:
     """Yield each setting that has to be written."""
-    ours = {} if lease is None else lease.ours
-    before = {} if lease is None else lease.before
+    ours = {} if applied is None else applied.ours
+    before = {} if applied is None else applied.before
     for key, listed in wanted.lists.items():
         have = config.values.get(key)
         setting = merged(listed, have, ours.get(key), before.get(key), wanted.lifted)
@@ -226,13 +221,13 @@ def _changed(
 
 def _set(
     entity: Entity,
-    lease: AppliedThrottle | None,
+    applied: AppliedThrottle | None,
     config: EntityConfig,
     settings: Mapping[str, Setting],
-) -> Change:
+) -> records.Change:
     """Write settings together with the record of their former values."""
-    ours = {} if lease is None else dict(lease.ours)
-    before = {} if lease is None else dict(lease.before)
+    ours = {} if applied is None else dict(applied.ours)
+    before = {} if applied is None else dict(applied.before)
     values = dict(config.values)
     for key, setting in settings.items():
         if setting.ours:
@@ -244,24 +239,26 @@ def _set(
             values.pop(key, None)
         else:
             values[key] = setting.before
-    version = None if lease is None else lease.version
-    written = AppliedThrottleRecord(
+    version = None if applied is None else applied.version
+    written = records.AppliedThrottleRecord(
         AppliedThrottle(entity, ours, before, version), as_settings(values), config.version
     )
-    return Change((written,))
+    return records.Change((written,))
 
 
-def _lifted(lease: AppliedThrottle, config: EntityConfig) -> Change:
-    if lease.version is None:
-        raise InvariantError(f"the lease of {lease.entity} was never written")
-    values = restored(lease, config)
+def _lifted(applied: AppliedThrottle, config: EntityConfig) -> records.Change:
+    if applied.version is None:
+        raise InvariantError(f"the throttle of {applied.entity} was never written")
+    values = restored(applied, config)
     version = None if values is None else config.version
-    return Change((AppliedThrottleEndedRecord(lease.entity, lease.version, values, version),))
+    return records.Change(
+        (records.AppliedThrottleEndedRecord(applied.entity, applied.version, values, version),)
+    )
 
 
-def _kept(wanted: Wanted, lease: AppliedThrottle | None, config: EntityConfig) -> tuple[str, ...]:
+def _kept(wanted: Wanted, applied: AppliedThrottle | None, config: EntityConfig) -> tuple[str, ...]:
     """Return the settings of others that replace a wanted one, as ``key=value``."""
-    ours = {} if lease is None else lease.ours
+    ours = {} if applied is None else applied.ours
     kept = []
     for key in (*(k for k in LISTS if wanted.lists.get(k)), *(RATES if wanted.rate else ())):
         have = config.values.get(key)

@@ -1,0 +1,104 @@
+"""
+The preconditions of an alter request to the cluster's own controller.
+
+The gates are a function of these facts: while none of them changes, their result holds. Where one
+changed before the request is sent, it is withdrawn and everything is decided again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from controller.core.effects import Effect, ReadTopics, SetTimer
+from controller.core.model import (
+    AlterOutcome,
+    Blocked,
+    BlockedBy,
+    BrokerEpoch,
+    BrokerId,
+    Instant,
+    PartitionAssignment,
+    PartitionState,
+    ReassignmentSpec,
+    TopicConfig,
+    TopicPartition,
+)
+from controller.core.phases import AwaitingController, Pending, Phase
+from controller.core.records import Decision
+from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
+
+
+class AlterPreconditions(NamedTuple):
+    """The facts about one partition."""
+
+    spec: ReassignmentSpec
+    assignment: PartitionAssignment
+    state: PartitionState
+    settings: TopicConfig | None
+    live: tuple[tuple[BrokerId, BrokerEpoch], ...]
+    """Live brokers that have, had or are to have a replica, with their registrations."""
+
+
+def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
+    """Return the facts; None where one is unknown or may have changed since it was read."""
+    reassignment = view.reassignments.get(partition)
+    assignment, state = view.assignment(partition), view.states.get(partition)
+    if reassignment is None or assignment is None or state is None:
+        return None
+    if view.watched.get(partition) is not True:
+        return None
+    spec = reassignment.spec
+    concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
+    live = ((b, view.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition))
+    return AlterPreconditions(
+        spec, assignment, state, view.configs.get(partition.topic), tuple(live)
+    )
+
+
+# --- the back-off --------------------------------------------------------------------------------
+
+
+SEEN_TIMER: Final = "order_seen"
+BACKOFF_S: Final = 5.0
+"""The back-off after an alter request that was refused, or not answered, in seconds."""
+UNSENT_S: Final = 1.0
+"""The back-off where no controller received the request: the role changes hands."""
+UNDONE_S: Final = 60.0
+"""The back-off after a step that another client took back and is likely to take back again."""
+SEEN_S: Final = 10.0
+"""How long an accepted alter request may take to appear in ZooKeeper, in seconds."""
+
+
+def backoff_of(phase: AwaitingController) -> float:
+    """Return the back-off after an alter request that was not carried out, in seconds."""
+    return UNSENT_S if phase.fate is AlterOutcome.UNSENT else BACKOFF_S
+
+
+def backing_off(phase: Phase, now: Instant) -> Blocked | None:
+    """Return that the partition backs off after its last alter request, and why."""
+    match phase:
+        case Pending(not_before=until) if until is not None and now < until:
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case AwaitingController() if phase.error and now < phase.since + backoff_of(phase):
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case _:
+            return None
+
+
+def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Read what an answer invalidated; set the timer of the next look at alter requests."""
+    if not (due.timer or due.answered):
+        return Decision()
+    effects: list[Effect] = []
+    stale = tuple(sorted(name for name, topic in view.topics.items() if topic.stale))
+    if stale and due.answered:
+        effects.append(ReadTopics(stale))
+    times = [
+        max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
+        for phase in (r.phase for r in view.reassignments.values())
+        if isinstance(phase, AwaitingController) and phase.error is not None
+    ]
+    if times:
+        effects.append(SetTimer(SEEN_TIMER, Instant(min(times))))
+    return Decision(effects=tuple(effects))
