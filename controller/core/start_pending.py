@@ -5,7 +5,8 @@ Pending reassignments have ranks: first those with completed steps, then the oth
 Where there are more than a cycle can consider, every rank has a share of the scan, and a skipped
 partition goes behind the others of its rank. So blocked partitions, however many and whatever their
 rank, do not prevent others from being considered. Of those that can start, the higher rank starts
-first.
+first. Within a request the order of submission holds, or one by size: that sorting takes a moment
+for tens of thousands, so it is done when sizes arrive or the order changes.
 """
 
 from __future__ import annotations

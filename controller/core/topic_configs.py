@@ -1,14 +1,14 @@
 """
-Choose which topics' settings to request, and when to request them again.
+Settings of topics: which to request and when, how answers are folded in, and how long they count.
 
 ``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
 where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
 other topics no settings are read.
 
-An answer is valid for ``config_refresh`` from its request
-(``topic_config_reads.forget_old_configs``). Settings in use are requested again at half that age,
-so that they do not become unknown between two answers. One request covers every topic concerned,
-never a single partition.
+The rule of freshness: an answer is valid for ``config_refresh`` from the instant of its request
+(``forget_old_configs``). Settings in use are requested again at half that age, so that they do not
+become unknown between two answers. One request covers every topic concerned, never a single
+partition.
 """
 
 from __future__ import annotations

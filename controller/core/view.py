@@ -154,7 +154,7 @@ class ClusterView:
     """
     Settings of topics requested within ``config_refresh``; older ones are removed.
 
-    Every reader thus obeys the same rule of freshness (``topic_config_reads.forget_old_configs``).
+    Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
     """
     config_answers: dict[str, ConfigQuestion] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""

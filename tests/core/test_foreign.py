@@ -20,9 +20,9 @@ from controller.core.options import ForeignMoves
 from controller.core.records import RefusalRecord, SpecEndedRecord
 from controller.core.requests.acceptance import spec_of
 from tests.core.builders import replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver, delegated
-from tests.core.test_cancelling import CANCEL, cancel, has_ended
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
+from tests.core.requests.test_cancellation import CANCEL, cancel, has_ended
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 FIRST = RequestId("request_0000000000")
 OURS, THEIRS = tp(0), tp(1)

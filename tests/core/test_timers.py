@@ -14,7 +14,7 @@ from controller.core.scheduling.budget import LEADER_MOVES_TIMER
 from controller.core.scheduling.partition_sizes import SIZES_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, tp
-from tests.core.walks import Walked, watch_reassignments
+from tests.core.counting_dicts import Walked, watch_reassignments
 
 
 def at_work() -> Driver:

@@ -21,8 +21,8 @@ from controller.core.options import Options, TenurePolicy
 from controller.core.records import RefusalRecord
 from controller.core.topic_configs import CONFIG_TIMER, UNWELL_TIMER
 from tests.core.builders import Driver, asked_now, broker, replicas, tp
-from tests.core.test_requests import submission, submit
-from tests.core.walks import watch_reassignments
+from tests.core.counting_dicts import watch_reassignments
+from tests.core.requests.test_submitted import submission, submit
 
 
 def stranded() -> Driver:

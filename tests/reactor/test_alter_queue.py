@@ -24,9 +24,9 @@ from controller.errors import InvariantError
 from controller.reactor.alter_queue import AlterQueue
 from controller.reactor.ports import AlterEntry
 from tests.core.builders import broker, replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver
-from tests.core.test_cancelling import cancel
-from tests.core.test_requests import submission, submit
+from tests.core.partition.delegated_rigs import DelegatedDriver
+from tests.core.requests.test_cancellation import cancel
+from tests.core.requests.test_submitted import submission, submit
 
 
 class Kept:

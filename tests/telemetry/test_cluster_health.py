@@ -25,7 +25,7 @@ from controller.core.view import ClusterView
 from controller.telemetry.cluster_health import HealthEvents, cluster_health
 from controller.telemetry.log_events import SHOWN_MAX, Level, LogEvent, LogEvents, change_events
 from tests.core.builders import replicas, tp
-from tests.core.well_views import NOW, a_tenure, isr, reassign, settings
+from tests.core.tenure_views import NOW, a_tenure, isr, reassign, settings
 
 BROKER_4 = Entity("brokers/4")
 

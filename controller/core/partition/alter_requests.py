@@ -1,8 +1,10 @@
 """
-The preconditions of an alter request to the cluster's own controller.
+Alter requests to the cluster's own controller: their preconditions and the back-off after them.
 
 The gates are a function of these facts: while none of them changes, their result holds. Where one
-changed before the request is sent, it is withdrawn and everything is decided again.
+changed before the request is sent, it is withdrawn and everything is decided again. For the same
+reason a request that was not carried out is never repeated unchanged: after the back-off everything
+is decided again.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Holds: why a request or a partition may not begin a step although nothing is wro
 A pause, a closed window, the kill switch, an incomplete atomic request. A step that began
 continues. A rollback obeys pauses only: an operator who cancels does not want to wait for the
 night.
+
+Windows are pure: the wall clock's reading is an argument. Days of 23 or 25 hours follow the local
+clock: a time that does not exist is the moment of the change.
 """
 
 from __future__ import annotations

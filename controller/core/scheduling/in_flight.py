@@ -1,7 +1,8 @@
 """
 Count reassignments in progress: begun, changed and dropped ones, and their steps in flight.
 
-The only place where the counts behind the limits change; each equals a recount.
+The only place where the counts behind the limits change; each equals a recount. Throttles, sizes
+and health follow each reassignment that begins, changes or ends here.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from controller.core.records import (
     StateRecord,
 )
 from tests.core.builders import Driver, plan, tp
-from tests.core.delegated_rigs import delegated
+from tests.core.partition.delegated_rigs import delegated
 
 ASKED = PreferredElectionRead(frozenset({tp()}), ZkVersion(3))
 

@@ -46,7 +46,7 @@ from controller.core.model import (
 from controller.core.options import LegacyMode, Options, TenurePolicy
 from controller.core.requests.config_questions import CONFIG_TIMER
 from tests.core.builders import Driver, broker, plan, replicas, tp
-from tests.core.test_requests import submission, submit
+from tests.core.requests.test_submitted import submission, submit
 
 
 def run_timers(driver: Driver) -> None:

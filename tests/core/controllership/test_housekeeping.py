@@ -31,9 +31,14 @@ from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
+<<<<<<< HEAD:tests/core/test_housekeeping.py
 from tests.core.delegated_rigs import delegated
 from tests.core.test_duties import live
 from tests.core.walks import Walked
+=======
+from tests.core.controllership.test_duties import live
+from tests.core.counting_dicts import Walked
+>>>>>>> d837ea6 (Mirror the rooms of core in its tests; name the core's layers in the import contract):tests/core/controllership/test_housekeeping.py
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""

@@ -8,7 +8,7 @@ from controller.core.events import HistoryRead, TimerFired
 from controller.core.model import Instant
 from controller.core.outcomes import UNKNOWN_MS, OpenHistory, Part
 from tests.core.builders import Driver, tp
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 
 def test_a_begun_request_that_is_not_shown_any_more_ends() -> None:

@@ -39,7 +39,7 @@ from controller.core.records import AppliedThrottleEndedRecord, AppliedThrottleR
 from controller.core.submissions import RequestOptions
 from controller.core.throttling.throttles import CHANGES_MAX, follow_throttles
 from tests.core.builders import broker, replicas, tp
-from tests.core.throttle_rigs import REQUEST, ThrottleRig
+from tests.core.throttling.throttle_rigs import REQUEST, ThrottleRig
 
 OTHER = RequestId("request_0000000002")
 ORDERS = "topics/orders"

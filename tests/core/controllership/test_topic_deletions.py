@@ -44,8 +44,8 @@ from controller.core.phases import Stopping, Syncing
 from controller.core.records import YieldedRecord
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, replicas, tp
-from tests.core.test_duties import live
-from tests.core.test_requests import submission, submit
+from tests.core.controllership.test_duties import live
+from tests.core.requests.test_submitted import submission, submit
 
 LINGER_S = 5.0
 PAUSED = ControlsRead(Controls(pauses=Pauses(everything=Pause("topics are created"))))

@@ -25,7 +25,7 @@ from controller.core.scheduling.isr_health import (
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
-from tests.core.well_views import NOW, a_tenure, isr, leaderless, reassign, settings
+from tests.core.tenure_views import NOW, a_tenure, isr, leaderless, reassign, settings
 
 TIMER = Worklist(timer=True)
 

@@ -27,8 +27,8 @@ from controller.core.model import (
 )
 from controller.core.phases import Syncing
 from tests.core.builders import Driver, replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver
-from tests.core.test_requests import submission, submit
+from tests.core.partition.delegated_rigs import DelegatedDriver
+from tests.core.requests.test_submitted import submission, submit
 
 NEW = tp(0, "new")
 

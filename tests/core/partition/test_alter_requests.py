@@ -9,9 +9,9 @@ from controller.core.partition.alter_requests import BACKOFF_S, SEEN_S
 from controller.core.phases import AwaitingController, Pending
 from controller.core.records import SpecEndedRecord
 from tests.core.builders import replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver
-from tests.core.test_cancelling import cancel
-from tests.core.test_delegated import ask, at
+from tests.core.partition.delegated_rigs import DelegatedDriver
+from tests.core.partition.test_delegated import ask, at
+from tests.core.requests.test_cancellation import cancel
 
 
 def unanswered() -> DelegatedDriver:

@@ -23,8 +23,8 @@ from controller.core.options import Options, TenurePolicy
 from controller.core.records import AtomicCheckedRecord, SpecRecord
 from controller.core.submissions import Submission
 from tests.core.builders import Driver, broker, plan, replicas, tp
-from tests.core.test_requests import outcomes, submission
-from tests.core.walks import Looked
+from tests.core.counting_dicts import Looked
+from tests.core.requests.test_submitted import outcomes, submission
 
 REQUEST = RequestId("request_0000000001")
 CHUNK = 50

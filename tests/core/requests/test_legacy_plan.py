@@ -30,7 +30,7 @@ from controller.core.options import LegacyMode, Options
 from controller.core.requests.legacy_plan import has_undecided
 from controller.core.submissions import Cancellation
 from tests.core.builders import EPOCH, Driver, plan, replicas, tp
-from tests.core.test_requests import outcomes
+from tests.core.requests.test_submitted import outcomes
 
 
 def in_flight(options: Options | None = None) -> Driver:

@@ -19,7 +19,7 @@ from controller.core.options import Options
 from controller.core.outcomes import OpenHistory, Part
 from controller.core.submissions import RequestOptions
 from tests.core.builders import Driver, broker, replicas, tp
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 NAME: Final = RequestId("all-or-nothing")
 FIRST: Final = "request_0000000000"

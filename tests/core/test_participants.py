@@ -22,7 +22,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.participants import Participants, participant_of
 from tests.core.builders import replicas, tp
-from tests.core.throttle_rigs import ThrottleRig
+from tests.core.throttling.throttle_rigs import ThrottleRig
 
 ORDERS = tp(0, "orders")
 GOAL = ReassignmentSpec(replicas(4, 2, 5), replicas(1, 2, 3), RequestId("r1"), Route.REQUEST)

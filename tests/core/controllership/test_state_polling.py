@@ -9,8 +9,8 @@ from controller.core.model import BrokerId, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.records import OrphanEndedRecord, PreferredElectionEndedRecord
 from tests.core.builders import replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver, delegated
-from tests.core.test_requests import submission, submit
+from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
+from tests.core.requests.test_submitted import submission, submit
 
 
 def rounds(driver: DelegatedDriver) -> list[ReadStates]:

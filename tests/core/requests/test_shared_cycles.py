@@ -9,7 +9,7 @@ from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.records import PartRecord, SpecRecord
 from tests.core.builders import Driver, plan, tp
-from tests.core.test_requests import submission, submit
+from tests.core.requests.test_submitted import submission, submit
 
 CHUNK = 1000
 HUGE = "request_0000000000"

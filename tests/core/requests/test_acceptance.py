@@ -30,7 +30,7 @@ from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.submissions import decode_submission
 from tests.core.builders import Driver, replicas, tp
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 MANY = 6000
 NAME = "request_0000000000"

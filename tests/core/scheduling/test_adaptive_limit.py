@@ -14,7 +14,7 @@ from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
-from tests.core.well_views import NOW, a_tenure, isr, reassign
+from tests.core.tenure_views import NOW, a_tenure, isr, reassign
 
 
 class Pacer:

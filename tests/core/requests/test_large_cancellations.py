@@ -10,8 +10,8 @@ from controller.core.requests.cancellation import follow_cancellation
 from controller.core.requests.undo import undo_finished
 from controller.core.submissions import Cancellation, CancelScope
 from tests.core.builders import Driver, replicas, tp
-from tests.core.test_requests import outcomes, submission, submit
-from tests.core.walks import Looked, watch_reassignments
+from tests.core.counting_dicts import Looked, watch_reassignments
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 NAME = RequestId("request_0000000000")
 COUNT = 30

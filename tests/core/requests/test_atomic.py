@@ -23,7 +23,7 @@ from controller.core.records import RefusalRecord, SpecRecord, SubmissionEndedRe
 from controller.core.requests.atomic import take_back
 from controller.core.submissions import RequestOptions
 from tests.core.builders import EPOCH, Driver, replicas, tp
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 REQUEST = RequestId("request_0000000002")
 OLDER = RequestId("request_0000000001")

@@ -56,9 +56,9 @@ from controller.core.phases import AwaitingController, Pending, Syncing
 from controller.core.records import OrphanRecord, SpecRecord
 from controller.core.requests.atomic import atomic_refused
 from tests.core.builders import broker, plan, replicas, tp
-from tests.core.delegated_rigs import DelegatedDriver, delegated
-from tests.core.test_cancelling import CANCEL, cancel, has_ended
-from tests.core.test_requests import outcomes, submission, submit
+from tests.core.partition.delegated_rigs import DelegatedDriver, delegated
+from tests.core.requests.test_cancellation import CANCEL, cancel, has_ended
+from tests.core.requests.test_submitted import outcomes, submission, submit
 
 FIRST = RequestId("request_0000000000")
 NO_REASSIGNMENT_IN_PROGRESS = 85

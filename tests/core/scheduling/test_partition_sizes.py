@@ -28,7 +28,7 @@ from controller.core.scheduling.partition_sizes import (
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
-from tests.core.well_views import NOW, a_tenure, reassign
+from tests.core.tenure_views import NOW, a_tenure, reassign
 
 
 def a_view() -> ClusterView:

@@ -19,8 +19,8 @@ from controller.core.options import Options
 from controller.core.records import SpecRecord, StateRecord
 from controller.core.tenure_reset import UNHEEDED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp
-from tests.core.test_duties import live
-from tests.core.test_requests import submission, submit
+from tests.core.controllership.test_duties import live
+from tests.core.requests.test_submitted import submission, submit
 
 
 def unheeded(*, leads: int = 1) -> Driver:
