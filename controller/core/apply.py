@@ -23,14 +23,12 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.phases import (
-    LEGAL,
     AwaitingController,
     Expanding,
     Pending,
     Phase,
     Starting,
     Stopping,
-    label_of,
 )
 from controller.core.reassignments import Reassignment, Request
 from controller.core.request_records import fold_request_record, request_of
@@ -52,7 +50,6 @@ from controller.core.throttling.throttle_records import (
     throttles_settled,
 )
 from controller.core.view import ClusterView
-from controller.errors import ensure
 
 
 def apply(view: ClusterView, record: records.Record, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per record
@@ -274,13 +271,9 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     reassignment = view.reassignments.get(record.partition)
     if reassignment is None:
         return
-    before, after = reassignment.phase, record.phase
-    ensure(
-        type(after) in LEGAL[type(before)],
-        f"{record.partition}: {label_of(before)} cannot be followed by {label_of(after)}",
-    )
+    after = record.phase
     was_in_flight = reassignment.in_flight
-    reassignment.enter(after, record.at)
+    reassignment.enter(after, record.at, record.partition)
     if reassignment.in_flight and not was_in_flight:
         count_in_flight(view, reassignment, 1)
         view.waiting.discard(record.partition)

@@ -180,8 +180,9 @@ def _brokers(view: ClusterView, event: events.BrokersRead) -> None:
         for partition, reassignment in view.reassignments.items():
             phase = reassignment.phase
             if isinstance(phase, Stopping) and phase.waiting & left:
-                reassignment.phase = Stopping(
-                    phase.waiting - left, phase.given_up | (phase.waiting & left), phase.deadline
+                given_up = phase.given_up | (phase.waiting & left)
+                reassignment.update(
+                    Stopping(phase.waiting - left, given_up, phase.deadline), partition
                 )
                 view.due.add((partition,))
     if view.tenure is not None:

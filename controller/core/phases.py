@@ -23,16 +23,22 @@ rest:
 
     Pending -> AwaitingController -> Syncing -> (next step) AwaitingController ... -> Ended
 
-Phases exist in memory only. A field exists only in the phases in which it has a meaning.
+A reset puts a reassignment where the topic znode says it is: when a tenure begins or ends, and when
+another controller changed the replicas that the phase was decided on.
+
+Phases exist in memory only, and every change of one passes ``checked``. A field exists only in the
+phases in which it has a meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, Replicas
+from controller.errors import ensure
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +123,43 @@ LEGAL: Final[Mapping[type, frozenset[type]]] = {
     Stopping: frozenset({Pending, Starting, Syncing, Ended}),
     Ended: frozenset(),
 }
-"""
-The legal transitions. ``apply`` refuses any other, tests cover each pair, and the diagram is drawn
-from it.
-"""
+"""The transitions that decisions make."""
+
+RESETS: Final[Mapping[type, frozenset[type]]] = {
+    Pending: frozenset({Pending, Expanding}),
+    AwaitingController: frozenset({Pending}),
+    Expanding: frozenset({Pending, Expanding}),
+    Starting: frozenset({Pending, Expanding}),
+    Syncing: frozenset({Pending, Expanding}),
+    Shrinking: frozenset({Pending, Expanding}),
+    Stopping: frozenset({Pending, Expanding}),
+    Ended: frozenset(),
+}
+"""The transitions of a reset. Only the native engine resets within a tenure."""
+
+UPDATES: Final[Mapping[type, frozenset[type]]] = {
+    phase: frozenset({phase} if phase in {AwaitingController, Stopping} else ()) for phase in LEGAL
+}
+"""The phases whose fields answers of brokers change."""
+
+
+class PhaseChange(Enum):
+    """The cause of a change of phase, which decides what may follow."""
+
+    STEP = auto()
+    """A decision."""
+    RESET = auto()
+    """The topic znode."""
+    UPDATE = auto()
+    """An answer of a broker: the phase stays, with its age."""
+
+
+TRANSITIONS: Final[Mapping[PhaseChange, Mapping[type, frozenset[type]]]] = {
+    PhaseChange.STEP: LEGAL,
+    PhaseChange.RESET: RESETS,
+    PhaseChange.UPDATE: UPDATES,
+}
+"""Every legal change of a phase; tests cover each pair, and the diagram is drawn from it."""
 
 LABELS: Final[Mapping[type, str]] = {
     Pending: "pending",
@@ -138,3 +177,24 @@ LABELS: Final[Mapping[type, str]] = {
 def label_of(phase: Phase) -> str:
     """Return the short name of a phase, from a bounded set fit for a metric label."""
     return LABELS[type(phase)]
+
+
+def checked(before: Phase, after: Phase, change: PhaseChange, where: object) -> Phase:
+    """
+    Return the phase to enter.
+
+    Args:
+        before: The present phase.
+        after: The phase to enter.
+        change: The cause.
+        where: The partition, for the error.
+
+    Raises:
+        InvariantError: ``after`` may not follow ``before``.
+
+    """
+    ensure(
+        type(after) in TRANSITIONS[change][type(before)],
+        f"{where}: {label_of(before)} cannot be followed by {label_of(after)} ({change.name})",
+    )
+    return after

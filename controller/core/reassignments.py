@@ -29,7 +29,7 @@ from controller.core.model import (
 )
 from controller.core.options import EngineName
 from controller.core.outcomes import Part
-from controller.core.phases import Ended, Pending, Phase
+from controller.core.phases import Ended, Pending, Phase, PhaseChange, checked
 from controller.core.submissions import RequestOptions
 
 START: Final = Instant(0.0)
@@ -102,10 +102,33 @@ class Reassignment:
         """Whether it began its first step, in any tenure."""
         return self.begun or self.part_way
 
-    def enter(self, phase: Phase, at: Instant) -> None:
-        """Enter a phase; the blocked reason of the former phase is cleared."""
-        self.phase, self.phase_since = phase, at
+    def enter(
+        self,
+        phase: Phase,
+        at: Instant,
+        partition: TopicPartition,
+        change: PhaseChange = PhaseChange.STEP,
+    ) -> None:
+        """
+        Enter a phase; the blocked reason of the former phase is cleared.
+
+        Raises:
+            InvariantError: the present phase may not be followed by it.
+
+        """
+        self.phase = checked(self.phase, phase, change, partition)
+        self.phase_since = at
         self.blocked = self.blocked_since = None
+
+    def update(self, phase: Phase, partition: TopicPartition) -> None:
+        """
+        Change the fields of the present phase; its age and what it waits for stay.
+
+        Raises:
+            InvariantError: it is another phase, or one without such fields.
+
+        """
+        self.phase = checked(self.phase, phase, PhaseChange.UPDATE, partition)
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; a new detail of the same reason does not restart the wait."""

@@ -13,7 +13,7 @@ from controller.core.controllership.engines import engine_of
 from controller.core.controllership.topic_deletions import begin_to_yield, note_yielded
 from controller.core.events import ControllerClaimed, Orphan
 from controller.core.model import NO_BROKERS, NO_LEADER, Instant, Replicas, Route, TopicPartition
-from controller.core.phases import Pending, Phase
+from controller.core.phases import Pending, Phase, PhaseChange
 from controller.core.reassignments import Reassignment
 from controller.core.scheduling.in_flight import count_in_flight, drop
 from controller.core.scheduling.isr_health import forget_all_health
@@ -93,7 +93,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
     for request in view.requests.values():
         request.in_flight = 0
     for partition, reassignment in view.reassignments.items():
-        _stand(reassignment, first_phase(view, partition), now)
+        _reset(partition, reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
         reassignment.is_requested = False
@@ -116,10 +116,12 @@ def _take_up(view: ClusterView, now: Instant) -> None:
     view.due.add(view.reassignments)
 
 
-def _stand(reassignment: Reassignment, phase: Phase, now: Instant) -> None:
-    """Enter a phase; an unchanged phase keeps its time."""
+def _reset(
+    partition: TopicPartition, reassignment: Reassignment, phase: Phase, now: Instant
+) -> None:
+    """Put a reassignment into a phase; an unchanged phase keeps its time."""
     since = reassignment.phase_since if reassignment.phase == phase else now
-    reassignment.enter(phase, since)
+    reassignment.enter(phase, since, partition, PhaseChange.RESET)
 
 
 def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignment) -> bool:
@@ -194,7 +196,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     view.preferred.clear()
     view.taken_out.clear()
     for partition, reassignment in list(view.reassignments.items()):
-        _stand(reassignment, Pending(), now)
+        _reset(partition, reassignment, Pending(), now)
         reassignment.load = None
         reassignment.requested = None
         if reassignment.spec.route is Route.FOREIGN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from controller.cli.advice import PHASE_MEANINGS
-from controller.core.phases import LABELS, LEGAL, Ended, Pending
+from controller.core.phases import LABELS, LEGAL, RESETS, Ended, Expanding, Pending
 
 
 def mermaid() -> str:
@@ -13,10 +13,16 @@ def mermaid() -> str:
     lines = ["stateDiagram-v2"]
     names = {phase: f"s{index}" for index, phase in enumerate(LEGAL)}
     lines += [f'    state "{LABELS[phase]}" as {name}' for phase, name in names.items()]
-    lines.append(f"    [*] --> {names[Pending]}")
+    lines += [f"    [*] --> {names[first]}" for first in (Pending, Expanding)]
     for before, followers in LEGAL.items():
         lines += [
             f"    {names[before]} --> {names[after]}" for after in LEGAL if after in followers
+        ]
+    for before, followers in RESETS.items():
+        lines += [
+            f"    {names[before]} --> {names[after]} : reset"
+            for after in LEGAL
+            if after in followers and after is not before
         ]
     lines.append(f"    {names[Ended]} --> [*]")
     return "\n".join(lines)
@@ -29,6 +35,9 @@ def document() -> str:
         "# Phases of a reassignment\n\n"
         "The phases of one partition and the transitions between them, generated from\n"
         "`controller/core/phases.py` by `make diagram`. Phases are kept in memory only.\n\n"
+        "A reset puts a partition where its topic znode says it is: when a tenure begins or ends,\n"
+        "and when another controller changed its replicas. Any other transition is a bug: the\n"
+        "daemon stops, and another one takes over.\n\n"
         f"```mermaid\n{mermaid()}\n```\n\n"
         f"| phase | meaning |\n|---|---|\n{rows}\n"
     )

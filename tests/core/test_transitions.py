@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,18 @@ from controller.core.model import BrokerId, Instant, LeaderEpoch
 from controller.core.phases import (
     LABELS,
     LEGAL,
+    TRANSITIONS,
     AwaitingController,
     Ended,
     Expanding,
     Pending,
     Phase,
+    PhaseChange,
     Shrinking,
     Starting,
     Stopping,
     Syncing,
+    checked,
 )
 from controller.core.records import PhaseRecord
 from controller.errors import InvariantError
@@ -45,7 +49,7 @@ def test_every_phase_is_in_the_table_and_has_a_name() -> None:
 
 @pytest.mark.parametrize("before", PHASES, ids=lambda p: LABELS[type(p)])
 @pytest.mark.parametrize("after", PHASES, ids=lambda p: LABELS[type(p)])
-def test_only_the_table_decides_what_may_follow(before: Phase, after: Phase) -> None:
+def test_apply_refuses_what_the_table_does_not_list(before: Phase, after: Phase) -> None:
     """Each pair is accepted or refused exactly as the table says."""
     driver = Driver({tp(): (1, 2)})
     driver.acknowledges = False
@@ -60,9 +64,35 @@ def test_only_the_table_decides_what_may_follow(before: Phase, after: Phase) -> 
             apply(driver.view, record, driver.now)
 
 
+@pytest.mark.parametrize("change", PhaseChange)
+@pytest.mark.parametrize("before", PHASES, ids=lambda p: LABELS[type(p)])
+@pytest.mark.parametrize("after", PHASES, ids=lambda p: LABELS[type(p)])
+def test_each_cause_has_a_table(change: PhaseChange, before: Phase, after: Phase) -> None:
+    """A decision, a reset and an update permit exactly what their table lists."""
+    if type(after) in TRANSITIONS[change][type(before)]:
+        assert checked(before, after, change, tp()) is after
+    else:
+        with pytest.raises(InvariantError, match="cannot be followed by"):
+            checked(before, after, change, tp())
+
+
+def test_only_two_methods_assign_a_phase() -> None:
+    """Nothing in the product changes a phase without the check."""
+    core = Path(__file__).parents[2] / "controller"
+    assignment = re.compile(r"\.phase(, \S+)? = ")
+    found = [
+        line.strip()
+        for path in sorted(core.rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if assignment.search(line)
+    ]
+    assert len(found) == 2
+    assert all(line.startswith("self.phase = checked(") for line in found)
+
+
 def test_nothing_follows_the_end() -> None:
     """An ended reassignment stays ended."""
-    assert LEGAL[Ended] == frozenset()
+    assert not any(table[Ended] for table in TRANSITIONS.values())
 
 
 def test_the_documented_diagram_is_the_table() -> None:

@@ -158,7 +158,8 @@ def stop_replica_answered(view: ClusterView, event: events.StopReplicaAnswered) 
         else:
             view.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
-        reassignment.phase = Stopping(phase.waiting - {event.broker}, given_up, phase.deadline)
+        waiting = phase.waiting - {event.broker}
+        reassignment.update(Stopping(waiting, given_up, phase.deadline), partition)
         view.due.add((partition,))
 
 
@@ -195,9 +196,10 @@ def reassignments_altered(
                 _all_made(view, result.partition, reassignment)
         phase = reassignment.phase
         if isinstance(phase, AwaitingController) and phase.target == result.target:
-            reassignment.phase = replace(
+            answered = replace(
                 phase, since=now, error=result.error, why=result.why, fate=result.fate
             )
+            reassignment.update(answered, result.partition)
         view.due.add((result.partition,))
         view.due.answered = True
 
@@ -219,7 +221,8 @@ def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn)
             continue
         reassignment.is_requested = False
         if isinstance(reassignment.phase, AwaitingController):
-            reassignment.phase = replace(reassignment.phase, fate=AlterOutcome.WITHDRAWN)
+            withdrawn = replace(reassignment.phase, fate=AlterOutcome.WITHDRAWN)
+            reassignment.update(withdrawn, partition)
         view.due.add((partition,))
 
 

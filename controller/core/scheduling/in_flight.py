@@ -13,7 +13,7 @@ from typing import TypeVar
 from controller.core.foreign import policy_of
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.options import ForeignMoves
-from controller.core.phases import AwaitingController, Expanding, Pending
+from controller.core.phases import AwaitingController, Expanding, Pending, PhaseChange
 from controller.core.reassignments import Load, Reassignment
 from controller.core.request_records import request_of
 from controller.core.scheduling.isr_health import judge
@@ -111,9 +111,9 @@ def restart_step(
     reassignment.inherited = True
     view.due.add((partition,))
     if assignment is not None and assignment.is_reassigning:
-        reassignment.enter(Expanding(), now)
+        reassignment.enter(Expanding(), now, partition, PhaseChange.RESET)
         return
-    reassignment.enter(Pending(), now)
+    reassignment.enter(Pending(), now, partition, PhaseChange.RESET)
     count_in_flight(view, reassignment, -1)
     view.resumed[partition] = None
     view.due.tenure = True
