@@ -280,7 +280,7 @@ def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: 
     """Parts, shards and the summary; what is broken is named, the rest is there."""
     assert operator.read_history() == {}
     refusal = Refusal(REQUEST, "t-1 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is dead", TWO)
-    ending = PartitionOutcome(REQUEST, THREE, OutcomeKind.ROLLED_BACK, "by cancel-1")
+    ending = PartitionOutcome(REQUEST, THREE, OutcomeKind.ROLLED_BACK, by=RequestId("cancel-1"))
     wish = RequestOptions(reason="because", requested_by="ann")
     rows = tuple(AcceptedEntry(p, HERE, THERE) for p in (ONE, THREE))
     part = Part("request_0000000007", 3, 5, wish)

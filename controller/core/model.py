@@ -8,9 +8,9 @@ compare-and-set has a version. Nothing here decides anything or performs I/O.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -276,7 +276,14 @@ class PartitionOutcome:
     request: RequestId
     partition: TopicPartition
     fate: OutcomeKind
-    detail: str = ""
+    why: str = ""
+    by: RequestId | None = None
+    """The request that cancelled, rolled back or replaced it, where one did."""
+
+    @property
+    def detail(self) -> str:
+        """The explanation for operators."""
+        return self.why if self.by is None else f"by {self.by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +306,16 @@ class AlterOutcome(StrEnum):
     """It was sent and not answered: the controller may carry it out at any time, or never."""
     WITHDRAWN = "withdrawn"
     """It was not sent, as its preconditions changed."""
+
+
+class LimitKind(Enum):
+    """What a limit counts."""
+
+    PARTITIONS = auto()
+    REQUEST = auto()
+    INCOMING = auto()
+    OUTGOING = auto()
+    BYTES = auto()
 
 
 class BlockedBy(StrEnum):
@@ -346,6 +363,8 @@ class Blocked:
     detail: str
     is_copying: bool = False
     """Whether it waits only for added replicas to enter the ISR, which is progress."""
+    obstacle: tuple[Hashable, ...] = ()
+    """The limit or the unhealthy partitions: if equal, the same reason blocks both partitions."""
 
 
 EVIDENCE_KEPT: Final = 1000

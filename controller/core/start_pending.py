@@ -11,7 +11,7 @@ for tens of thousands, so it is done when sizes arrive or the order changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import chain, islice
 from math import ceil
 from typing import Any, Final
@@ -33,7 +33,7 @@ SCAN_MAX: Final = 2000
 SCAN_EVERY_S: Final = 0.2
 SHARED: Final = frozenset({BlockedBy.LIMIT, BlockedBy.CLUSTER_HEALTH})
 """
-Reasons that hold until the end of a scan for every partition with the same detail.
+Reasons that hold until the end of a scan for every partition with the same obstacle.
 
 A scan only takes slots. Any other precondition of a step has its partition examined when it
 changes, except a live step size: that counts from the broker's next slot on.
@@ -54,7 +54,7 @@ def start_pending(
     """
     changes: list[records.Change] = []
     passed: list[TopicPartition] = []
-    refused: set[str] = set()
+    refused: set[tuple[BlockedBy, tuple[Hashable, ...]]] = set()
     ranks = _ranks(view, now)
     engine = engine_of(view)
     share = max(SCAN_MAX // max(len(ranks), 1), 1)
@@ -63,14 +63,16 @@ def start_pending(
             return records.Decision(tuple(changes))
         passed.append(partition)
         noted = view.reassignments[partition].blocked
-        if noted is not None and (noted.by is BlockedBy.WRITE_REFUSED or noted.detail in refused):
+        if noted is not None and (
+            noted.by is BlockedBy.WRITE_REFUSED or (noted.by, noted.obstacle) in refused
+        ):
             # What ZooKeeper rejects is retried in its own time and takes no slot from others.
             continue
         if partition in due.partitions or partition in respecified:
             continue
         step = engine.advance(view, partition, now, budget)
         if isinstance(step, Blocked) and step.by in SHARED:
-            refused.add(step.detail)
+            refused.add((step.by, step.obstacle))
         changes += step_or_wait(view, partition, step, now)
     scans = max((ceil(length / share) for length, _ in ranks), default=1)
     if scans == 1:

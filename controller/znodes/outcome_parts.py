@@ -8,6 +8,7 @@ than done. The names are in ``paths``; the size of a shard is not known here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -37,6 +38,8 @@ from controller.znodes.paths import PART, is_part
 from controller.znodes.request_options import read_options, write_options
 
 _FATES: Final = {fate.value: fate for fate in OutcomeKind}
+_BY: Final = re.compile(r"by (\S+)")
+"""The detail of an outcome that a request caused (``PartitionOutcome.detail``)."""
 
 # --- parts ---------------------------------------------------------------------------------------
 
@@ -156,7 +159,10 @@ def _ending(request: RequestId, row: object) -> PartitionOutcome | None:
             partition, fate = read_partition(topic, number), _FATES.get(named)
             if partition is None or fate is None or not is_text(detail):
                 return None
-            return PartitionOutcome(request, partition, fate, detail)
+            caused = _BY.fullmatch(detail)
+            if caused is None:
+                return PartitionOutcome(request, partition, fate, detail)
+            return PartitionOutcome(request, partition, fate, by=RequestId(caused[1]))
         case _:
             return None
 

@@ -159,7 +159,7 @@ def test_the_last_request_that_did_not_bring_it_to_its_target_is_told() -> None:
     for name, fate in (("old", OutcomeKind.ROLLED_BACK), ("new", OutcomeKind.SUPERSEDED)):
         request = RequestId(name)
         told = (
-            PartitionOutcome(request, tp(), fate, "by another"),
+            PartitionOutcome(request, tp(), fate, by=RequestId("another")),
             PartitionOutcome(request, tp(1), OutcomeKind.CANCELLED),
         )
         summary = Summary(request=request, kind="request", total=2, done=0, fates={fate: 2})

@@ -44,7 +44,14 @@ REFUSALS = st.builds(
     st.integers(0, 2**31 - 1),
     st.booleans(),
 )
-ENDINGS = st.builds(PartitionOutcome, st.just(R), PARTITIONS, st.sampled_from(OutcomeKind), WORDS)
+_OUTCOMES = (st.just(R), PARTITIONS, st.sampled_from(OutcomeKind))
+ENDINGS = st.builds(
+    PartitionOutcome, *_OUTCOMES, WORDS.filter(lambda words: not words.startswith("by "))
+) | st.builds(
+    PartitionOutcome,
+    *_OUTCOMES,
+    by=st.from_regex(r"cancel-[0-9a-f]{16}", fullmatch=True).map(RequestId),
+)
 
 
 @given(PARTS)

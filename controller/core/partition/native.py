@@ -293,7 +293,7 @@ def ending(
     if not spec.rolls_back:
         return (SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
     outcome = PartitionOutcome(
-        spec.request, partition, OutcomeKind.ROLLED_BACK, f"by {spec.cancelled_by}"
+        spec.request, partition, OutcomeKind.ROLLED_BACK, by=spec.cancelled_by
     )
     return (
         SpecEndedRecord(partition, spec.version, spec.request, OutcomeKind.ROLLED_BACK, stands),

@@ -292,7 +292,7 @@ def accepted(
     if running.spec.route is Route.FOREIGN:
         return records
     told = PartitionOutcome(
-        running.spec.request, partition, OutcomeKind.SUPERSEDED, f"by {spec.request}"
+        running.spec.request, partition, OutcomeKind.SUPERSEDED, by=spec.request
     )
     return (*records, PartitionOutcomeRecord(told))
 

@@ -15,6 +15,7 @@ no original replica in the ISR while a new replica lives.
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
@@ -115,11 +116,11 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
             continue
-        change = _reverse(view, cancellation, partition, reassignment)
-        if change is None:
+        reversed_ = _reverse(view, cancellation, partition, reassignment)
+        if isinstance(reversed_, Change):
+            changes.append(reversed_)
+        elif reversed_ is NotReversed.NOT_YET:
             is_complete = False
-        elif change.records:
-            changes.append(change)
     changes += _remove_from_queue(view, cancellation)
     if any(is_selected(view, s) for s in view.submissions.values()) or not _is_all_known(view):
         is_complete = False
@@ -180,22 +181,32 @@ def _selects(
     return cancellation.is_everything or named or spec.request in cancellation.requests
 
 
+class NotReversed(Enum):
+    """Why a selected reassignment is not reversed in this cycle."""
+
+    NEEDLESS = auto()
+    """It has an outcome already, or its partition does not exist any more."""
+    NOT_YET = auto()
+    """It cannot be judged before a read."""
+
+
 def _reverse(  # noqa: PLR0911 - one return per case
     view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
     reassignment: Reassignment,
-) -> Change | None:
-    """Reverse one reassignment; None where that cannot be judged yet, empty where it is done."""
+) -> Change | NotReversed:
+    """Reverse one reassignment, or return why there is no change."""
     known = view.requests.get(cancellation.request)
     if known is not None and partition in known.endings:
-        return Change(())
+        return NotReversed.NEEDLESS
     if view.legacy is not None and view.legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
-        return None
+        return NotReversed.NOT_YET
     assignment = view.assignment(partition)
     if assignment is None:
-        return Change(()) if is_deleted(view, partition) else None
+        is_over = is_deleted(view, partition)
+        return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
     spec = reassignment.spec
     if spec.original is None:
         return skipped(cancellation, partition, "its original replicas are unknown")
@@ -204,7 +215,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return _end_unbegun(view, cancellation, partition, reassignment)
     state = view.states.get(partition)
     if state is None:
-        return None
+        return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
         return skipped(
@@ -229,7 +240,7 @@ def _end_unbegun(
     """End a reassignment that has not begun."""
     spec = reassignment.spec
     outcome = PartitionOutcome(
-        spec.request, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
+        spec.request, partition, OutcomeKind.CANCELLED, by=cancellation.request
     )
     records: tuple[Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
@@ -254,7 +265,7 @@ def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Ch
                 QueueEntryEndedRecord(partition),
                 PartitionOutcomeRecord(
                     PartitionOutcome(
-                        name, partition, OutcomeKind.CANCELLED, f"by {cancellation.request}"
+                        name, partition, OutcomeKind.CANCELLED, by=cancellation.request
                     )
                 ),
                 AcceptedRecord(name, AcceptedEntry(partition, None, target)),
@@ -294,11 +305,10 @@ def _unreadable(cancellation: Cancellation, why: str) -> Change:
 def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
-    by_us = f"by {name}"
     fates: dict[OutcomeKind, int] = {}
     for request in view.requests.values():
         for ending in request.endings.values():
-            if ending.detail == by_us or ending.request == name:
+            if name in {ending.by, ending.request}:
                 fates[ending.fate] = fates.get(ending.fate, 0) + 1
     known = view.requests.get(name)
     undone = 0 if known is None else known.done

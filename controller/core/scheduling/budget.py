@@ -7,6 +7,7 @@ the leader, and the bytes of those copies where the size is known.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from controller.core.model import (
@@ -14,6 +15,7 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     Instant,
+    LimitKind,
     Replicas,
     RequestId,
     TopicPartition,
@@ -91,10 +93,12 @@ class Budget:
             return self._health
         request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
-            return _limit(f"{self._in_flight_max} partitions are in flight")
+            most = self._in_flight_max
+            return _limit(f"{most} partitions are in flight", LimitKind.PARTITIONS, most)
         cap = in_flight_max_of(self._view, request)
         if cap is not None and self._count_of(request) >= cap:
-            return _limit(f"{cap} partitions of request {request} are in flight")
+            detail = f"{cap} partitions of request {request} are in flight"
+            return _limit(detail, LimitKind.REQUEST, request, cap)
         return self._copies(partition, adding, leader)
 
     def _copies(
@@ -103,13 +107,16 @@ class Budget:
         view = self._view
         for broker in adding:
             if self._incoming.get(broker, 0) >= incoming_max(view, broker):
-                return _limit(f"broker {broker} receives its limit of copies")
+                detail = f"broker {broker} receives its limit of copies"
+                return _limit(detail, LimitKind.INCOMING, broker)
         if adding and self._outgoing.get(leader, 0) >= outgoing_max(view, leader):
-            return _limit(f"broker {leader} serves its limit of copies")
+            detail = f"broker {leader} serves its limit of copies"
+            return _limit(detail, LimitKind.OUTGOING, leader)
         most, size = bytes_in_flight_max(view), self._size(partition, adding)
         # A partition larger than the limit starts alone rather than never.
         if most is not None and self._bytes and self._bytes + size > most:
-            return _limit(f"{self._bytes} of {most} bytes are in flight")
+            detail = f"{self._bytes} of {most} bytes are in flight"
+            return _limit(detail, LimitKind.BYTES, self._bytes, most)
         return None
 
     def leader_gate(self, old: BrokerId, new: BrokerId) -> Blocked | None:
@@ -170,5 +177,5 @@ class Budget:
             self._outgoing[leader] = self._outgoing.get(leader, 0) + 1
 
 
-def _limit(detail: str) -> Blocked:
-    return Blocked(BlockedBy.LIMIT, detail)
+def _limit(detail: str, *obstacle: Hashable) -> Blocked:
+    return Blocked(BlockedBy.LIMIT, detail, obstacle=obstacle)

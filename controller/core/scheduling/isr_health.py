@@ -39,12 +39,15 @@ def health_gate(view: ClusterView) -> Blocked | None:
     if view.options.under_min_isr is not UnderMinIsr.WAIT:
         return None
     if view.under_min_isr:
-        return Blocked(BlockedBy.CLUSTER_HEALTH, under_min_isr_sentence(view))
-    unknown = [t for t in view.unjudged_topics if t not in view.config_errors]
+        obstacle = (len(view.under_min_isr), *islice(view.under_min_isr, NAMED_MAX))
+        detail = under_min_isr_sentence(view)
+        return Blocked(BlockedBy.CLUSTER_HEALTH, detail, obstacle=obstacle)
+    unknown = sorted(t for t in view.unjudged_topics if t not in view.config_errors)
     if unknown:
         return Blocked(
             BlockedBy.CLUSTER_HEALTH,
-            f"the min.insync.replicas of {_named(sorted(unknown))} is being read",
+            f"the min.insync.replicas of {_named(unknown)} is being read",
+            obstacle=tuple(unknown[: NAMED_MAX + 1]),
         )
     return None
 
