@@ -110,7 +110,7 @@ def test_scope_all_undoes_a_request_that_has_ended(
     code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
     assert code == 3, text
     assert "2 moved back that were finished, 1 skipped" in text
-    assert f"{topic}-2 could not be cancelled: it was reassigned again since {request}" in text
+    assert f"{topic}-2 could not be cancelled: it was moved again since {request}" in text
     await_end(cluster, {**home, (topic, 2): (4, 5)}, within_s=20)
 
 
@@ -148,7 +148,7 @@ def test_without_known_originals_a_cancel_is_skipped_and_the_move_goes_on(
         summary = await_outcome(cluster, cancelled, within_s=20)
         assert summary["fates"] == {"skipped": 1}
         told = endings(cluster, cancelled)[f"{topic}-0"]
-        assert told == ("skipped", "its original replicas are unknown")
+        assert told == ("skipped", "nobody knows where it was before")
     await_end(cluster, {(topic, 0): (1, 4)}, within_s=60)
 
 

@@ -209,7 +209,7 @@ def _reverse(  # noqa: PLR0911 - one return per case
         return NotReversed.NEEDLESS if is_over else NotReversed.NOT_YET
     spec = reassignment.spec
     if spec.original is None:
-        return skipped(cancellation, partition, "its original replicas are unknown")
+        return skipped(cancellation, partition, "nobody knows where it was before")
     has_begun = reassignment.in_flight or reassignment.may_be_made
     if not has_begun and assignment == PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)

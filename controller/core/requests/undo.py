@@ -192,10 +192,10 @@ def _undo(  # noqa: PLR0911 - one return per case
         return None
     if assignment.is_reassigning or not undone:
         since = ", ".join(name for name, _ in entries)
-        return skipped(cancellation, partition, f"it was reassigned again since {since}")
+        return skipped(cancellation, partition, f"it was moved again since {since}")
     original = undone[-1].original
     if original is None:
-        return skipped(cancellation, partition, "its original replicas are unknown")
+        return skipped(cancellation, partition, "nobody knows where it was before")
     if original == now:
         return None
     refusal = refusal_of(view, cancellation.request, partition, original)
