@@ -12,7 +12,7 @@ import pytest
 from kazoo.security import ACL, make_acl, make_digest_acl
 
 from controller.cli.cancel import joined
-from controller.cli.submissions import submissions_of
+from controller.cli.submitting import submissions_of
 from controller.core.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.model import (
     AcceptedEntry,

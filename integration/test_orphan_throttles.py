@@ -156,15 +156,15 @@ def test_throttles_of_a_daemon_that_never_came_back_are_found_and_lifted(
     daemon.kill()
     eventually(lambda: not cluster.zk.get_children(paths.LEADER), within_s=15)
     fixed = reassigner(cluster, "doctor", "--fix")
-    assert "Nothing was fixed: there is no throttle" in fixed.stdout
+    assert "Nothing was fixed: no throttle" in fixed.stdout
     cluster.zk.delete(f"{GOALS}/{topic}/0")
     applied_throttles = {f"brokers:{n}" for n in (1, 2, 3)} | {f"topics:{topic}"}
     assert found(cluster) == {name.replace(":", "/") for name in applied_throttles}
     told = said(cluster, "doctor", "--fix", "--dry-run", code=FINDINGS)
-    assert f"would lift the throttle of topics/{topic}" in told
+    assert f"would remove the throttle of topics/{topic}" in told
     assert set(cluster.zk.get_children(LEASES)) == applied_throttles
     told = reassigner(cluster, "doctor", "--fix").stdout
-    assert f"lifted the throttle of brokers/3, {FOLLOWER_RATE} is gone" in told
+    assert f"removed the throttle of brokers/3, {FOLLOWER_RATE} is deleted" in told
     assert cluster.zk.get_children(LEASES) == []
     assert configured(cluster, f"topics/{topic}") == before
     assert set(rates(cluster).values()) == {(None, None)}

@@ -194,7 +194,7 @@ def test_the_verbs_add_list_remove_and_clear_what_waits(
     file = plan_file(tmp_path, targets)
     said(cluster, "pause", "--reason", "maintenance")
     daemons.start("--tenure-linger", "1")
-    stock = ("queue", "--reassignment-json-file", file)
+    stock = ("stock", "--reassignment-json-file", file)
     assert '"replicas":[1,2]' in said(cluster, *stock, "--generate-queue")
     assert "Queued as queue-" in said(cluster, *stock, "--execute-queue")
     assert "exists already" in said(cluster, "queue", "add", file, code=REFUSED)

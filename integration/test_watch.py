@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from controller.cli.progress_display import draw
-from controller.cli.report_text import work_line
+from controller.cli.status_text import work_line
 from integration.cluster import Cluster
 from integration.conftest import MakeTopic
 from integration.daemon import Daemon, run_reassigner
@@ -62,7 +62,7 @@ def test_every_number_of_a_running_move_is_drawn(
     assert re.search(r"^1 +0 +2 \(.*B/s\)", text, re.MULTILINE), text
     assert re.search(r"^[345] +\d \([\d.]+ MB left", text, re.MULTILINE), text
     assert "blocked: limit" in text
-    assert re.search(rf"{re.escape(topic)}-\d: waiting, waits for limit: ", text), text
+    assert re.search(rf"{re.escape(topic)}-\d: waits for limit: ", text), text
     printed = run_reassigner("watch", request, *_connect(cluster), within_s=300)
     assert printed.code == 0, printed.stdout
     lines = printed.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The ``reassigner`` command: parse, call, print, exit code."""
+"""The command ``reassigner``: one module for each sub-command, with its options and behaviour."""
 
 from controller.cli.app import main
 

@@ -1,4 +1,4 @@
-"""``python -m controller.cli`` is the command ``reassigner``."""
+"""``python -m controller.cli``, the same as ``reassigner``."""
 
 from controller.cli import main
 

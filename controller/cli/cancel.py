@@ -1,75 +1,154 @@
 """
-``cancel``: call off reassignments, and follow them back to where the partitions were.
+``cancel``: cancel reassignments, and show how their partitions roll back.
 
-A cancellation that is being carried out is added to, never made smaller. Two of different scope
-are not joined: that would undo what nobody asked to undo.
+A running cancellation can be extended, never reduced. Two cancellations of different scope are not
+joined, because that would move back partitions that neither of them names.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from controller.cli.await_daemon import FOLLOW_S, Wishes, await_daemon
+import typer
+
+from controller.cli import options
 from controller.cli.cancel_preview import CancelPreview, cancel_preview
-from controller.cli.context import CommandContext
+from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
+from controller.cli.output import NOTHING_WRITTEN, listed, say, say_json, tell
 from controller.cli.ports import OperatorPort
-from controller.cli.progress_display import DisplayOpener
-from controller.cli.report_text import listed, say, say_json, tell
-from controller.cli.request_standing import ending_line
-from controller.core.model import OutcomeKind, ReassignmentSpec
+from controller.cli.progress_display import DisplayOpener, display_of
+from controller.cli.request_state import outcome_documents, outcome_line
+from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
+from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Cancellation, CancelScope
-from controller.errors import ReassignmentConflictError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.znodes.paths import CANCEL
 
 
-class Cancelling:
+def cancel(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    requests: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="REQUEST", help="Ids of requests.", show_default=False),
+    ] = None,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="This topic; may be repeated."),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="TOPIC-N", help="This partition; may be repeated."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", "--all", help="Everything that is in progress.")
+    ] = False,
+    scope: Annotated[
+        CancelScope,
+        typer.Option(
+            "--scope",
+            metavar="|".join(CancelScope),
+            help="all: also move finished partitions back.",
+        ),
+    ] = CancelScope.IN_FLIGHT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    reason: options.ReasonOption = "",
+    requested_by: options.ByOption = None,
+    wait: options.WaitOption = False,
+    dry_run: options.DryRunOption = False,
+    timeout: options.TimeoutOption = 60.0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Cancel reassignments: pending ones never start, those in flight roll back.
+
+    Example: reassigner cancel request_0000000004 --zookeeper zk1:2181/kafka --wait
+
+    Exit code: 0 taken up (with --wait: complete) or nothing to cancel, 1 error, 2 not taken up yet
+    or interrupted, 3 a partition could not be cancelled, or another scope is in progress.
+    """
+    around = context_of(context)
+    wanted = Cancellation(
+        ZkVersion(0),
+        Zxid(0),
+        0,
+        requests=frozenset(options.request_ids(requests)),
+        topics=frozenset(options.topics_of(topic)),
+        partitions=frozenset(options.partitions_of(partition)),
+        scope=scope,
+        reason=reason,
+        requested_by=around.requested_by(requested_by),
+    )
+    if wanted.is_everything is not everything:
+        raise InvalidInputError(
+            "--everything cannot be used with requests, --topic or --partition"
+            if everything
+            else "name requests, --topic or --partition, or use --everything"
+        )
+    submit = SubmitOptions(wait=wait, dry_run=dry_run, as_json=as_json, timeout_s=timeout)
+    display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
+    with around.connected(zookeeper, config) as operator:
+        if everything and not (yes or dry_run):
+            _confirm(around, len(operator.reassigned_partitions()))
+        raise typer.Exit(CancelRun(around, operator, wanted, submit, display).run())
+
+
+def _confirm(around: CommandContext, count: int) -> None:
+    if not around.is_terminal():
+        raise InvalidInputError("--everything needs --yes without a terminal")
+    typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
+
+
+class CancelRun:
     """One run of ``cancel``."""
 
     def __init__(
         self,
-        surroundings: CommandContext,
+        around: CommandContext,
         operator: OperatorPort,
         wanted: Cancellation,
-        wishes: Wishes,
+        submit: SubmitOptions,
         display: DisplayOpener,
     ) -> None:
-        """Prepare to cancel; of ``wanted`` only what to cancel, why and for whom counts."""
-        self._around = surroundings
+        """Prepare a cancellation; the version, czxid and age of ``wanted`` have no meaning."""
+        self._around = around
         self._operator = operator
         self._wanted = wanted
-        self._wishes = wishes
+        self._submit = submit
         self._display = display
 
     def run(self) -> Exit:
         """
-        Cancel, and wait as long as was asked for.
+        Cancel, wait as the options say, and report.
 
         Raises:
-            ReassignmentConflictError: a cancellation of another scope is being carried out.
-            PlanInvalidError: a request is named that nothing is known of.
+            ReassignmentConflictError: a cancellation of another scope is in progress.
+            InvalidInputError: a request is not known.
 
         """
-        matches = cancel_preview(self._operator, self._wanted, is_whole=self._wishes.dry_run)
-        if not matches:
+        preview = cancel_preview(self._operator, self._wanted, is_whole=self._submit.dry_run)
+        if not preview:
             return self._nothing()
-        if self._wishes.dry_run:
-            return self._preview(matches)
+        if self._submit.dry_run:
+            return self._show(preview)
         written = self._operator.cancel(lambda found: joined(found, self._wanted))
         try:
             taken_up = await_daemon(
                 self._around,
                 self._operator,
-                lambda: self._is_taken_up(written, matches),
-                timeout_s=self._wishes.timeout_s,
+                lambda: self._is_taken_up(written, preview),
+                timeout_s=self._submit.timeout_s,
             )
-            if taken_up and self._wishes.wait:
+            if taken_up and self._submit.wait:
                 self._follow(written)
         except KeyboardInterrupt:
-            tell(f"Interrupted; {written.request} goes on.")
+            tell(f"Interrupted; {written.request} continues.")
             return Exit.IN_PROGRESS
         return self._report(written, is_taken_up=taken_up)
 
@@ -77,42 +156,42 @@ class Cancelling:
 
     def _nothing(self) -> Exit:
         running = self._operator.read_cancellation()
-        more = "" if running is None else f"; {running.request} is being carried out already"
-        if self._wishes.as_json:
+        more = "" if running is None else f"; {running.request} is in progress already"
+        if self._submit.as_json:
             say_json({"cancellation": None, "result": "nothing_to_do"})
         else:
-            say(f"There is nothing to do: nothing of that is in progress{more}.")
+            say(f"There is nothing to cancel{more}.")
         return Exit.DONE
 
-    def _preview(self, matches: CancelPreview) -> Exit:
-        if self._wishes.as_json:
+    def _show(self, preview: CancelPreview) -> Exit:
+        if self._submit.as_json:
             say_json(
                 {
                     "dry_run": True,
-                    "in_progress": [str(p) for p in matches.in_progress],
-                    "not_accepted": list(matches.submissions),
-                    "finished": [str(p) for p in matches.finished],
+                    "in_progress": [str(p) for p in preview.in_progress],
+                    "not_accepted": list(preview.submissions),
+                    "finished": [str(p) for p in preview.finished],
                 }
             )
             return Exit.DONE
         for what, found in (
-            ("call off, in progress or waiting", matches.in_progress),
-            ("call off, not accepted yet", matches.submissions),
-            ("move back, finished already", matches.finished),
+            ("cancel, in progress or waiting", preview.in_progress),
+            ("cancel, not accepted yet", preview.submissions),
+            ("move back, finished already", preview.finished),
         ):
             if found:
                 say(f"would {what}: {len(found)} ({listed(found)})")
-        say("Nothing was written.")
+        say(NOTHING_WRITTEN)
         return Exit.DONE
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def _is_taken_up(self, written: Cancellation, matches: CancelPreview) -> bool:
-        """Whether all is chosen, it has ended, or the first partition is on its way back."""
-        if is_chosen(self._operator, written):
+    def _is_taken_up(self, written: Cancellation, preview: CancelPreview) -> bool:
+        """Return whether all partitions are selected, or the first one rolls back."""
+        if is_selected(self._operator, written):
             return True
-        first = matches.in_progress[:1]
-        if not first or matches.submissions:
+        first = preview.in_progress[:1]
+        if not first or preview.submissions:
             return False
         spec = self._operator.read_specs(first)[first[0]]
         return isinstance(spec, ReassignmentSpec) and spec.cancelled_by == written.request
@@ -130,87 +209,80 @@ class Cancelling:
     def _report(self, written: Cancellation, *, is_taken_up: bool) -> Exit:
         is_over = has_ended(self._operator, written)
         history = self._operator.read_history([written.request]).get(written.request)
-        fates, endings = _fates(history), () if history is None else history.endings
+        counts, outcomes = _counts(history), () if history is None else history.endings
         code = Exit.DONE
-        if not is_taken_up or (self._wishes.wait and not is_over):
+        if not is_taken_up or (self._submit.wait and not is_over):
             code = Exit.IN_PROGRESS
-        elif fates[OutcomeKind.SKIPPED]:
+        elif counts[OutcomeKind.SKIPPED]:
             code = Exit.REFUSED
-        if self._wishes.as_json:
+        if self._submit.as_json:
             say_json(_document(written, history, code))
             return code
-        for ending in endings:
-            if ending.fate is OutcomeKind.SKIPPED:
-                say(ending_line(ending))
+        for outcome in outcomes:
+            if outcome.fate is OutcomeKind.SKIPPED:
+                say(outcome_line(outcome))
         if not is_taken_up:
-            say(f"Written as {written.request}, but not taken up yet: {self._why()}")
+            why = why_not_taken_up(self._operator, self._submit.timeout_s)
+            say(f"Written as {written.request}, but not taken up yet: {why}")
         elif is_over:
-            done = _sentence(fates, _moved_back(history))
+            done = _sentence(counts, _moved_back(history))
             say(f"Cancellation {written.request} is complete: {done}.")
         else:
             say(f"Cancelling as {written.request}; see `reassigner list {written.request}`.")
         return code
 
-    def _why(self) -> str:
-        if self._operator.leader_address() is None:
-            return "no reassigner leads; one that starts takes it up"
-        return f"not within {self._wishes.timeout_s:g} s; see `reassigner status`"
 
-
-def _fates(history: RequestHistory | None) -> Counter[OutcomeKind]:
-    """Return what became of what was called off."""
+def _counts(history: RequestHistory | None) -> Counter[OutcomeKind]:
+    """Return the number of cancelled partitions by outcome."""
     if history is None:
         return Counter()
     if history.summary is not None:
         return Counter(history.summary.fates)
-    return Counter(ending.fate for ending in history.endings)
+    return Counter(outcome.fate for outcome in history.endings)
 
 
 def _moved_back(history: RequestHistory | None) -> int:
-    """Return how many finished partitions were moved back."""
+    """Return the number of finished partitions that were moved back."""
     if history is None or history.summary is None:
         return 0
-    fates = history.summary.fates
-    called_off = fates.get(OutcomeKind.CANCELLED, 0) + fates.get(OutcomeKind.ROLLED_BACK, 0)
-    return max(0, history.summary.done - called_off)
+    counts = history.summary.fates
+    cancelled = counts.get(OutcomeKind.CANCELLED, 0) + counts.get(OutcomeKind.ROLLED_BACK, 0)
+    return max(0, history.summary.done - cancelled)
 
 
-def _sentence(fates: Counter[OutcomeKind], moved_back: int) -> str:
-    counts = (
-        (fates[OutcomeKind.CANCELLED], "cancelled before they began"),
-        (fates[OutcomeKind.ROLLED_BACK], "rolled back"),
-        (moved_back, "moved back that were finished"),
-        (fates[OutcomeKind.SKIPPED], "skipped"),
+def _sentence(counts: Counter[OutcomeKind], moved_back: int) -> str:
+    parts = (
+        (counts[OutcomeKind.CANCELLED], "cancelled before their first step"),
+        (counts[OutcomeKind.ROLLED_BACK], "rolled back"),
+        (moved_back, "finished ones moved back"),
+        (counts[OutcomeKind.SKIPPED], "skipped"),
     )
-    return ", ".join(f"{n} {word}" for n, word in counts if n) or "nothing was left to call off"
+    return ", ".join(f"{n} {word}" for n, word in parts if n) or "nothing was left to cancel"
 
 
 def _document(written: Cancellation, history: RequestHistory | None, code: Exit) -> dict[str, Any]:
-    fates = _fates(history)
+    counts = _counts(history)
     return {
         "cancellation": written.request,
         "result": code.name.lower(),
         "partitions": {
-            "cancelled": fates[OutcomeKind.CANCELLED],
-            "rolled_back": fates[OutcomeKind.ROLLED_BACK],
+            "cancelled": counts[OutcomeKind.CANCELLED],
+            "rolled_back": counts[OutcomeKind.ROLLED_BACK],
             "moved_back": _moved_back(history),
-            "skipped": fates[OutcomeKind.SKIPPED],
+            "skipped": counts[OutcomeKind.SKIPPED],
         },
-        "endings": [
-            {"partition": str(e.partition), "fate": e.fate.value, "detail": e.detail}
-            for e in (() if history is None else history.endings)
-        ],
+        "endings": outcome_documents(() if history is None else history.endings),
     }
 
 
 def has_ended(operator: OperatorPort, written: Cancellation) -> bool:
-    """Return whether a cancellation that was written is gone."""
+    """Return whether a cancellation has ended."""
     found = operator.read_cancellation()
     return found is None or found.czxid != written.czxid
 
 
-def is_chosen(operator: OperatorPort, written: Cancellation) -> bool:
-    """Return whether the daemon knows all it has to call off; all of that may be back already."""
+def is_selected(operator: OperatorPort, written: Cancellation) -> bool:
+    """Return whether the daemon has selected all partitions of a cancellation."""
     if has_ended(operator, written):
         return True
     history = operator.read_history([written.request]).get(written.request)
@@ -220,21 +292,21 @@ def is_chosen(operator: OperatorPort, written: Cancellation) -> bool:
 
 def joined(found: Cancellation | None, wanted: Cancellation) -> Cancellation:
     """
-    Return what is to stand in the znode: all that stood there, and what is wanted.
+    Return the union of the cancellation in the znode and the wanted one.
 
     Raises:
-        ReassignmentConflictError: what stands there cannot be read, or has another scope.
+        ReassignmentConflictError: the one in the znode cannot be decoded, or has another scope.
 
     """
     if found is None:
         return wanted
     if found.unreadable is not None:
-        raise ReassignmentConflictError(f"{CANCEL} cannot be added to: {found.unreadable}")
+        raise ReassignmentConflictError(f"{CANCEL} cannot be extended: {found.unreadable}")
     covers = wanted.is_everything and wanted.scope is CancelScope.ALL
     if found.scope is not wanted.scope and not covers:
         raise ReassignmentConflictError(
-            f"a cancellation with scope {found.scope.value} is being carried out; wait for its "
-            f"end (`reassigner list {found.request}`), or cancel with the same scope"
+            f"a cancellation with scope {found.scope.value} is in progress; wait for its end "
+            f"(`reassigner list {found.request}`), or cancel with the same scope"
         )
     reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
     people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)

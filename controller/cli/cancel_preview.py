@@ -1,8 +1,8 @@
 """
-What a cancellation would call off, so that one that concerns nothing is never written.
+The partitions and requests that a cancellation would select.
 
-It follows the rules by which the daemon chooses (``core.requests.cancellation``); the daemon
-has the last word.
+The rules are those of the daemon (``core.requests.cancellation``), which decides. A cancellation
+that selects nothing is not written.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 
-LOOKED_AT: Final = 1000
-"""Records read at once while something that matches is looked for."""
+BATCH: Final = 1000
+"""Records that are read at a time until one is selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelPreview:
-    """What a cancellation would call off; perhaps only the first of each, where that is enough."""
+    """The selection of a cancellation; without ``is_whole`` perhaps only the first of each kind."""
 
     in_progress: tuple[TopicPartition, ...] = ()
-    """Accepted, queued or begun by others, and not on their way back yet."""
+    """Accepted, queued or foreign partitions that do not roll back yet."""
     submissions: tuple[str, ...] = ()
-    """Submitted requests that were not accepted yet."""
+    """Submitted requests that are not accepted yet."""
     finished: tuple[TopicPartition, ...] = ()
-    """Reached their target, and would be moved back."""
+    """Partitions at their target, which would be moved back."""
 
     def __bool__(self) -> bool:
         return bool(self.in_progress or self.submissions or self.finished)
@@ -47,15 +47,15 @@ def cancel_preview(
     operator: OperatorPort, wanted: Cancellation, *, is_whole: bool
 ) -> CancelPreview:
     """
-    Find what a cancellation would call off.
+    Find what a cancellation would select.
 
     Args:
-        operator: Where to look.
+        operator: The connection to ZooKeeper.
         wanted: The cancellation.
-        is_whole: Whether all of it is of interest, or only whether there is anything.
+        is_whole: Whether to find everything, or only whether there is anything.
 
     Raises:
-        PlanInvalidError: a request is named that nothing is known of.
+        InvalidInputError: a request is not known.
 
     """
     submitted = {
@@ -66,15 +66,13 @@ def cancel_preview(
     kept = operator.request_ids()
     in_progress = dict.fromkeys(_in_progress(operator, wanted, is_whole=is_whole))
     in_progress |= dict.fromkeys(_planned(operator, wanted))
-    in_progress |= dict.fromkeys(_begun_by_others(operator, wanted, in_progress))
+    in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
     unknown = sorted(wanted.requests - set(kept) - set(submitted.values()))
     if unknown and not in_progress:
-        raise InvalidInputError(
-            f"nothing is known of request {', '.join(unknown)}; see `reassigner list`"
-        )
+        raise InvalidInputError(f"request {', '.join(unknown)} is not known; see `reassigner list`")
     finished: list[TopicPartition] = []
     if wanted.scope is CancelScope.ALL and (is_whole or not in_progress):
-        for request in _undone_whole(wanted, kept):
+        for request in _moved_back(wanted, kept):
             finished += _finished(operator, wanted, request)
     return CancelPreview(
         tuple(in_progress),
@@ -86,19 +84,19 @@ def cancel_preview(
 def _in_progress(
     operator: OperatorPort, wanted: Cancellation, *, is_whole: bool
 ) -> Iterator[TopicPartition]:
-    """Yield partitions with a record that leads on, not back; where that is enough only one."""
+    """Yield partitions with a record that is not cancelled; only one without ``is_whole``."""
     running = operator.read_cancellation()
     topics = None
     if not wanted.is_everything and not wanted.requests:
         topics = wanted.topics | {p.topic for p in wanted.partitions}
     recorded = operator.reassigned_partitions(topics)
-    for start in range(0, len(recorded), LOOKED_AT):
-        specs = operator.read_specs(recorded[start : start + LOOKED_AT])
+    for start in range(0, len(recorded), BATCH):
+        specs = operator.read_specs(recorded[start : start + BATCH])
         for partition, spec in specs.items():
             if not isinstance(spec, ReassignmentSpec) or spec.rolls_back:
                 continue
             if running is not None and spec.request == running.request:
-                # Finished before, and on its way back by the cancellation that runs.
+                # Finished before; the running cancellation moves it back.
                 continue
             if _selects(wanted, spec.request, partition):
                 yield partition
@@ -107,7 +105,7 @@ def _in_progress(
 
 
 def _planned(operator: OperatorPort, wanted: Cancellation) -> Iterator[TopicPartition]:
-    """Yield entries of the queue, and of a plan by the legacy route that nobody accepted yet."""
+    """Yield entries of the queue, and of a legacy plan that are not accepted yet."""
     queue, plan = operator.read_queue(), operator.read_plan()
     if queue is not None:
         name = queue_request_id(queue.czxid)
@@ -119,10 +117,10 @@ def _planned(operator: OperatorPort, wanted: Cancellation) -> Iterator[TopicPart
         yield from (p for p in chosen if recorded[p] is None)
 
 
-def _begun_by_others(
+def _foreign(
     operator: OperatorPort, wanted: Cancellation, known: Iterable[TopicPartition]
 ) -> Iterator[TopicPartition]:
-    """Yield what others began through Kafka's API: it is called off only where it is named."""
+    """Yield foreign reassignments, which are cancelled only by the name of topic or partition."""
     named = wanted.topics | {p.topic for p in wanted.partitions}
     reassigning = [
         TopicPartition(topic, number)
@@ -136,29 +134,29 @@ def _begun_by_others(
     yield from (p for p in chosen if recorded[p] is None)
 
 
-def _undone_whole(wanted: Cancellation, kept: Mapping[RequestId, bool]) -> Iterator[RequestId]:
-    """Yield the requests whose finished part is undone as well."""
+def _moved_back(wanted: Cancellation, kept: Mapping[RequestId, bool]) -> Iterator[RequestId]:
+    """Yield the requests whose finished partitions are moved back."""
     for request, has_ended in kept.items():
         if wanted.requests:
-            is_meant = request in wanted.requests
+            is_selected = request in wanted.requests
         else:
             is_own = not request.startswith("cancel-")
-            is_meant = is_own and not (wanted.is_everything and has_ended)
-        if is_meant:
+            is_selected = is_own and not (wanted.is_everything and has_ended)
+        if is_selected:
             yield request
 
 
 def _finished(
     operator: OperatorPort, wanted: Cancellation, request: RequestId
 ) -> Iterator[TopicPartition]:
-    """Yield what a request finished and what stands there still."""
+    """Yield the partitions of a request that are still at their target."""
     history = operator.read_history([request]).get(request)
-    otherwise = {e.partition for e in history.endings} if history is not None else set()
+    others = {e.partition for e in history.endings} if history is not None else set()
     is_narrow = bool(wanted.topics or wanted.partitions)
     accepted = {
         e.partition: e
         for e in operator.read_accepted(request)
-        if e.partition not in otherwise and not (is_narrow and not _names(wanted, e.partition))
+        if e.partition not in others and not (is_narrow and not _names(wanted, e.partition))
     }
     topics = operator.read_topics(p.topic for p in accepted)
     recorded = operator.read_specs(accepted)
@@ -166,9 +164,9 @@ def _finished(
         topic = topics.get(partition.topic)
         if recorded[partition] is not None or not isinstance(topic, TopicAssignment):
             continue
-        there = topic.partitions.get(partition.partition)
-        is_back = entry.original is None or entry.original == entry.target
-        if there == PartitionAssignment(entry.target) and not is_back:
+        now = topic.partitions.get(partition.partition)
+        is_unmoved = entry.original is None or entry.original == entry.target
+        if now == PartitionAssignment(entry.target) and not is_unmoved:
             yield partition
 
 

@@ -1,8 +1,8 @@
 """
-What the verbs need of the outside, so that they can be driven without a cluster.
+The environment of a command: settings, ZooKeeper, the daemon, brokers, clocks and the user.
 
-``CommandContext`` is built once, in ``app.main``, and handed down; no verb reaches for the
-environment, a clock or a connection by itself.
+``app.main`` builds one ``CommandContext``. Commands reach the outside only through it, so tests run
+them without a cluster.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+import typer
 
 from controller.cli.ports import InspectorPort, OperatorPort
 from controller.core.model import LiveBroker, RequestId, TopicPartition
@@ -30,39 +33,35 @@ from controller.settings import Settings
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
 
-Connect = Callable[[Settings], AbstractContextManager[OperatorPort]]
 AskBrokers = Callable[[Settings, Collection[LiveBroker], Collection[str]], BrokerAnswers]
+AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
+"""Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
 
 
 def fetch_status(address: str) -> Mapping[str, Any]:
     """
-    Ask a daemon for its status document.
+    Return the status document of a daemon.
 
     Raises:
-        TransientError: it does not answer, or not with one.
+        TransientError: the daemon does not answer, or the server is not a daemon.
 
     """
-    document = _fetch(address, "/status")
-    if "in_flight" not in document:
-        raise SessionSuspendedError(f"{address} is not a reassigner")
-    return document
+    return _fetch(address, "/status", key="in_flight")
 
 
 def fetch_explanation(address: str, partition: TopicPartition) -> Mapping[str, Any]:
     """
-    Ask a daemon about a partition.
+    Return what a daemon knows about a partition.
 
     Raises:
-        TransientError: it does not answer, or does not know how to.
+        TransientError: the daemon does not answer, or the server is not a daemon.
 
     """
-    document = _fetch(address, f"/explain?partition={partition}")
-    if "reassignment" not in document:
-        raise SessionSuspendedError(f"{address} is not a reassigner")
-    return document
+    return _fetch(address, f"/explain?partition={partition}", key="reassignment")
 
 
-def _fetch(address: str, path: str) -> Mapping[str, Any]:
+def _fetch(address: str, path: str, *, key: str) -> Mapping[str, Any]:
+    """Return a JSON object; one without ``key`` is not from a daemon."""
     url = f"http://{address}{path}"
     try:
         with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as response:
@@ -75,18 +74,20 @@ def _fetch(address: str, path: str) -> Mapping[str, Any]:
         raise SessionSuspendedError(f"{url} does not answer: {reason}") from error
     if not isinstance(document, dict):
         raise SessionSuspendedError(f"{url} is not a reassigner")
+    if key not in document:
+        raise SessionSuspendedError(f"{address} is not a reassigner")
     return document
 
 
 def connect_operator(settings: Settings) -> AbstractContextManager[OperatorPort]:
-    """Connect to ZooKeeper for one command."""
+    """Connect to ZooKeeper for a command that reads and writes requests."""
     from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - help and errors need no ZooKeeper
 
     return OperatorClient(settings)
 
 
 def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPort]:
-    """Connect to ZooKeeper to look around."""
+    """Connect to ZooKeeper for a command that also reads the whole cluster."""
     from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - as above
 
     return OperatorClient(settings)
@@ -95,7 +96,7 @@ def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPor
 def ask_brokers(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> BrokerAnswers:
-    """Ask the brokers what they hold."""
+    """Ask the brokers for their log directories and for the settings of topics."""
     from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
     from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
@@ -107,7 +108,7 @@ def ask_brokers(
 def ask_min_insync(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> Mapping[str, int | str]:
-    """Ask any broker for the effective min.insync.replicas of topics; a text says why not."""
+    """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
     from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
     from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
@@ -125,19 +126,19 @@ def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
 
 
 def run_daemon(settings: Settings) -> int:
-    """Run the daemon until it is asked to stop; return its exit code."""
-    from controller.daemon import run  # noqa: PLC0415 - only this verb needs the Kafka client
+    """Run the daemon until a signal stops it; return its exit code."""
+    from controller.daemon import run  # noqa: PLC0415 - only `run` needs the Kafka client
 
     return run(settings)
 
 
 def wall_ms() -> int:
-    """Return the present moment in milliseconds since 1970."""
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def name_of_user() -> str:
-    """Return ``user@host``, as far as they can be known."""
+    """Return ``user@host``; an unknown user is ``unknown``."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -146,17 +147,17 @@ def name_of_user() -> str:
 
 
 def new_request_id() -> RequestId:
-    """Return an id that nobody else chooses, by which a person sees when it was chosen."""
+    """Return a unique id that shows when it was made."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return RequestId(f"req-{moment}-{secrets.token_hex(3)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandContext:
-    """The outside of the command line."""
+    """What commands need of the outside; tests replace the functions."""
 
     environ: Mapping[str, str]
-    connect: Connect = connect_operator
+    connect: Callable[[Settings], AbstractContextManager[OperatorPort]] = connect_operator
     inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
     ask_brokers: AskBrokers = ask_brokers
     ask_min_insync: Callable[
@@ -177,8 +178,23 @@ class CommandContext:
         """Load the settings; see ``setting_sources.load_settings``."""
         return load_settings(options, self.environ, config)
 
+    def connected(
+        self, zookeeper: str | None, config: Path | None
+    ) -> AbstractContextManager[OperatorPort]:
+        """Connect to ZooKeeper with the options of a command."""
+        return self.connect(self.settings({"zookeeper": zookeeper}, config))
+
+    @contextmanager
+    def inspected(
+        self, zookeeper: str | None, config: Path | None
+    ) -> Iterator[tuple[InspectorPort, AskMinInsync]]:
+        """Connect to ZooKeeper to validate a plan, which also needs settings from brokers."""
+        settings = self.settings({"zookeeper": zookeeper}, config)
+        with self.inspect(settings) as inspector:
+            yield inspector, partial(self.ask_min_insync, settings)
+
     def status_of_leader(self, operator: OperatorPort) -> Mapping[str, Any] | None:
-        """Return the leader's status, None when it cannot be had just now."""
+        """Return the status of the leading daemon, None if it does not answer."""
         address = operator.leader_address()
         if address is None:
             return None
@@ -186,3 +202,15 @@ class CommandContext:
             return self.fetch(address)
         except TransientError:
             return None
+
+    def requested_by(self, name: str | None) -> str:
+        """Return the value of ``--requested-by``, or the user."""
+        return self.name_of_user() if name is None else name
+
+
+def context_of(context: typer.Context) -> CommandContext:
+    """Return the context that ``app.build_app`` gave to every command."""
+    found = context.find_object(CommandContext)
+    if found is None:
+        raise TypeError("the command was not built by build_app")
+    return found

@@ -1,33 +1,72 @@
 """
-``doctor``: take a snapshot of the cluster, run the checks, print what they find.
+``doctor``: read a snapshot of the cluster, run the checks, and print the findings.
 
-With ``--fix``, throttles that a daemon set and nobody lifted are lifted; nothing else is touched.
+``--fix`` removes throttles that a daemon set and that no reassignment needs. It changes nothing
+else, and nothing while a daemon leads, which removes them itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Final
 
-from controller.cli.context import CommandContext
+import typer
+
+from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
+from controller.cli.options import ConfigOption, DryRunOption, JsonOption, ZookeeperOption
+from controller.cli.output import say, say_json
 from controller.cli.ports import InspectorPort, OperatorPort
-from controller.cli.report_text import say, say_json
-from controller.cli.throttle_cleanup import MENDABLE, clean_throttles, nothing_mended
+from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
-from controller.errors import TransientError
+from controller.doctor.unneeded_throttles import unneeded_throttles
+from controller.errors import InvalidInputError, TransientError
 from controller.settings import Settings
 
 EACH_MAX: Final = 10
-"""Findings of one check that are printed; --json prints them all."""
+"""Findings of one check that are printed; ``--json`` has all of them."""
+FIXABLE: Final = "orphan_throttle"
+"""The check whose findings ``--fix`` repairs."""
+
+
+def doctor(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix", help="Remove throttles that a daemon left and no reassignment needs."
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Find problems of the cluster and of the daemon's znodes.
+
+    Example: reassigner doctor --zookeeper zk1:2181/kafka
+
+    Reads ZooKeeper and asks the brokers for their log directories. Changes nothing without --fix.
+    Exit code: 0 no findings that need attention, 1 error, 2 findings.
+    """
+    if dry_run and not fix:
+        raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
+    around = context_of(context)
+    settings = around.settings({"zookeeper": zookeeper}, config)
+    with around.inspect(settings) as inspector:
+        snapshot = take_snapshot(around, inspector, settings)
+        operator = inspector if fix else None
+        raise typer.Exit(diagnose(snapshot, operator, dry_run=dry_run, as_json=as_json))
 
 
 def take_snapshot(around: CommandContext, inspector: InspectorPort, settings: Settings) -> Snapshot:
-    """Look at ZooKeeper, then at the brokers, then at ZooKeeper again (see ``Snapshot``)."""
+    """Read ZooKeeper, then the brokers, then ZooKeeper again (see ``Snapshot``)."""
     with inspector.noting_hidden() as hidden:
         topics = inspector.survey_topics()
         brokers = inspector.survey_brokers()
@@ -49,7 +88,7 @@ def take_snapshot(around: CommandContext, inspector: InspectorPort, settings: Se
 def _ask_daemon(
     around: CommandContext, address: str | None
 ) -> tuple[Mapping[str, Any], str | None]:
-    """Return the leader's status, and why there is none though there is a leader."""
+    """Return the leader's status, and the reason if a leader does not answer."""
     if address is None:
         return {}, None
     try:
@@ -66,40 +105,37 @@ def diagnose(
     as_json: bool,
 ) -> Exit:
     """
-    Print what the checks find, and mend what can be mended.
+    Print the findings, and fix those that can be fixed.
 
     Args:
-        snapshot: What is looked at.
-        operator: Mends; None: nothing is mended.
-        dry_run: Only tell what would be.
-        as_json: For a program.
+        snapshot: The state of the cluster.
+        operator: The connection that fixes; None: fix nothing.
+        dry_run: Print what would be fixed.
+        as_json: Print JSON.
 
     Raises:
-        ReassignmentConflictError: what is to be mended cannot be read.
+        ReassignmentConflictError: a setting that has to be restored cannot be read.
 
     """
     findings = examine(snapshot)
-    fixed = [] if operator is None else list(clean_throttles(snapshot, operator, dry_run=dry_run))
+    fixes = [] if operator is None else list(fix_throttles(snapshot, operator, dry_run=dry_run))
     if as_json:
         document: dict[str, Any] = {
             "findings": [asdict(f) for f in findings],
             "counts": _counts(findings),
         }
         if operator is not None:
-            document |= {"dry_run": dry_run, "fixed": [asdict(m) for m in fixed]}
+            document |= {"dry_run": dry_run, "fixed": [asdict(f) for f in fixes]}
         say_json(document)
     else:
-        for line in (*_lines(findings), *map(str, fixed)):
+        for line in (*_lines(findings), *map(str, fixes)):
             say(line)
-        if operator is not None and not fixed:
-            say(nothing_mended(snapshot))
-    gone = {m.entity for m in fixed if m.is_done}
-    left = [f for f in findings if f.check != MENDABLE or f.subject not in gone]
+        if operator is not None and not fixes:
+            say(f"Nothing was fixed: {_why_nothing(snapshot)}.")
+    gone = {f.entity for f in fixes if f.is_done}
+    left = [f for f in findings if f.check != FIXABLE or f.subject not in gone]
     is_sound = all(f.severity is Severity.INFO for f in left)
     return Exit.DONE if is_sound else Exit.FINDINGS
-
-
-# --- printing ------------------------------------------------------------------------------------
 
 
 def _counts(findings: list[Finding]) -> dict[str, int]:
@@ -122,3 +158,53 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
             yield f"  what to do: {finding.advice}"
     counts = _counts(findings)
     yield ", ".join(f"{number} {severity}" for severity, number in counts.items())
+
+
+# --- --fix ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleFix:
+    """One throttle that was removed, would be removed, or was left alone."""
+
+    entity: Entity
+    what: str
+    restored: Mapping[str, str | None] = field(default_factory=dict)
+    """The restored settings; None: the setting was deleted."""
+    is_done: bool = False
+
+    def __str__(self) -> str:
+        restored = (
+            f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in self.restored.items()
+        )
+        return ", ".join((f"{self.what} {self.entity}", *restored))
+
+
+def fix_throttles(
+    snapshot: Snapshot, operator: OperatorPort, *, dry_run: bool
+) -> Iterator[ThrottleFix]:
+    """
+    Remove the throttles that a daemon left, one after the other.
+
+    Raises:
+        ReassignmentConflictError: a setting cannot be read.
+
+    """
+    if snapshot.znodes.daemons:
+        return
+    for throttle in unneeded_throttles(snapshot):
+        restored = None if dry_run else operator.lift_throttle(throttle)
+        if restored is not None:
+            yield ThrottleFix(throttle.entity, "removed the throttle of", restored, is_done=True)
+        elif dry_run:
+            yield ThrottleFix(throttle.entity, "would remove the throttle of")
+        else:
+            yield ThrottleFix(throttle.entity, "left alone, because it has just changed:")
+
+
+def _why_nothing(snapshot: Snapshot) -> str:
+    if snapshot.znodes.daemons:
+        return "a daemon leads, which removes its throttles itself"
+    if snapshot.znodes.hidden:
+        return "znodes that may not be read may need the throttles"
+    return "no throttle of a daemon is left that no reassignment needs"

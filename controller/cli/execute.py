@@ -1,69 +1,164 @@
 """
-``execute``: submit a plan as a request, wait until it is accepted, follow it if asked for.
+``execute``: submit a plan as a request, and wait until the daemon accepts it or until its end.
 
-The plan goes below ``/admin/reassignment_requests``, in as many znodes as it takes; it is accepted
-when they are gone. Interrupting never stops what is under way.
+The plan is written below ``/admin/reassignment_requests``, in as many znodes as it needs. The
+request is accepted when these are gone. Ctrl-C stops no reassignment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from controller.cli.await_daemon import FOLLOW_S, Wishes, await_daemon
-from controller.cli.context import CommandContext
+import typer
+
+from controller.cli import options
+from controller.cli.context import AskMinInsync, CommandContext, context_of
+from controller.cli.execute_legacy import LegacyExecution
 from controller.cli.exits import Exit
-from controller.cli.pause_text import pause_lines
-from controller.cli.plan_files import Entry, Plan, look
+from controller.cli.output import listed, say, say_json, tell
+from controller.cli.plan_files import Plan, check_basis, read_plan_file
 from controller.cli.plan_preview import (
-    AskMinInsync,
     check_enabled,
     conflicts_of,
-    judge,
     print_rollback,
     rollback_of,
     show_preview,
+    validate,
 )
 from controller.cli.ports import InspectorPort
-from controller.cli.progress_display import DisplayOpener
-from controller.cli.report_text import (
-    entry_document,
-    listed,
+from controller.cli.progress_display import DisplayOpener, display_of
+from controller.cli.request_state import (
+    Entry,
+    RequestState,
+    exit_of_request,
+    problem_lines,
+    read_entries,
+    read_request,
     refusal_document,
-    say,
-    say_json,
-    status_about,
-    tell,
 )
-from controller.cli.request_standing import (
-    RequestStanding,
-    exit_of_standing,
-    stand_of,
-    standing_lines,
+from controller.cli.status_text import pause_lines, status_about
+from controller.cli.submitting import (
+    FOLLOW_S,
+    SubmitOptions,
+    await_daemon,
+    submissions_of,
+    why_not_taken_up,
 )
-from controller.cli.submissions import submissions_of
 from controller.core.model import RequestId, Route, TopicPartition
-from controller.errors import ControllerError
+from controller.core.submissions import RequestOptions
+from controller.errors import ControllerError, InvalidInputError
+from controller.units import parse_bytes
+
+
+def execute(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    plan: options.PlanArgument,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    reason: options.ReasonOption = "",
+    requested_by: options.ByOption = None,
+    priority: Annotated[
+        int,
+        typer.Option(
+            "--priority", metavar="N", help="Requests of a higher priority start first; default 0."
+        ),
+    ] = 0,
+    step_size: Annotated[
+        str | None,
+        typer.Option("--step-size", metavar="N|all", help="Replicas added per step."),
+    ] = None,
+    throttle: Annotated[
+        str | None,
+        typer.Option("--throttle", metavar="RATE", help="Bytes per second and broker: 50MB."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="HOURS",
+            help='Begin steps only in these hours: "22:00-05:00 Europe/Berlin".',
+        ),
+    ] = None,
+    max_partitions_in_flight: Annotated[
+        int | None,
+        typer.Option(
+            "--max-partitions-in-flight", metavar="N", min=1, help="Of this request, at a time."
+        ),
+    ] = None,
+    atomic: Annotated[
+        bool, typer.Option("--atomic", help="Start nothing if any entry is refused.")
+    ] = False,
+    additional: Annotated[
+        bool,
+        typer.Option("--additional", help="With --legacy: add to the plan that is in progress."),
+    ] = False,
+    legacy: Annotated[
+        bool,
+        typer.Option("--legacy", help="Write /admin/reassign_partitions, as Kafka's tool did."),
+    ] = False,
+    wait: options.WaitOption = False,
+    dry_run: options.DryRunOption = False,
+    timeout: options.TimeoutOption = 60.0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Submit a plan and wait until the daemon accepts it.
+
+    Example: reassigner execute plan.json --zookeeper zk1:2181/kafka --wait
+
+    Several requests can be in progress. A new request supersedes others on the partitions that it
+    names. Ctrl-C does not stop the reassignments. Exit code: 0 accepted (with --wait: done),
+    1 error, 2 not accepted yet or interrupted, 3 refused, 4 cancelled.
+    """
+    around = context_of(context)
+    wanted = RequestOptions(
+        reason=reason,
+        requested_by=around.requested_by(requested_by),
+        priority=options.check_priority("--priority", priority),
+        step_size=None if step_size is None else options.parse_step_size("--step-size", step_size),
+        throttle=None if throttle is None else parse_bytes("--throttle", throttle),
+        window=None if window is None else options.parse_window("--window", window),
+        max_partitions_in_flight=max_partitions_in_flight,
+        atomic=atomic,
+    )
+    if legacy and wanted != RequestOptions(reason=reason, requested_by=wanted.requested_by):
+        raise InvalidInputError("--legacy takes no option of a request")
+    entries = read_plan_file(plan)
+    submit = SubmitOptions(
+        additional=additional,
+        wait=wait,
+        dry_run=dry_run,
+        as_json=as_json,
+        timeout_s=timeout,
+        options=wanted,
+    )
+    display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
+    with around.inspected(zookeeper, config) as (operator, ask):
+        check_basis(operator, plan, entries)
+        kind = LegacyExecution if legacy else Execution
+        raise typer.Exit(kind(around, operator, entries, submit, display, ask=ask).run())
 
 
 class Execution:
-    """One run of ``execute``."""
+    """One submission of a plan as a request."""
 
-    def __init__(  # noqa: PLR0913 - all it works with
+    def __init__(  # noqa: PLR0913 - everything it works with
         self,
-        surroundings: CommandContext,
+        around: CommandContext,
         operator: InspectorPort,
         plan: Plan,
-        wishes: Wishes,
+        submit: SubmitOptions,
         display: DisplayOpener,
         *,
         ask: AskMinInsync,
     ) -> None:
-        """Prepare to submit a plan that was read from a file."""
-        self._around = surroundings
+        """Prepare the submission of ``plan``."""
+        self._around = around
         self._operator = operator
         self._plan = plan
-        self._wishes = wishes
+        self._submit_options = submit
         self._display = display
         self._ask = ask
         self._request = RequestId("")
@@ -72,59 +167,61 @@ class Execution:
 
     def run(self) -> Exit:
         """
-        Submit, and wait as long as was asked for.
+        Submit, wait as the options say, and report.
 
         Raises:
-            ReassignmentConflictError: new work is disabled.
+            ReassignmentConflictError: the kill switch is set.
 
         """
         check_enabled(self._operator)
-        before = look(self._operator, self._plan)
+        before = read_entries(self._operator, self._plan)
         conflicts = conflicts_of(before, Route.REQUEST)
-        if self._wishes.dry_run:
-            judged = judge(self._operator, before, self._ask)
-            return show_preview(before, judged, conflicts, as_json=self._wishes.as_json)
+        as_json = self._submit_options.as_json
+        if self._submit_options.dry_run:
+            validation = validate(self._operator, before, self._ask)
+            return show_preview(before, validation, conflicts, as_json=as_json)
         for line in (*map(str, conflicts), *pause_lines(self._operator.read_controls().pauses)):
             tell(f"Note: {line}")
         self._rollback = rollback_of(before)
-        print_rollback(self._rollback, as_json=self._wishes.as_json)
+        print_rollback(self._rollback, as_json=as_json)
         self._submit()
         try:
             accepted = await_daemon(
-                self._around, self._operator, self._is_judged, timeout_s=self._wishes.timeout_s
+                self._around,
+                self._operator,
+                self._is_accepted,
+                timeout_s=self._submit_options.timeout_s,
             )
-            if accepted and self._wishes.wait:
+            if accepted and self._submit_options.wait:
                 self._follow()
         except KeyboardInterrupt:
             return self._interrupted()
         return self._report(is_accepted=accepted)
 
-    # --- before --------------------------------------------------------------------------------
-
     def _submit(self) -> None:
         own = self._around.new_request_id()
-        parts = submissions_of(self._plan, self._wishes.options, own)
+        parts = submissions_of(self._plan, self._submit_options.options, own)
         try:
             for part in parts:
                 self._names.append(self._operator.submit(part))
         except (ControllerError, KeyboardInterrupt):
             if len(parts) == 1:
-                tell("Whether the request was written is not known: see `reassigner list`.")
+                tell("The request may or may not have been written: see `reassigner list`.")
             elif self._names:
                 tell(
                     f"At least {len(self._names)} of {len(parts)} parts of request {own} were "
-                    f"written; `reassigner cancel {own}` calls them off."
+                    f"written; `reassigner cancel {own}` cancels them."
                 )
             raise
         self._request = RequestId(self._names[0]) if len(parts) == 1 else own
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def _is_judged(self) -> bool:
+    def _is_accepted(self) -> bool:
         return not set(self._names) & set(self._operator.submission_names())
 
     def _follow(self) -> None:
-        """Show progress until the request's summary is there."""
+        """Show progress until the request has an outcome."""
         total = len(self._plan)
         with self._display() as display:
             while True:
@@ -144,55 +241,46 @@ class Execution:
 
     def _interrupted(self) -> Exit:
         total, still = len(self._plan), len(self._open())
-        tell(f"Interrupted; request {self._request} goes on: {still} of {total} are not done yet.")
+        tell(f"Interrupted; request {self._request} continues: {still} of {total} are not done.")
         tell(
             f"See `reassigner status` and `reassigner verify {self._request}`; "
-            f"`reassigner cancel {self._request}` calls it off."
+            f"`reassigner cancel {self._request}` cancels it."
         )
         return Exit.IN_PROGRESS
 
     # --- the end -------------------------------------------------------------------------------
 
     def _report(self, *, is_accepted: bool) -> Exit:
-        standing = stand_of(self._operator, self._request)
-        code = exit_of_standing(standing)
-        if code is Exit.IN_PROGRESS and is_accepted and not self._wishes.wait:
-            # Accepted was all that was asked for.
-            code = Exit.REFUSED if standing.refused else Exit.DONE
-        if self._wishes.as_json:
-            say_json(self._document(standing, look(self._operator, self._plan), code))
+        state = read_request(self._operator, self._request)
+        code = exit_of_request(state)
+        if code is Exit.IN_PROGRESS and is_accepted and not self._submit_options.wait:
+            code = Exit.REFUSED if state.refused else Exit.DONE
+        if self._submit_options.as_json:
+            say_json(self._document(state, read_entries(self._operator, self._plan), code))
             return code
         if not is_accepted:
-            tell(self._not_accepted())
+            why = why_not_taken_up(self._operator, self._submit_options.timeout_s)
+            tell(f"Written as {self._request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
-        for line in standing_lines(standing):
+        for line in problem_lines(state):
             say(line)
-        if standing.has_ended:
-            say(f"Request {self._request} has ended: {standing.sentence()}")
-        elif len(standing.refused) < len(self._plan):
-            say(f"Accepted as {self._request}: {listed(self._good(standing))}")
+        if state.has_ended:
+            say(f"Request {self._request} has ended: {state.sentence()}")
+        elif len(state.refused) < len(self._plan):
+            refused = {r.partition for r in state.refused}
+            accepted = [p for p in self._plan if p not in refused]
+            say(f"Accepted as {self._request}: {listed(accepted)}")
         return code
 
-    def _good(self, standing: RequestStanding) -> list[TopicPartition]:
-        bad = {r.partition for r in standing.refused}
-        return [p for p in self._plan if p not in bad]
-
-    def _not_accepted(self) -> str:
-        if self._operator.leader_address() is None:
-            why = "no reassigner leads; one that starts takes it up"
-        else:
-            why = f"not within {self._wishes.timeout_s:g} s; see `reassigner status`"
-        return f"Written as {self._request}, but not accepted yet ({why})"
-
     def _document(
-        self, standing: RequestStanding, entries: Sequence[Entry], code: Exit
+        self, state: RequestState, entries: Sequence[Entry], code: Exit
     ) -> dict[str, Any]:
         return {
             "request": self._request,
             "submitted": self._names,
             "result": code.name.lower(),
-            "partitions": standing.counts(),
-            "entries": [entry_document(e) for e in entries],
-            "refused": [refusal_document(r) for r in standing.refused],
+            "partitions": state.counts(),
+            "entries": [e.document() for e in entries],
+            "refused": [refusal_document(r) for r in state.refused],
             "rollback": self._rollback,
         }

@@ -1,4 +1,4 @@
-"""What the command's exit codes mean; scripts rely on them."""
+"""Exit codes. Scripts rely on them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from controller.errors import ControllerError, NativeRefusedError, ReassignmentC
 
 
 class Exit(IntEnum):
-    """Exit codes of every verb."""
+    """Exit codes of every command but ``stock``."""
 
     DONE = 0
-    """Done, or accepted where that was asked for."""
+    """Done; of a submission: accepted."""
     ERROR = 1
-    """An error, or wrong usage."""
+    """Error or wrong usage."""
     IN_PROGRESS = 2
-    """Something is under way, or not accepted yet."""
+    """In progress, or not accepted yet."""
     FINDINGS = 2
-    """``doctor`` found something that somebody should look at."""
+    """``doctor`` has findings that need attention."""
     REFUSED = 3
-    """At least a part of what was asked for will not be done."""
+    """Refused, at least in part."""
     CANCELLED = 4
 
 
 def exit_of(error: ControllerError) -> Exit:
-    """Return the exit code of an error that ended a command."""
+    """Return the exit code of a command that ended with an error."""
     if isinstance(error, ReassignmentConflictError | NativeRefusedError):
         return Exit.REFUSED
     return Exit.ERROR

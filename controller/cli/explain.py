@@ -1,22 +1,31 @@
 """
-``explain``: one partition, from ZooKeeper and, if it answers, from the leading daemon.
+``explain``: one partition, by ZooKeeper and by the leading daemon if it answers.
 
-ZooKeeper alone tells where the partition stands and what is planned for it; the daemon adds the
-phase, what it waits for, and the steps to come under its own settings.
+ZooKeeper has the assignment and the target. The daemon adds the phase, the blocked reason, and the
+steps to come under its settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Final
+
+import typer
 
 from controller.cli.advice import PHASE_MEANINGS, advice_for
-from controller.cli.context import CommandContext
+from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
-from controller.cli.partition_facts import PartitionFacts, Standing, gather
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
+from controller.cli.output import ids, say, say_json, tell
+from controller.cli.partition_facts import (
+    PartitionFacts,
+    PartitionStanding,
+    gather,
+    named_partition,
+)
 from controller.cli.ports import InspectorPort
-from controller.cli.report_text import ids, say, say_json, state_words, tell, wait_words
-from controller.cli.request_standing import ending_line
+from controller.cli.request_state import outcome_line
+from controller.cli.status_text import state_words, wait_words
 from controller.core.blocked_reasons import COPYING
 from controller.core.events import Orphan
 from controller.core.model import (
@@ -29,34 +38,61 @@ from controller.core.model import (
 )
 from controller.errors import TransientError
 
-WORDS = {
-    Standing.MOVING: "being reassigned",
-    Standing.WAITING: "to be reassigned, no step is under way",
-    Standing.NOT_ACCEPTED: "in the plan, not accepted yet",
-    Standing.FOREIGN: "being reassigned by somebody else: no record of ours names it",
-    Standing.IDLE: "not being reassigned",
+WORDS: Final = {
+    PartitionStanding.MOVING: "being reassigned",
+    PartitionStanding.WAITING: "to be reassigned, no step is in flight",
+    PartitionStanding.NOT_ACCEPTED: "in the plan, not accepted yet",
+    PartitionStanding.FOREIGN: "being reassigned by another client: the daemon has no record of it",
+    PartitionStanding.IDLE: "not being reassigned",
 }
 
 
 def explain(
+    context: typer.Context,
+    partition: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC-PARTITION", help="Also as two words.", show_default=False),
+    ],
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Explain the state of one partition, its blocked reason and the remedy.
+
+    Example: reassigner explain orders-7 --zookeeper zk1:2181/kafka
+
+    Reads ZooKeeper, and asks the leading daemon if there is one. Exit code: 0 explained, 1 error,
+    or there is no such partition.
+    """
+    around = context_of(context)
+    named = named_partition(partition)
+    settings = around.settings({"zookeeper": zookeeper}, config)
+    with around.inspect(settings) as inspector:
+        size = settings.options().step_size
+        explain_partition(around, inspector, named, step_size=size, as_json=as_json)
+    raise typer.Exit(Exit.DONE)
+
+
+def explain_partition(
     around: CommandContext,
     inspector: InspectorPort,
     partition: TopicPartition,
     *,
     step_size: int | None,
     as_json: bool,
-) -> Exit:
-    """Explain a partition."""
+) -> None:
+    """Print everything known about a partition."""
     facts = gather(inspector, partition)
     live, why_not = _ask_daemon(around, inspector, partition)
     if as_json:
         say_json(_document(facts, live, why_not, step_size))
-        return Exit.DONE
+        return
     if why_not is not None:
-        tell(f"reassigner: from ZooKeeper alone: {why_not}")
+        tell(f"reassigner: by ZooKeeper alone: {why_not}")
     for line in _lines(facts, live, step_size):
         say(line)
-    return Exit.DONE
 
 
 def _ask_daemon(
@@ -71,7 +107,7 @@ def _ask_daemon(
         return None, str(error)
 
 
-# --- for people --------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------
 
 
 def _lines(
@@ -104,7 +140,7 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
         yield "leader", f"{leader}, leader epoch {state.leader_epoch}"
         yield "ISR", ids(state.isr)
     else:
-        yield "state", "there is none" if state is None else f"cannot be understood: {state}"
+        yield "state", "there is none" if state is None else f"cannot be decoded: {state}"
     concerned = dict.fromkeys((*assignment.replicas, *(facts.target or ())))
     dead = [r for r in concerned if r not in facts.live]
     if dead:
@@ -113,7 +149,7 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
         yield "original", "unknown" if spec.original is None else ids(spec.original)
         yield "request", f"{spec.request} ({spec.route.value})"
     elif spec is not None:
-        yield "record", f"cannot be understood: {spec}"
+        yield "record", f"cannot be decoded: {spec}"
     if facts.target is not None:
         yield "target", ids(facts.target)
     if facts.is_being_deleted:
@@ -123,15 +159,15 @@ def _rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     if facts.refusal is not None:
         refusal = facts.refusal
         yield "refused", f"{refusal.entry} of {refusal.request}: {refusal.detail}"
-    if facts.ending is not None:
-        yield "ended", f"{facts.ending.request}: {ending_line(facts.ending)}"
+    if facts.outcome is not None:
+        yield "ended", f"{facts.outcome.request}: {outcome_line(facts.outcome)}"
 
 
 def _orphan_words(orphan: Orphan | str, live: frozenset[BrokerId]) -> str:
     if isinstance(orphan, str):
-        return f"a record cannot be understood: {orphan}"
+        return f"a record cannot be decoded: {orphan}"
     there = "live" if orphan.broker in live else "not live"
-    return f"broker {orphan.broker} ({there}) may still hold an old copy: {orphan.reason}"
+    return f"broker {orphan.broker} ({there}) may still have an old log: {orphan.reason}"
 
 
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -193,7 +229,7 @@ def _steps(
     ]
 
 
-# --- for programs ------------------------------------------------------------------------------
+# --- JSON --------------------------------------------------------------------------------------
 
 
 def _document(
@@ -240,11 +276,11 @@ def _document(
             "detail": facts.refusal.detail,
         },
         "last_ending": None
-        if facts.ending is None
+        if facts.outcome is None
         else {
-            "request": facts.ending.request,
-            "fate": facts.ending.fate.value,
-            "detail": facts.ending.detail,
+            "request": facts.outcome.request,
+            "fate": facts.outcome.fate.value,
+            "detail": facts.outcome.detail,
         },
         "steps_to_come": _steps(facts, live, moved, step_size),
         "blocked_on": blocked,

@@ -1,46 +1,27 @@
-"""
-Command-line options made from the settings.
-
-One source for the options of ``run``, their help and ``docs/reference/configuration.md``: a new
-setting appears in all three.
-"""
+"""Options and arguments that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from enum import Enum
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Final
 
 import typer
-from pydantic.fields import FieldInfo
 
-from controller.setting_values import HttpAddress
-from controller.settings import Settings, flag_of, is_secret
+from controller.core.model import RequestId, TopicPartition
+from controller.core.submissions import PRIORITY_MAX, StepSize, Window
+from controller.errors import InvalidInputError
+from controller.setting_values import parse_address
+from controller.znodes.paths import parse_topic_partition, valid_request, valid_topic
+from controller.znodes.windows import read_window
 
-SECTIONS: Final = {
-    "zookeeper": "ZooKeeper",
-    "engine": "Engine and tenure",
-    "step_size": "Pace",
-    "security_protocol": "Kafka brokers",
-    "http": "Telemetry",
-}
-"""The first setting of each section, in the order of the fields."""
-
-SPECIAL: Final = {
-    "zookeeper": "HOST:PORT[,HOST:PORT][/chroot]",
-    "zookeeper_sasl_mechanism": "DIGEST-MD5|GSSAPI",
-    "step_size": "N|all",
-    "http_advertise": "HOST[:PORT]",
-}
-"""What to write where the type alone does not say it."""
+ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"
 
 ZookeeperOption = Annotated[
     str | None,
     typer.Option(
         "--zookeeper",
-        metavar=SPECIAL["zookeeper"],
+        metavar=ZOOKEEPER_METAVAR,
         help="The cluster's ZooKeeper, or REASSIGNER_ZOOKEEPER.",
         show_default=False,
     ),
@@ -55,89 +36,149 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="The daemon to ask, instead of the leader that ZooKeeper names.",
+        show_default=False,
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would change and write nothing.")
+]
+WaitOption = Annotated[
+    bool, typer.Option("--wait", help="Show progress until the end, not only until acceptance.")
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the daemon."),
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="The reason, kept with the outcome.")
+]
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--requested-by", metavar="NAME", help="Your name; default: user@host.", show_default=False
+    ),
+]
+RequestsOption = Annotated[
+    list[str] | None,
+    typer.Option("--request", metavar="ID", help="This request; may be repeated."),
+]
+PlanArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLAN.json",
+        help='A plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
+        '"partition":0,"replicas":[1,2,3]}]}',
+        show_default=False,
+    ),
+]
 
 
-def settings_signature() -> inspect.Signature:
-    """Return the signature of a verb that takes every setting as an option."""
-    parameters = [
-        inspect.Parameter(
-            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field, about)
+def address_of(text: str) -> str:
+    """
+    Parse the value of ``--http``, ``HOST:PORT``.
+
+    Raises:
+        InvalidInputError: ``text`` is not an address.
+
+    """
+    try:
+        return str(parse_address(text))
+    except ValueError as error:
+        raise InvalidInputError(f"--http: {error}, not {text!r}") from error
+
+
+def request_ids(texts: Iterable[str] | None) -> list[RequestId]:
+    """
+    Parse the ids of requests.
+
+    Raises:
+        InvalidInputError: a text cannot be the id of a request.
+
+    """
+    found = list(texts or ())
+    for text in found:
+        if not valid_request(text):
+            raise InvalidInputError(f"{text!r} is not the id of a request")
+    return [RequestId(text) for text in found]
+
+
+def partitions_of(texts: Iterable[str] | None) -> list[TopicPartition]:
+    """
+    Parse partitions as Kafka's tools write them, ``TOPIC-N``.
+
+    Raises:
+        InvalidInputError: a text is not a partition.
+
+    """
+    found: list[TopicPartition] = []
+    for text in texts or ():
+        partition = parse_topic_partition(text)
+        if partition is None:
+            raise InvalidInputError(f"{text!r} is not a partition such as topic-0")
+        found.append(partition)
+    return found
+
+
+def topics_of(texts: Iterable[str] | None) -> list[str]:
+    """
+    Check the names of topics.
+
+    Raises:
+        InvalidInputError: a text cannot be the name of a topic.
+
+    """
+    found = list(texts or ())
+    for text in found:
+        if not valid_topic(text):
+            raise InvalidInputError(f"{text!r} is not the name of a topic")
+    return found
+
+
+def parse_step_size(option: str, text: str) -> StepSize:
+    """
+    Parse a number of replicas, or ``all``.
+
+    Raises:
+        InvalidInputError: ``text`` is neither.
+
+    """
+    if text == "all":
+        return "all"
+    if text.isascii() and text.isdigit() and int(text) >= 1:
+        return int(text)
+    raise InvalidInputError(f'{option}: a number of replicas, 1 or more, or "all", not {text!r}')
+
+
+def parse_window(option: str, text: str) -> Window:
+    """
+    Parse hours such as ``22:00-05:00 Europe/Berlin``.
+
+    Raises:
+        InvalidInputError: ``text`` has another form, or the time zone does not exist.
+
+    """
+    window = read_window(text)
+    if isinstance(window, str):
+        raise InvalidInputError(f"{option}: {window}")
+    return window
+
+
+def check_priority(option: str, priority: int) -> int:
+    """
+    Return a priority that is within bounds.
+
+    Raises:
+        InvalidInputError: it is not.
+
+    """
+    if abs(priority) > PRIORITY_MAX:
+        raise InvalidInputError(
+            f"{option}: between -{PRIORITY_MAX} and {PRIORITY_MAX}, not {priority}"
         )
-        for field, about in Settings.model_fields.items()
-        if not is_secret(about)
-    ]
-    config = inspect.Parameter(
-        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigOption
-    )
-    return inspect.Signature([*parameters, config])
-
-
-def _option(field: str, about: FieldInfo) -> object:
-    flag = flag_of(field)
-    panel = section_of(field)
-    help_text = f"{about.description} Default: {default_of(about)}."
-    if about.annotation is bool:
-        both = f"{flag}/--no-{flag.removeprefix('--')}"
-        return Annotated[
-            bool | None,
-            typer.Option(both, help=help_text, show_default=False, rich_help_panel=panel),
-        ]
-    return Annotated[
-        str | None,
-        typer.Option(
-            flag,
-            metavar=metavar_of(field, about),
-            help=help_text,
-            show_default=False,
-            rich_help_panel=panel,
-        ),
-    ]
-
-
-def section_of(field: str) -> str:
-    """Return the section a setting belongs to."""
-    title = ""
-    for name in Settings.model_fields:
-        title = SECTIONS.get(name, title)
-        if name == field:
-            break
-    return title
-
-
-def default_of(about: FieldInfo) -> str:
-    """Word a setting's default."""
-    value: Any = about.default
-    if about.is_required():
-        return "none, required"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "none"
-    if isinstance(value, Enum):
-        return str(value.value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def metavar_of(field: str, about: FieldInfo) -> str:
-    """Return what to write for the value in a usage line."""
-    kinds = list(_kinds(about.annotation))
-    for kind in kinds:
-        if issubclass(kind, Enum):
-            return "|".join(str(member.value) for member in kind)
-    if field in SPECIAL:
-        return SPECIAL[field]
-    if HttpAddress in kinds:
-        return "HOST:PORT"
-    if Path in kinds:
-        return "PATH"
-    if field.endswith("_s"):
-        return "SECONDS"
-    return "N" if int in kinds else "TEXT"
-
-
-def _kinds(annotation: object) -> Iterator[type]:
-    """Yield the types that an annotation is made of."""
-    if isinstance(annotation, type):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _kinds(part)
+    return priority

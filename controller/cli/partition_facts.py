@@ -1,8 +1,4 @@
-"""
-What ZooKeeper says of one partition: its assignment, what is planned for it, what is left of it.
-
-Read at once for ``explain``; worded nowhere here.
-"""
+"""What ZooKeeper has about one partition: assignment, state, target, records and outcomes."""
 
 from __future__ import annotations
 
@@ -11,19 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.cli.ports import InspectorPort
+from controller.core import model
 from controller.core.events import Orphan
-from controller.core.model import (
-    NO_LEADER,
-    BrokerId,
-    PartitionAssignment,
-    PartitionOutcome,
-    PartitionState,
-    ReassignmentSpec,
-    Refusal,
-    Replicas,
-    TopicAssignment,
-    TopicPartition,
-)
+from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
 from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import entry_text
 from controller.core.steps import Step, steps_to
@@ -31,50 +17,51 @@ from controller.errors import InvalidInputError
 from controller.znodes.paths import parse_topic_partition
 
 
-class Standing(StrEnum):
-    """What ZooKeeper says of the partition."""
+class PartitionStanding(StrEnum):
+    """The state of a partition's reassignment, by ZooKeeper."""
 
     MOVING = "moving"
-    """The daemon has a record of it and a step is under way."""
+    """A record exists, and a step is in flight."""
     WAITING = "waiting"
-    """The daemon has a record of it and no step is under way."""
+    """A record exists, and no step is in flight."""
     NOT_ACCEPTED = "not_accepted"
-    """It stands in ``/admin/reassign_partitions``, and the daemon has no record of it."""
+    """``/admin/reassign_partitions`` has an entry, and there is no record."""
     FOREIGN = "foreign"
-    """The topic znode names adding or removing replicas, and the daemon has no record of it."""
+    """The topic znode has adding or removing replicas, and there is no record."""
     IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What ZooKeeper says of a partition."""
+    """What ZooKeeper has about a partition; a text is the reason why it cannot be decoded."""
 
     partition: TopicPartition
-    assignment: PartitionAssignment
-    state: PartitionState | str | None
+    assignment: model.PartitionAssignment
+    state: model.PartitionState | str | None
     spec: ReassignmentSpec | str | None
     planned: Replicas | None
-    """Its entry in the legacy znode."""
-    live: frozenset[BrokerId]
+    """The target in ``/admin/reassign_partitions``."""
+    live: frozenset[model.BrokerId]
     is_being_deleted: bool
     orphans: tuple[Orphan | str, ...]
-    refusal: Refusal | None
-    """The last time it was refused."""
-    ending: PartitionOutcome | None = None
-    """The last time it ended otherwise than at its target."""
+    refusal: model.Refusal | None
+    """The last refusal."""
+    outcome: model.PartitionOutcome | None = None
+    """The last outcome other than done."""
 
     @property
-    def standing(self) -> Standing:
-        """How far it has come."""
+    def standing(self) -> PartitionStanding:
+        """The state of the reassignment."""
         if self.spec is not None:
-            return Standing.MOVING if self.assignment.is_reassigning else Standing.WAITING
+            is_moving = self.assignment.is_reassigning
+            return PartitionStanding.MOVING if is_moving else PartitionStanding.WAITING
         if self.assignment.is_reassigning:
-            return Standing.FOREIGN
-        return Standing.IDLE if self.planned is None else Standing.NOT_ACCEPTED
+            return PartitionStanding.FOREIGN
+        return PartitionStanding.IDLE if self.planned is None else PartitionStanding.NOT_ACCEPTED
 
     @property
     def target(self) -> Replicas | None:
-        """The replicas it is to have, None where nothing is planned."""
+        """The target replicas, None without a reassignment."""
         if isinstance(self.spec, ReassignmentSpec):
             return self.spec.target
         if self.assignment.is_reassigning:
@@ -82,44 +69,44 @@ class PartitionFacts:
         return self.planned
 
     def steps(self, step_size: int | None) -> tuple[Step, ...]:
-        """Return the steps to come after the one under way, as things stand."""
+        """Return the steps after the one in flight, if nothing changes."""
         state, target = self.state, self.target
         if target is None:
             return ()
-        known = state if isinstance(state, PartitionState) else None
+        known = state if isinstance(state, model.PartitionState) else None
 
-        def is_sound(replica: BrokerId) -> bool:
+        def is_sound(replica: model.BrokerId) -> bool:
             is_synced = known is None or replica in known.isr
             return (
                 is_synced or replica in self.assignment.adding_replicas
             ) and replica in self.live
 
-        leader = NO_LEADER if known is None else known.leader
+        leader = model.NO_LEADER if known is None else known.leader
         return steps_to(self.assignment.target_replicas, target, leader, step_size, is_sound)
 
 
 def named_partition(words: list[str]) -> TopicPartition:
     """
-    Read ``TOPIC-PARTITION`` or ``TOPIC PARTITION``.
+    Parse ``TOPIC-PARTITION`` or ``TOPIC PARTITION``.
 
     Raises:
-        PlanInvalidError: it is neither.
+        InvalidInputError: the words are neither.
 
     """
-    found = parse_topic_partition("-".join(words)) if 1 <= len(words) <= 2 else None  # noqa: PLR2004 - as above
+    found = parse_topic_partition("-".join(words)) if 1 <= len(words) <= 2 else None  # noqa: PLR2004 - one word or two
     if found is None:
         raise InvalidInputError(
-            f"{' '.join(words)!r} names no partition: write TOPIC-PARTITION or TOPIC PARTITION"
+            f"{' '.join(words)!r} is not a partition: write TOPIC-PARTITION or TOPIC PARTITION"
         )
     return found
 
 
 def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFacts:
     """
-    Read what ZooKeeper says of a partition.
+    Read what ZooKeeper has about a partition.
 
     Raises:
-        PlanInvalidError: there is no such partition, or its topic znode cannot be understood.
+        InvalidInputError: the partition does not exist, or its topic znode cannot be decoded.
 
     """
     plan = inspector.read_plan()
@@ -127,10 +114,8 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
     topic = inspector.read_topics([partition.topic]).get(partition.topic)
     if topic is None:
         raise InvalidInputError(f"there is no topic {partition.topic}")
-    if not isinstance(topic, TopicAssignment):
-        raise InvalidInputError(
-            f"the topic znode of {partition.topic} cannot be understood: {topic}"
-        )
+    if not isinstance(topic, model.TopicAssignment):
+        raise InvalidInputError(f"the topic znode of {partition.topic} cannot be decoded: {topic}")
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
@@ -145,11 +130,11 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
         is_being_deleted=partition.topic in inspector.read_deletions(),
         orphans=inspector.orphans_of(partition),
         refusal=_last_refusal(outcomes, partition),
-        ending=_last_ending(inspector, outcomes, partition),
+        outcome=_last_outcome(inspector, outcomes, partition),
     )
 
 
-def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> Refusal | None:
+def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> model.Refusal | None:
     begin = entry_text(partition, ()).removesuffix("]")
     return next(
         (
@@ -162,15 +147,15 @@ def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> Ref
     )
 
 
-def _last_ending(
+def _last_outcome(
     inspector: InspectorPort, outcomes: Sequence[Summary], partition: TopicPartition
-) -> PartitionOutcome | None:
-    """Look among the open requests, then, the newest first, those of which something went wrong."""
+) -> model.PartitionOutcome | None:
+    """Search open requests, then requests with other outcomes than done, the newest first."""
     still_open = [name for name, has_ended in inspector.request_ids().items() if not has_ended]
-    wrong = [[outcome.request] for outcome in outcomes if any(outcome.fates.values())]
-    for names in (still_open, *wrong):
+    others = [[summary.request] for summary in outcomes if any(summary.fates.values())]
+    for names in (still_open, *others):
         for history in inspector.read_history(names).values():
-            for ending in history.endings:
-                if ending.partition == partition:
-                    return ending
+            for outcome in history.endings:
+                if outcome.partition == partition:
+                    return outcome
     return None

@@ -1,20 +1,23 @@
 """
-``pause`` and ``resume``, ``disable`` and ``enable``: holding work up, and not taking any.
+``pause``, ``resume``, ``disable`` and ``enable``: begin no step, or refuse new reassignments.
 
-Both are durable znodes that the daemon watches; what is in flight goes on.
+Both are durable znodes that every leader obeys. Steps in flight end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, TypeVar
 
+import typer
+
+from controller.cli import options
+from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.pause_text import pause_lines
+from controller.cli.output import NOTHING_WRITTEN, ids, say, say_json, tell
 from controller.cli.ports import OperatorPort
-from controller.cli.report_text import say, say_json, tell
-from controller.cli.units import show_time
+from controller.cli.status_text import pause_lines, since_words
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, RequestId
 from controller.core.requests.acceptance import legacy_request_id
@@ -24,79 +27,101 @@ from controller.znodes.kill_switches import KillSwitch
 
 _Key = TypeVar("_Key")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What is meant; nothing in particular is everything."""
-
-    requests: Sequence[RequestId] = ()
-    brokers: Sequence[BrokerId] = ()
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether nothing is meant in particular."""
-        return not (self.requests or self.brokers)
+BrokersOption = Annotated[
+    list[int] | None,
+    typer.Option("--broker", metavar="ID", min=0, help="This broker; may be repeated."),
+]
 
 
-def pause_work(
-    operator: OperatorPort, meant: Selection, pause: Pause, *, dry_run: bool, as_json: bool
-) -> Exit:
+def pause(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    request: options.RequestsOption = None,
+    broker: BrokersOption = None,
+    reason: options.ReasonOption = "",
+    requested_by: options.ByOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
     """
-    Let no new step begin.
+    Begin no new step: at all, of requests, or to and from brokers.
 
-    Raises:
-        PlanInvalidError: a request is named that has ended, or that nothing is known of.
+    Example: reassigner pause --broker 5 --reason "disk swap" --zookeeper zk1:2181/kafka
 
+    Steps in flight end. A pause lasts until `reassigner resume`, also when the leader changes.
     """
-    check_requests(operator, meant.requests)
-    absent = sorted(set(meant.brokers) - operator.live_brokers())
-    if absent:
-        tell(f"Note: broker {', '.join(map(str, absent))} is not live.")
+    around = context_of(context)
+    new = Pause(reason, around.requested_by(requested_by), around.wall_ms())
+    requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
 
     def change(found: Pauses) -> Pauses:
-        if meant.is_everything:
-            return replace(found, everything=found.everything or pause)
+        if not requests and not brokers:
+            return replace(found, everything=found.everything or new)
         return replace(
             found,
-            requests={**dict.fromkeys(meant.requests, pause), **found.requests},
-            brokers={**dict.fromkeys(meant.brokers, pause), **found.brokers},
+            requests={**dict.fromkeys(requests, new), **found.requests},
+            brokers={**dict.fromkeys(brokers, new), **found.brokers},
         )
 
-    return _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+    with around.connected(zookeeper, config) as operator:
+        check_requests(operator, requests)
+        absent = sorted(set(brokers) - operator.live_brokers())
+        if absent:
+            tell(f"Note: broker {ids(absent)} is not live.")
+        _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+    raise typer.Exit(Exit.DONE)
 
 
-def resume_work(
-    operator: OperatorPort, meant: Selection, *, whole: bool, dry_run: bool, as_json: bool
-) -> Exit:
-    """Let steps begin again; ``whole`` lifts every pause there is."""
+def resume(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    request: options.RequestsOption = None,
+    broker: BrokersOption = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Remove every pause, also those of requests and brokers."),
+    ] = False,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Remove a pause: the general one, or those of requests or brokers.
+
+    Example: reassigner resume --broker 5 --zookeeper zk1:2181/kafka
+    """
+    requests, brokers = options.request_ids(request), list(map(BrokerId, broker or ()))
 
     def change(found: Pauses) -> Pauses:
-        if whole:
+        if everything:
             return Pauses()
-        if meant.is_everything:
+        if not requests and not brokers:
             return replace(found, everything=None)
         return replace(
             found,
-            requests=_without(found.requests, meant.requests),
-            brokers=_without(found.brokers, meant.brokers),
+            requests=_without(found.requests, requests),
+            brokers=_without(found.brokers, brokers),
         )
 
-    return _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+    with context_of(context).connected(zookeeper, config) as operator:
+        _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
+    raise typer.Exit(Exit.DONE)
 
 
 def _edit_pauses(
     operator: OperatorPort, change: Callable[[Pauses], Pauses], *, dry_run: bool, as_json: bool
-) -> Exit:
+) -> None:
     pauses = change(operator.read_controls().pauses) if dry_run else operator.edit_pauses(change)
-    lines = pause_lines(pauses)
     if as_json:
         say_json({"dry_run": dry_run, "paused": _pauses_document(pauses)})
-        return Exit.DONE
-    for line in lines or ["nothing is paused"]:
+        return
+    for line in pause_lines(pauses) or ["nothing is paused"]:
         say(line)
     if dry_run:
-        say("Nothing was written.")
-    return Exit.DONE
+        say(NOTHING_WRITTEN)
 
 
 def _without(found: Mapping[_Key, Pause], names: Iterable[_Key]) -> dict[_Key, Pause]:
@@ -104,22 +129,23 @@ def _without(found: Mapping[_Key, Pause], names: Iterable[_Key]) -> dict[_Key, P
 
 
 def _pauses_document(pauses: Pauses) -> dict[str, object]:
-    def about(pause: Pause) -> dict[str, object]:
-        return {"reason": pause.reason, "by": pause.by, "since_ms": pause.since_ms}
-
     return {
-        "everything": None if pauses.everything is None else about(pauses.everything),
-        "requests": {name: about(p) for name, p in pauses.requests.items()},
-        "brokers": {str(broker): about(p) for broker, p in pauses.brokers.items()},
+        "everything": None if pauses.everything is None else _document(pauses.everything),
+        "requests": {name: _document(p) for name, p in pauses.requests.items()},
+        "brokers": {str(broker): _document(p) for broker, p in pauses.brokers.items()},
     }
+
+
+def _document(hold: Pause | KillSwitch) -> dict[str, object]:
+    return {"reason": hold.reason, "by": hold.by, "since_ms": hold.since_ms}
 
 
 def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> None:
     """
-    See whether requests are known and open.
+    Check that requests are known and open.
 
     Raises:
-        PlanInvalidError: one is not.
+        InvalidInputError: a request has ended, or is not known.
 
     """
     missing = set(requests)
@@ -137,49 +163,64 @@ def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> Non
     missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
     if missing:
         raise InvalidInputError(
-            f"nothing is known of request {', '.join(sorted(missing))}; see `reassigner list`"
+            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
         )
 
 
 # --- the kill switch -----------------------------------------------------------------------------
 
 
-def disable_work(
-    operator: OperatorPort, switch: KillSwitch, *, dry_run: bool = False, as_json: bool
-) -> Exit:
-    """Refuse whatever is submitted from now on."""
-    before = operator.read_kill_switch() if dry_run else operator.disable(switch)
-    stands = before or switch
+def disable(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    reason: options.ReasonOption = "",
+    requested_by: options.ByOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Refuse new reassignments until `reassigner enable`. Those that have begun continue.
+
+    Example: reassigner disable --reason "incident 42" --zookeeper zk1:2181/kafka
+    """
+    around = context_of(context)
+    switch = KillSwitch(reason, around.requested_by(requested_by), around.wall_ms())
+    with around.connected(zookeeper, config) as operator:
+        before = operator.read_kill_switch() if dry_run else operator.disable(switch)
     if as_json:
-        found = {"disabled": True, "was_disabled": before is not None, **_switch(stands)}
-        say_json({"dry_run": dry_run, **found})
-        return Exit.DONE
+        found = {"disabled": True, "was_disabled": before is not None}
+        say_json({"dry_run": dry_run, **found, **_document(before or switch)})
+        raise typer.Exit(Exit.DONE)
     if before is not None:
-        say(f"Disabled already, since {_since(before)}.")
+        say(f"Disabled already, since {since_words(before)}.")
     else:
-        say("Disabled: new reassignments are refused from now on; what has begun goes on.")
+        say("Disabled: new reassignments are refused; those that have begun continue.")
     if dry_run:
-        say("Nothing was written.")
-    return Exit.DONE
+        say(NOTHING_WRITTEN)
+    raise typer.Exit(Exit.DONE)
 
 
-def enable_work(operator: OperatorPort, *, dry_run: bool = False, as_json: bool) -> Exit:
-    """Take new work again."""
-    was_disabled = operator.read_kill_switch() is not None if dry_run else operator.enable()
+def enable(
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Accept new reassignments again.
+
+    Example: reassigner enable --zookeeper zk1:2181/kafka
+    """
+    with context_of(context).connected(zookeeper, config) as operator:
+        was_disabled = operator.read_kill_switch() is not None if dry_run else operator.enable()
     if as_json:
         say_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
-        return Exit.DONE
-    say("Enabled: new reassignments are taken." if was_disabled else "It was not disabled.")
+        raise typer.Exit(Exit.DONE)
+    say("Enabled: new reassignments are accepted." if was_disabled else "It was not disabled.")
     if dry_run:
-        say("Nothing was written.")
-    return Exit.DONE
-
-
-def _switch(switch: KillSwitch) -> dict[str, object]:
-    return {"reason": switch.reason, "by": switch.by, "since_ms": switch.since_ms}
-
-
-def _since(switch: KillSwitch) -> str:
-    by = f" by {switch.by}" if switch.by else ""
-    why = f": {switch.reason}" if switch.reason else ""
-    return f"{show_time(switch.since_ms)}{by}{why}"
+        say(NOTHING_WRITTEN)
+    raise typer.Exit(Exit.DONE)

@@ -1,48 +1,46 @@
 """
-Plan files, and where each entry of a plan stands.
+Plan files: reading and writing them, and comparing them with the cluster they were made for.
 
-A file that is wrong anywhere is refused as a whole, with every problem named: nothing was written
-yet, so there is no reason to be satisfied with a part. Whether an entry can be carried out is the
-daemon's to say.
+A file with any error is refused as a whole, with all its errors. ``pipeline plan`` names with each
+entry the replicas that it was planned from (``original_replicas``), and the cluster. ``execute``
+refuses such a file if the cluster has changed; ``pipeline rebase`` keeps what is still possible.
+Files without these keys are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from controller.cli.ports import OperatorPort
 from controller.core.model import (
-    OutcomeKind,
-    PartitionAssignment,
-    ReassignmentSpec,
+    BrokerId,
     Replicas,
     TopicAssignment,
     TopicPartition,
     ZkVersion,
     Zxid,
 )
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.znodes.legacy_plans import decode_legacy_plan
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-PROBLEMS_MAX: Final = 20
+SHOWN_MAX: Final = 20
 CLUSTER_KEY: Final = "cluster_id"
-"""Requests of ``pipeline plan`` say for which cluster they are; ``bases`` compares."""
+"""The key of a file of ``pipeline plan`` that names its cluster."""
 
 Plan = Mapping[TopicPartition, Replicas]
 
 
 def read_plan_file(path: Path) -> Plan:
     """
-    Read a plan in the format of Kafka's own tool.
+    Read a plan in the format of Kafka's tool.
 
     Raises:
-        PlanInvalidError: it cannot be read, or something in it is wrong.
+        InvalidInputError: the file cannot be read, or has an error.
 
     """
     try:
@@ -63,158 +61,15 @@ def read_plan_file(path: Path) -> Plan:
 
 
 def _problems(path: Path, refused: tuple[tuple[str, str], ...]) -> str:
-    lines = [f"  {entry}: {reason}" for entry, reason in refused[:PROBLEMS_MAX]]
-    if len(refused) > PROBLEMS_MAX:
-        lines.append(f"  and {len(refused) - PROBLEMS_MAX} more")
-    count = "one entry" if len(refused) == 1 else f"{len(refused)} entries"
-    return "\n".join((f"{path}: {count} cannot be understood:", *lines))
-
-
-class Standing(StrEnum):
-    """How far one entry has come."""
-
-    SUBMITTED = "submitted"
-    """In a znode of a plan, a request or the queue; the daemon has not judged it yet."""
-    ACCEPTED = "accepted"
-    """The daemon has a durable record of it; it waits for its turn."""
-    MOVING = "moving"
-    """The topic znode names replicas that are added or removed."""
-    ROLLING_BACK = "rolling_back"
-    """It was cancelled and is on its way to where it was."""
-    DONE = "done"
-    REFUSED = "refused"
-    """It is neither at its target nor recorded anywhere: it was turned down."""
-    CANCELLED = "cancelled"
-    """It was cancelled before it began."""
-    ROLLED_BACK = "rolled_back"
-    SUPERSEDED = "superseded"
-    """A later request took the partition over."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it will change yet."""
-        return self in _OPEN
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether somebody called it off, and that has ended."""
-        return self in (Standing.CANCELLED, Standing.ROLLED_BACK)
-
-
-_OPEN: Final = frozenset(
-    {Standing.SUBMITTED, Standing.ACCEPTED, Standing.MOVING, Standing.ROLLING_BACK}
-)
-STANDING_OF: Final[Mapping[OutcomeKind, Standing]] = MappingProxyType(
-    {
-        OutcomeKind.CANCELLED: Standing.CANCELLED,
-        OutcomeKind.ROLLED_BACK: Standing.ROLLED_BACK,
-        OutcomeKind.SUPERSEDED: Standing.SUPERSEDED,
-    }
-)
-"""An entry whose cancellation was skipped goes on: it stands where it stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a plan and what ZooKeeper says of it."""
-
-    partition: TopicPartition
-    target: Replicas
-    standing: Standing
-    assignment: PartitionAssignment | None
-    spec: ReassignmentSpec | None
-
-    @property
-    def original(self) -> Replicas | None:
-        """The replicas to go back to: as the daemon recorded, else as they stand without AR."""
-        if self.spec is not None:
-            return self.spec.original
-        if self.assignment is None:
-            return None
-        adding = self.assignment.adding_replicas
-        return tuple(r for r in self.assignment.replicas if r not in adding)
-
-
-def look(operator: OperatorPort, plan: Plan) -> list[Entry]:
-    """
-    Read where each entry stands.
-
-    The order of the reads matters: an entry leaves the znode it was submitted in only after its
-    record exists, and the record goes only with the last write of the topic znode. Read in this
-    order nothing falls between.
-    """
-    submitted = _submitted(operator)
-    specs = operator.read_specs(plan)
-    topics = operator.read_topics(p.topic for p in plan)
-    return [
-        _entry(p, target, target in submitted.get(p, ()), specs.get(p), topics.get(p.topic))
-        for p, target in plan.items()
-    ]
-
-
-def _submitted(operator: OperatorPort) -> Mapping[TopicPartition, list[Replicas]]:
-    """Return what was submitted, by whatever route, and has not been judged yet."""
-    found: dict[TopicPartition, list[Replicas]] = {}
-    plans = [operator.read_queue(), operator.read_plan()]
-    requests = operator.read_submissions(operator.submission_names())
-    for submitted in (*plans, *requests.values()):
-        for partition, replicas in (submitted.entries if submitted else {}).items():
-            found.setdefault(partition, []).append(replicas)
-    return found
-
-
-def _entry(
-    partition: TopicPartition,
-    target: Replicas,
-    is_submitted: bool,  # noqa: FBT001 - one of many facts
-    spec: ReassignmentSpec | str | None,
-    topic: TopicAssignment | str | None,
-) -> Entry:
-    found = (
-        topic.partitions.get(partition.partition) if isinstance(topic, TopicAssignment) else None
-    )
-    known = spec if isinstance(spec, ReassignmentSpec) else None
-    standing = (
-        _recorded(known, target, found)
-        or (Standing.SUBMITTED if is_submitted else None)
-        or _unrecorded(target, found)
-    )
-    return Entry(partition, target, standing, found, known)
-
-
-def _recorded(
-    spec: ReassignmentSpec | None, target: Replicas, assignment: PartitionAssignment | None
-) -> Standing | None:
-    """Return where an entry stands that the daemon has a record of, None where it has none."""
-    if spec is not None and spec.target == target:
-        moving = assignment is not None and assignment.is_reassigning
-        return Standing.MOVING if moving else Standing.ACCEPTED
-    if spec is not None and spec.rolls_back:
-        return Standing.ROLLING_BACK
-    return None
-
-
-def _unrecorded(target: Replicas, assignment: PartitionAssignment | None) -> Standing:
-    """Return where an entry stands by the topic znode alone."""
-    if assignment is None:
-        return Standing.REFUSED
-    if assignment.is_reassigning:
-        # Somebody else carries it out, or carries out something else.
-        same = assignment.target_replicas == target
-        return Standing.MOVING if same else Standing.REFUSED
-    return Standing.DONE if assignment.replicas == target else Standing.REFUSED
-
-
-def count(entries: list[Entry]) -> dict[str, int]:
-    """Return how many entries stand where."""
-    counts = {standing.value: 0 for standing in Standing}
-    for entry in entries:
-        counts[entry.standing.value] += 1
-    return counts
+    lines = [f"  {entry}: {reason}" for entry, reason in refused[:SHOWN_MAX]]
+    if len(refused) > SHOWN_MAX:
+        lines.append(f"  and {len(refused) - SHOWN_MAX} more")
+    count = "one entry is" if len(refused) == 1 else f"{len(refused)} entries are"
+    return "\n".join((f"{path}: {count} invalid:", *lines))
 
 
 def document_of(plan: Plan) -> dict[str, object]:
-    """Return a plan as the document of Kafka's tool."""
+    """Return a plan as the JSON document of Kafka's tool."""
     return {
         "version": 1,
         "partitions": [
@@ -222,3 +77,106 @@ def document_of(plan: Plan) -> dict[str, object]:
             for p, replicas in sorted(plan.items())
         ],
     }
+
+
+# --- comparison with the cluster -----------------------------------------------------------------
+
+
+def read_originals(path: Path, plan: Plan) -> Plan:
+    """Return the ``original_replicas`` of the entries of a file that ``read_plan_file`` read."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[TopicPartition, Replicas] = {}
+    for entry in document["partitions"]:
+        partition = TopicPartition(entry["topic"], entry["partition"])
+        original = entry.get("original_replicas")
+        if partition in plan and isinstance(original, list):
+            found[partition] = tuple(BrokerId(b) for b in original if isinstance(b, int))
+    return found
+
+
+def check_cluster(operator: OperatorPort, path: Path) -> None:
+    """
+    Check that a file was not planned for another cluster.
+
+    Raises:
+        InvalidInputError: the file names another cluster.
+
+    """
+    planned_for = _planned_for(path)
+    found = operator.cluster_id() if planned_for else None
+    if found is not None and found != planned_for:
+        raise InvalidInputError(
+            f"{path} was planned for the cluster {planned_for}, this cluster is {found}: the "
+            f"snapshot was taken of another cluster"
+        )
+
+
+def _planned_for(path: Path) -> str | None:
+    """Return the id of the cluster that a file, or the summary beside it, names."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if CLUSTER_KEY in document:
+        return str(document[CLUSTER_KEY])
+    # Files that Kafka's tool has to accept have only Kafka's keys.
+    try:
+        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
+        named = summary["snapshot"][CLUSTER_KEY]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(named)
+
+
+def compare(operator: OperatorPort, plan: Plan, originals: Plan) -> dict[TopicPartition, Rebase]:
+    """Compare each entry that has original replicas with the cluster."""
+    topics = operator.read_topics(dict.fromkeys(p.topic for p in originals))
+    found: dict[TopicPartition, Rebase] = {}
+    for partition, original in originals.items():
+        topic = topics.get(partition.topic)
+        assignment = (
+            topic.partitions.get(partition.partition)
+            if isinstance(topic, TopicAssignment)
+            else None
+        )
+        now = None if assignment is None else assignment.replicas
+        found[partition] = rebase(original, plan[partition], now)
+    return found
+
+
+def check_basis(operator: OperatorPort, path: Path, plan: Plan) -> None:
+    """
+    Check that the partitions of a plan have not changed since it was made.
+
+    Raises:
+        InvalidInputError: the plan was made for another cluster.
+        ReassignmentConflictError: partitions have changed, and not to the plan's targets.
+
+    """
+    check_cluster(operator, path)
+    originals = read_originals(path, plan)
+    fine = (Basis.UNCHANGED, Basis.DONE)
+    changed = {
+        p: found
+        for p, found in compare(operator, plan, originals).items()
+        if found.basis not in fine
+    }
+    if changed:
+        lines = "\n".join(change_lines(changed.items()))
+        raise ReassignmentConflictError(
+            f"{path}: {len(changed)} of {len(plan)} partitions have changed since the plan was "
+            f"made:\n{lines}\nMake a new plan, or see `reassigner pipeline rebase --help`"
+        )
+
+
+def change_lines(changed: Iterable[tuple[TopicPartition, Rebase]]) -> Iterable[str]:
+    """Describe how entries differ from the cluster, at most ``SHOWN_MAX`` of them."""
+    rows = sorted(changed)
+    for partition, found in rows[:SHOWN_MAX]:
+        what = {
+            Basis.GONE: "it does not exist any more",
+            Basis.CONFLICTING: "it has changed, and the entry cannot be kept",
+            Basis.REBASED: "it has changed; the entry was adapted",
+            Basis.DONE: "it has the target replicas already",
+            Basis.UNCHANGED: "it is unchanged",
+        }[found.basis]
+        yield f"  {partition}: {what}"
+    if len(rows) > SHOWN_MAX:
+        yield f"  and {len(rows) - SHOWN_MAX} more"

@@ -1,50 +1,42 @@
 """
-What a plan would do, and what stands against it, before anything is written.
+Preview of a plan: its changes, the entries that would be refused, and conflicts with requests.
 
-What is judged here is judged by the daemon's own function; the daemon judges each entry again, on
-what stands when it accepts it.
+Entries are checked with the daemon's own function. The daemon checks each entry again when it
+accepts it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.cli import report_text
+from controller.cli.context import AskMinInsync
 from controller.cli.exits import Exit
-from controller.cli.plan_files import Entry, document_of
+from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
+from controller.cli.plan_files import document_of
 from controller.cli.ports import InspectorPort, OperatorPort
-from controller.cli.report_text import ids, names, say, say_json, tell
-from controller.cli.units import show_time
+from controller.cli.request_state import Entry
+from controller.cli.status_text import since_words
 from controller.core.cached_znodes import Topic
-from controller.core.model import (
-    LiveBroker,
-    RequestId,
-    Route,
-    TopicAssignment,
-    TopicConfig,
-    TopicPartition,
-)
+from controller.core.model import RequestId, Route, TopicAssignment, TopicConfig, TopicPartition
 from controller.core.options import Options
 from controller.core.requests.acceptance import refusal_of
 from controller.core.view import ClusterView
 from controller.errors import ReassignmentConflictError
 from controller.znodes.paths import KILL_SWITCH, reassignment_path
 
-AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
-"""Effective ``min.insync.replicas`` by topic; a text says why it is not known."""
 _PREVIEW: Final = RequestId("preview")
 
 
 def rollback_of(entries: list[Entry]) -> dict[str, object]:
-    """Return the plan that leads back."""
+    """Return the plan that restores the original replicas."""
     return document_of({e.partition: e.original for e in entries if e.original})
 
 
 def changes_of(entries: list[Entry]) -> Iterable[str]:
-    """Word what a plan would change."""
+    """Describe the changes of a plan."""
     for entry in entries:
         now = entry.assignment
         if now is None:
@@ -61,23 +53,23 @@ def changes_of(entries: list[Entry]) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What acceptance would say of a plan now."""
+class Validation:
+    """The result of checking the entries of a plan."""
 
     problems: tuple[tuple[Entry, str], ...] = ()
-    """Entries that would be refused, and why."""
+    """Entries that would be refused, with the reason."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose settings brokers do not tell, and why: their entries would not be accepted."""
+    """Topics with unknown settings, with the reason. Their entries would not be accepted."""
 
 
-def judge(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync) -> Judged:
+def validate(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync) -> Validation:
     """
-    Judge entries as the daemon does when it accepts them, on what stands now.
+    Check entries as the daemon does when it accepts them.
 
     Args:
-        inspector: ZooKeeper.
-        entries: The plan.
-        ask: Returns the effective min.insync.replicas of topics, all asked for at once.
+        inspector: The connection to ZooKeeper.
+        entries: The entries of the plan.
+        ask: Asks brokers for the effective min.insync.replicas of all topics at once.
 
     """
     plan = [entry.partition for entry in entries]
@@ -101,7 +93,7 @@ def judge(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync)
         if isinstance(m, int)
     }
     found = ((e, refusal_of(view, _PREVIEW, e.partition, e.target)) for e in entries)
-    return Judged(
+    return Validation(
         tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
         {n: m for n, m in sorted(least.items()) if isinstance(m, str)},
     )
@@ -109,31 +101,35 @@ def judge(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync)
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Partitions of a plan that another request is at work on."""
+    """Partitions of a plan that another request is reassigning."""
 
     request: RequestId
     entries: tuple[Entry, ...]
     is_refused: bool
-    """It came by the other route, so the entries would be refused; else it is superseded."""
+    """Whether the entries would be refused, because the other request has another route.
+
+    Otherwise they supersede it.
+    """
 
     def __str__(self) -> str:
         count = len(self.entries)
         number = "1 partition" if count == 1 else f"{count} partitions"
+        partitions = listed(entry.partition for entry in self.entries)
         if self.is_refused:
             return (
-                f"{number} of request {self.request} would be refused, because that came by the "
-                f"other route: {names(self.entries)}"
+                f"would be refused: {number} of request {self.request}, which has another route: "
+                f"{partitions}"
             )
-        return f"would supersede {number} of request {self.request}: {names(self.entries)}"
+        return f"would supersede {number} of request {self.request}: {partitions}"
 
 
 def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict]:
     """
-    Find the requests at work on partitions of a plan.
+    Find the requests that are reassigning partitions of a plan.
 
     Args:
-        entries: The plan.
-        route: Which one it is to take; None is the queue, which takes over by whatever route.
+        entries: The entries of the plan.
+        route: The route of the plan; None for the queue, which supersedes requests of any route.
 
     """
     found: dict[tuple[RequestId, bool], list[Entry]] = {}
@@ -148,7 +144,7 @@ def conflicts_of(entries: Iterable[Entry], route: Route | None) -> list[Conflict
 
 
 def conflict_documents(conflicts: Iterable[Conflict]) -> list[dict[str, object]]:
-    """Return conflicts for a program."""
+    """Return conflicts for ``--json``."""
     return [
         {
             "request": c.request,
@@ -160,10 +156,10 @@ def conflict_documents(conflicts: Iterable[Conflict]) -> list[dict[str, object]]
 
 
 def show_preview(
-    before: list[Entry], judged: Judged, conflicts: Sequence[Conflict], *, as_json: bool
+    before: list[Entry], validation: Validation, conflicts: Sequence[Conflict], *, as_json: bool
 ) -> Exit:
-    """Print what a plan would do, and that nothing was written."""
-    problems = judged.problems
+    """Print what a plan would do; return the exit code."""
+    problems = validation.problems
     refused = {e.partition for e, _ in problems}
     refused |= {e.partition for c in conflicts if c.is_refused for e in c.entries}
     if as_json:
@@ -171,43 +167,43 @@ def show_preview(
             {
                 "dry_run": True,
                 "entries": [_preview_of(e, refused) for e in before],
-                **judged_document(judged),
+                **validation_document(validation),
                 "conflicts": conflict_documents(conflicts),
             }
         )
     else:
         for line in changes_of(before):
             say(line)
-        for line in judged_lines(judged):
+        for line in validation_lines(validation):
             say(line)
         for conflict in conflicts:
             say(str(conflict))
-        say("Nothing was written.")
+        say(NOTHING_WRITTEN)
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
 
 
-def judged_lines(judged: Judged) -> Iterator[str]:
-    """Word what acceptance would say."""
-    for entry, why in judged.problems:
+def validation_lines(validation: Validation) -> Iterator[str]:
+    """Describe the entries that would be refused or not accepted."""
+    for entry, why in validation.problems:
         yield f"{entry.partition} would be refused: {why}"
-    for topic, why in judged.unknown.items():
+    for topic, why in validation.unknown.items():
         yield (
-            f"{topic}: min.insync.replicas cannot be read from here, and no entry of it is "
-            f"accepted before the daemon can: {why}"
+            f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
+            f"only once the daemon can read it: {why}"
         )
 
 
-def judged_document(judged: Judged) -> dict[str, object]:
-    """Return for a program what acceptance would say."""
+def validation_document(validation: Validation) -> dict[str, object]:
+    """Return a validation for ``--json``."""
     return {
-        "problems": [{"partition": str(e.partition), "detail": w} for e, w in judged.problems],
-        "settings_unknown": dict(judged.unknown),
+        "problems": [{"partition": str(e.partition), "detail": w} for e, w in validation.problems],
+        "settings_unknown": dict(validation.unknown),
     }
 
 
 def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, object]:
-    """Return an entry for a program, with what would become of it instead of what did."""
+    """Return an entry for ``--json``, with the state it would get."""
     now = entry.assignment
     if entry.partition in refused:
         state = "would_be_refused"
@@ -215,34 +211,32 @@ def _preview_of(entry: Entry, refused: Collection[TopicPartition]) -> dict[str, 
         state = "done"
     else:
         state = "would_change"
-    return {**report_text.entry_document(entry), "state": state}
+    return {**entry.document(), "state": state}
 
 
 def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
     """
-    Print the plan that leads back, before anything is written: what follows may fail half-way.
+    Print the plan that restores the original replicas, before anything is written.
 
-    For a program it goes to standard error, as the document it reads comes at the end.
+    With ``--json`` it goes to standard error: standard output has one document, at the end.
     """
     out = tell if as_json else say
     out("Current partition replica assignment\n")
     out(json.dumps(rollback, separators=(",", ":")))
-    out("\nSave this to use as a plan for going back.")
+    out("\nSave this as the plan for a rollback.")
 
 
 def check_enabled(operator: OperatorPort) -> None:
     """
-    See whether new work is taken.
+    Check that the kill switch is not set.
 
     Raises:
-        ReassignmentConflictError: somebody disabled it.
+        ReassignmentConflictError: new reassignments are disabled.
 
     """
     switch = operator.read_kill_switch()
     if switch is not None:
-        by = f" by {switch.by}" if switch.by else ""
-        why = f": {switch.reason}" if switch.reason else ""
         raise ReassignmentConflictError(
-            f"new reassignments are disabled since {show_time(switch.since_ms)}{by}{why} "
-            f"({KILL_SWITCH} exists; `reassigner enable` deletes it)"
+            f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "
+            f"`reassigner enable` deletes it)"
         )

@@ -1,4 +1,4 @@
-"""ZooKeeper as the verbs see it; ``zk.operator_client.OperatorClient`` implements it."""
+"""What commands read from ZooKeeper and write to it; ``zk.operator_client`` implements it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from controller.znodes.kill_switches import KillSwitch
 
 
 class ReadingPort(Protocol):
-    """What is read; None is what does not exist, a text what is not understood."""
+    """Reads: None for what does not exist, a text with the reason for what cannot be decoded."""
 
     def read_plan(self) -> LegacyPlan | None:
         """Return ``/admin/reassign_partitions``."""
@@ -40,11 +40,11 @@ class ReadingPort(Protocol):
         ...
 
     def submission_names(self) -> list[str]:
-        """Return the submitted requests that were not accepted yet."""
+        """Return the znodes of submitted requests that are not accepted yet."""
         ...
 
     def read_submissions(self, names: Iterable[str]) -> Mapping[str, Submission | None]:
-        """Return submitted requests."""
+        """Return submitted requests by znode."""
         ...
 
     def read_cancellation(self) -> Cancellation | None:
@@ -64,13 +64,13 @@ class ReadingPort(Protocol):
         ...
 
     def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
-        """Return the partitions that the daemon has records of."""
+        """Return the partitions with a record of a reassignment."""
         ...
 
     def read_specs(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
-        """Return the daemon's records."""
+        """Return the records of reassignments."""
         ...
 
     def live_brokers(self) -> frozenset[BrokerId]:
@@ -78,29 +78,29 @@ class ReadingPort(Protocol):
         ...
 
     def leader_address(self) -> str | None:
-        """Return where the leading daemon's HTTP server listens."""
+        """Return the address of the leading daemon's HTTP server."""
         ...
 
     def cluster_id(self) -> str | None:
-        """Return the id that the brokers tell their clients, too."""
+        """Return the id of the cluster."""
         ...
 
 
 class PastPort(Protocol):
-    """What is kept of requests."""
+    """Outcomes and entries of requests."""
 
     def read_outcome(self, request: RequestId) -> Summary | str | None:
-        """Return how a request ended, None while it has not."""
+        """Return the outcome of a request, None until it has ended."""
         ...
 
     def request_ids(self) -> Mapping[RequestId, bool]:
-        """Return the requests of which anything is kept, and whether they ended."""
+        """Return the known requests, and whether they have ended."""
         ...
 
     def read_history(
         self, requests: Iterable[RequestId] | None = None
     ) -> Mapping[RequestId, RequestHistory]:
-        """Return what is kept of these requests or of all, the oldest first."""
+        """Return the history of these requests or of all, the oldest first."""
         ...
 
     def read_accepted(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
@@ -109,14 +109,14 @@ class PastPort(Protocol):
 
 
 class WritingPort(Protocol):
-    """What is written."""
+    """Writes."""
 
     def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
-        """Write a plan where there is none."""
+        """Create ``/admin/reassign_partitions``; it must not exist."""
         ...
 
     def extend_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
-        """Add to the plan that is there."""
+        """Add entries to ``/admin/reassign_partitions``."""
         ...
 
     def submit(self, data: bytes) -> str:
@@ -124,31 +124,31 @@ class WritingPort(Protocol):
         ...
 
     def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
-        """Write a cancellation, or change the one that is there."""
+        """Write a cancellation; ``join`` adds to an existing one."""
         ...
 
     def disable(self, switch: KillSwitch) -> KillSwitch | None:
-        """Refuse new work; return the switch that was on already."""
+        """Set the kill switch; return the one that was set before."""
         ...
 
     def enable(self) -> bool:
-        """Take new work again; False where it was not refused."""
+        """Delete the kill switch; return False if there is none."""
         ...
 
     def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
-        """Write a queue where there is none."""
+        """Create the queue; it must not exist."""
         ...
 
     def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Take entries out of the queue; return those that were in it."""
+        """Remove entries from the queue; return those that were in it."""
         ...
 
     def clear_queue(self) -> LegacyPlan | None:
-        """Delete the queue; return what was in it."""
+        """Delete the queue; return its content."""
         ...
 
     def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
-        """Change what is paused."""
+        """Change the pauses."""
         ...
 
     def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
@@ -156,31 +156,31 @@ class WritingPort(Protocol):
         ...
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
-        """Set the throttle of every request without its own; return what it was."""
+        """Set the throttle of all requests without their own; return the old one."""
         ...
 
     def lift_throttle(self, applied: AppliedThrottle, /) -> Mapping[str, str | None] | None:
-        """Restore what stood where a daemon set a throttle; None where somebody was faster."""
+        """Restore the settings below a throttle; None if they changed in the meantime."""
         ...
 
     def clear_throttles(
         self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
     ) -> frozenset[Entity]:
-        """Take throttles away that no daemon set; return what had one."""
+        """Delete throttles that no daemon set; return the brokers and topics that had one."""
         ...
 
 
 class OperatorPort(ReadingPort, PastPort, WritingPort, Protocol):
-    """All of it."""
+    """What commands about requests need."""
 
 
 class InspectorPort(OperatorPort, Protocol):
-    """ZooKeeper as ``explain`` and ``doctor`` read it."""
+    """What commands about the whole cluster need."""
 
     def read_states(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, PartitionState | str | None]:
-        """Return leaders and ISRs."""
+        """Return partition states."""
         ...
 
     def read_deletions(self) -> frozenset[str]:
@@ -188,29 +188,29 @@ class InspectorPort(OperatorPort, Protocol):
         ...
 
     def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
-        """Return the orphan records about a partition."""
+        """Return the orphan records of a partition."""
         ...
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
-        """Return how the last requests ended, the newest first."""
+        """Return the outcomes of the last requests, the newest first."""
         ...
 
     def noting_hidden(self) -> AbstractContextManager[Collection[str]]:
-        """Note paths that may not be read, as they are met, instead of raising for them."""
+        """Collect the paths that may not be read instead of raising."""
         ...
 
     def survey_topics(self) -> Mapping[str, TopicAssignment]:
-        """Return every topic that can be understood."""
+        """Return every topic that can be decoded."""
         ...
 
     def survey_topic_settings(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the settings that topics have of their own; topics without are left out."""
+        """Return the overrides of topics; topics without any are left out."""
         ...
 
     def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
-        """Return the registrations that can be understood."""
+        """Return the broker registrations that can be decoded."""
         ...
 
     def survey(self) -> Znodes:
-        """Read everything the checks look at."""
+        """Read everything that the checks of ``doctor`` need."""
         ...

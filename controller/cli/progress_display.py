@@ -1,7 +1,7 @@
 """
-Progress while it happens: live bars on a terminal, plain lines elsewhere.
+Progress of reassignments: live bars on a terminal, lines of text or JSON elsewhere.
 
-A display is told the newest numbers and shows what changed; it never reads anything itself.
+A display gets the latest status and shows what changed. It reads nothing itself.
 """
 
 from __future__ import annotations
@@ -19,17 +19,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from controller.cli.amount_text import broker_loads, busy_brokers, milestone, share_copied
-from controller.cli.pause_text import held_lines
-from controller.cli.report_text import (
-    blocked_lines,
-    ids,
-    partition_line,
-    request_line,
-    state_words,
-    waiting_line,
-    work_line,
-)
+from controller.cli import status_text
+from controller.cli.output import ids, say
 
 BAR_WIDTH: Final = 24
 NARROW_BAR_WIDTH: Final = 10
@@ -38,10 +29,10 @@ BROKERS_MAX: Final = 20
 
 
 class Display(Protocol):
-    """Shows how things stand."""
+    """A view of progress."""
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Show the newest numbers; ``status`` is the daemon's, if it could be had."""
+        """Show the latest numbers; ``status`` is None if the daemon does not answer."""
         ...
 
 
@@ -49,36 +40,36 @@ DisplayOpener = Callable[[], AbstractContextManager[Display]]
 
 
 class Lines:
-    """Prints a line whenever something it shows has changed."""
+    """Lines of text: one for each request, broker and partition that has changed."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
-        """Write lines by this."""
+        """Write lines with ``write``."""
         self._write = write
         self._shown: dict[str, object] = {}
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Print the headline, and each request and partition of the status, where they changed."""
+        """Print the headline and the parts of the status that have changed."""
         del done, total
         if status is not None:
-            for line in held_lines(status):
+            for line in status_text.held_lines(status):
                 self._once(line, line)
             for request in status["requests"]:
-                line = request_line(request)
-                # Bytes change all the time: only now and then is that worth a line.
-                lasting = line.partition(";")[0], milestone(request)
+                line = status_text.request_line(request)
+                # Bytes change with every status: a line for each milestone is enough.
+                lasting = line.partition(";")[0], status_text.milestone(request)
                 self._once(f"request {request['id']}", line, lasting)
-            busy = busy_brokers(status)
-            for load in broker_loads(status):
+            busy = status_text.busy_brokers(status)
+            for load in status_text.broker_loads(status):
                 self._once(f"broker {load.broker}", str(load), busy)
             for partition in status["in_flight"][:PARTITIONS_MAX]:
                 name = f"{partition['topic']}-{partition['partition']}"
-                self._once(name, partition_line(partition))
-            for line in blocked_lines(status):
+                self._once(name, status_text.partition_line(partition))
+            for line in status_text.blocked_lines(status):
                 self._once(line.partition(":")[0], line)
-        self._once("", headline or (work_line(status) if status is not None else ""))
+        self._once("", headline or (status_text.work_line(status) if status is not None else ""))
 
     def _once(self, key: str, line: str, lasting: object = None) -> None:
-        """Print a line if it, or what lasts of it, is not what was printed last."""
+        """Print a line unless it, or ``lasting`` in its place, is the same as the last time."""
         found = lasting or line
         if line and self._shown.get(key) != found:
             self._shown[key] = found
@@ -86,15 +77,15 @@ class Lines:
 
 
 class JsonLines:
-    """Prints the status as one line of JSON whenever it has changed."""
+    """The status as one line of JSON, whenever it has changed."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
-        """Write lines by this."""
+        """Write lines with ``write``."""
         self._write = write
         self._shown: Mapping[str, Any] | None = None
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Print the status, or the headline where there is none."""
+        """Print the status, or without one the headline."""
         del done, total
         document = {"error": headline} if status is None else status
         lasting = {k: v for k, v in document.items() if k != "at"}
@@ -104,26 +95,26 @@ class JsonLines:
 
 
 class Nothing:
-    """Shows nothing: the caller prints one document at the end."""
+    """No progress: the command prints one document at the end."""
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
         """Show nothing."""
 
 
 class Bars:
-    """Redraws one bar for the whole and one for each partition in flight."""
+    """Bars on a terminal: for the whole, each request and each partition in flight."""
 
     def __init__(self, live: Live) -> None:
-        """Draw into a live region."""
+        """Draw in a live region of the terminal."""
         self._live = live
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Draw the newest numbers."""
+        """Draw the latest numbers."""
         self._live.update(draw(headline, done, total, status), refresh=True)
 
 
 def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
-    """Return the bars."""
+    """Return the bars and the lines below them."""
     parts: list[RenderableType] = []
     if total:
         whole = Table.grid(padding=(0, 1))
@@ -132,7 +123,7 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     elif headline:
         parts.append(Text(headline))
     if status is not None:
-        parts += [Text(line, style="yellow") for line in held_lines(status)]
+        parts += [Text(line, style="yellow") for line in status_text.held_lines(status)]
         parts += [_requests(status), _brokers(status), _partitions(status), *_blocked(status)]
     return Group(*parts)
 
@@ -147,9 +138,9 @@ def _requests(status: Mapping[str, Any]) -> RenderableType:
         counts = request["partitions"]
         if request["state"] in {"in_flight", "waiting"}:
             ended = counts["done"] + counts["refused"] + counts["cancelled"]
-            share = share_copied(request)
+            share = status_text.share_copied(request)
             bar = _bar(ended, counts["total"]) if share is None else _bar(share, 1)
-            table.add_row(bar, Text(request_line(request)))
+            table.add_row(bar, Text(status_text.request_line(request)))
     return table
 
 
@@ -157,7 +148,7 @@ def _brokers(status: Mapping[str, Any]) -> RenderableType:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     for head in ("broker", "in", "out"):
         table.add_column(head, no_wrap=True)
-    for load in islice(broker_loads(status), BROKERS_MAX):
+    for load in islice(status_text.broker_loads(status), BROKERS_MAX):
         table.add_row(str(load.broker), load.incoming, load.outgoing)
     return table if table.row_count else Text("")
 
@@ -172,13 +163,13 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
         step, steps = partition["step"], partition["steps"]
         table.add_row(
             Text(f"{partition['topic']}-{partition['partition']}"),
-            # A step under way is half a step.
+            # A step in flight counts as half a step.
             _bar(max(0, step - 0.5), steps, NARROW_BAR_WIDTH),
             Text(f"{partition['phase']} {step}/{steps}", style=_style(partition)),
             f"{now} -> {target}",
             ids(partition["isr"]),
             str(partition["leader"]),
-            Text(state_words(partition)),
+            Text(status_text.state_words(partition)),
         )
     more = len(status["in_flight"]) - PARTITIONS_MAX
     if more > 0:
@@ -188,8 +179,8 @@ def _partitions(status: Mapping[str, Any]) -> RenderableType:
 
 def _blocked(status: Mapping[str, Any]) -> Iterator[RenderableType]:
     for partition in status.get("waiting", ()):
-        yield Text(waiting_line(partition), style="dim")
-    for line in blocked_lines(status):
+        yield Text(status_text.waiting_line(partition), style="dim")
+    for line in status_text.blocked_lines(status):
         yield Text(line, style="red" if line.startswith("stalled") else "")
 
 
@@ -199,24 +190,33 @@ def _style(partition: Mapping[str, Any]) -> str:
 
 @contextmanager
 def bars(console: Console) -> Iterator[Display]:
-    """Open a live region on the terminal; its last state stays when it is left."""
+    """Open a live region on the terminal; its last state stays."""
     with Live(console=console, auto_refresh=False, transient=False) as live:
         yield Bars(live)
 
 
 @contextmanager
 def lines(write: Callable[[str], None]) -> Iterator[Display]:
-    """Open a plain display."""
+    """Open a display of lines."""
     yield Lines(write)
 
 
 @contextmanager
 def json_lines() -> Iterator[Display]:
-    """Open a display for programs."""
+    """Open a display of JSON lines."""
     yield JsonLines(typer.echo)
 
 
 @contextmanager
 def nothing() -> Iterator[Display]:
-    """Open a display that shows nothing."""
+    """Open a display without progress."""
     yield Nothing()
+
+
+def display_of(*, is_terminal: bool, as_json: bool = False) -> DisplayOpener:
+    """Return the display of a command that ends with one result: none with ``--json``."""
+    if as_json:
+        return nothing
+    if is_terminal:
+        return lambda: bars(Console())
+    return lambda: lines(say)

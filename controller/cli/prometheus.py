@@ -1,8 +1,8 @@
 """
-What producers write to topics, as a Prometheus server measured it.
+Rates at which topics are written, from a Prometheus server.
 
-One instant query of its HTTP API. Each series of the answer names a ``topic`` and, where it can, a
-``partition``; series of the same are added up, whatever other labels they carry. Reads only.
+One instant query of its HTTP API. Each series has the label ``topic``, and ``partition`` if it is
+known. Series with the same labels ``topic`` and ``partition`` are added.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from urllib.parse import urlencode, urlsplit
 from controller.errors import InvalidInputError
 
 QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'
-"""As the JMX exporter names it with the rules for Kafka that come with it, in lower case."""
+"""The metric has the name that the JMX exporter's rules for Kafka give it."""
 WITHIN_S: Final = 60.0
 ANSWER_BYTES_MAX: Final = 512 << 20
 SHOWN_MAX: Final = 5
 SAID_MAX: Final = 300
 
 Rates = Mapping[tuple[str, int | None], float]
-"""Bytes per second by topic and partition; None: of all partitions together."""
+"""Bytes per second by topic and partition; None: of the whole topic."""
 
 
 def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> Rates:
     """
-    Ask a Prometheus server.
+    Query a Prometheus server.
 
     Args:
-        server: Its URL, with the path that stands before ``/api/v1``.
-        query: PromQL; a vector with the label ``topic``, in bytes per second.
-        within_s: How long it may take.
+        server: Its URL, with the path before ``/api/v1``.
+        query: PromQL that yields a vector with the label ``topic``, in bytes per second.
+        within_s: The timeout in seconds.
 
     Raises:
-        PlanInvalidError: it does not answer, or not with such a vector.
+        InvalidInputError: the server does not answer, or not with such a vector.
 
     """
     if urlsplit(server).scheme not in {"http", "https"}:
         raise InvalidInputError(
-            f"--prometheus takes an URL such as http://prometheus:9090: {server}"
+            f"--prometheus takes a URL such as http://prometheus:9090: {server}"
         )
     document = _asked(server, query, within_s)
     data = document.get("data")
@@ -76,7 +76,7 @@ def _asked(server: str, query: str, within_s: float) -> Mapping[str, Any]:
 
 
 def _said(error: urllib.error.HTTPError) -> str:
-    """Return Prometheus' own words about an error."""
+    """Return Prometheus' own message about an error."""
     body = error.read(1 << 16).decode(errors="replace").strip()
     try:
         document = json.loads(body)

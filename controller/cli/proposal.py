@@ -1,8 +1,7 @@
 """
-``generate``: propose a plan that moves as little as possible, for a handful of topics.
+What ``generate`` plans on, and its summary of a proposal.
 
-Reads where replicas are and how large they are, plans (``planning.proposer``), and words what the
-plan would change. Partitions that are being reassigned are left out: nobody plans on moving ground.
+Reassigning partitions are left out: their replicas are about to change.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.cli.output import ids, listed
 from controller.cli.plan_files import document_of
 from controller.cli.ports import InspectorPort
-from controller.cli.report_text import ids, listed
-from controller.cli.stock_activities import Activities, read_activities
-from controller.cli.stock_texts import RACKLESS, plan_json
-from controller.cli.units import show_bytes
+from controller.cli.stock.cluster import ClusterState, read_cluster
+from controller.cli.stock.texts import RACKLESS, proposal_text
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
@@ -30,18 +28,19 @@ from controller.planning.plan_goal import (
     rack_violations,
     replica_counts,
 )
+from controller.units import show_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody asks ``generate`` for."""
+class Goal:
+    """The goal of a plan, by the options of ``generate``."""
 
     topics: Sequence[str] = ()
     all_topics: bool = False
     excluded: str | None = None
-    """A regular expression; topics that match as a whole are left out."""
+    """A regular expression; topics whose whole name matches are left out."""
     brokers: frozenset[BrokerId] = frozenset()
-    """Those that may hold replicas; empty: all that are live."""
+    """The brokers that may have replicas; empty: all live ones."""
     removed: frozenset[BrokerId] = frozenset()
     added: frozenset[BrokerId] = frozenset()
     replication_factor: int | None = None
@@ -49,26 +48,38 @@ class Wanted:
     spread_racks: bool = False
     rack_aware: bool = True
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no change is wanted."""
+        return not (
+            self.brokers
+            or self.removed
+            or self.added
+            or self.replication_factor is not None
+            or self.rebalance
+            or self.spread_racks
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What is planned on."""
+class Basis:
+    """The current replicas, and the goal of the planner."""
 
     before: Assignment
     goal: PlanGoal
     left_out: tuple[TopicPartition, ...]
-    """Partitions that are being reassigned."""
+    """Reassigning partitions."""
 
 
-def read_ground(inspector: InspectorPort, wanted: Wanted) -> Ground:
+def read_basis(inspector: InspectorPort, wanted: Goal) -> Basis:
     """
-    Read what is to be planned on.
+    Read the current replicas of the topics, and the live brokers.
 
     Raises:
-        PlanInvalidError: a topic or broker is not there, or what is asked for contradicts itself.
+        InvalidInputError: a topic or broker does not exist, or the goal contradicts itself.
 
     """
-    found = read_activities(inspector)
+    found = read_cluster(inspector)
     live = inspector.survey_brokers()
     partitions = {
         TopicPartition(topic, number): assignment.replicas
@@ -78,7 +89,7 @@ def read_ground(inspector: InspectorPort, wanted: Wanted) -> Ground:
     before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
     holders = {broker for replicas in before.values() for broker in replicas}
     brokers = _brokers(wanted, live, holders)
-    return Ground(
+    return Basis(
         before=before,
         goal=PlanGoal(
             brokers=brokers,
@@ -92,9 +103,9 @@ def read_ground(inspector: InspectorPort, wanted: Wanted) -> Ground:
     )
 
 
-def _topics(found: Activities, wanted: Wanted) -> list[str]:
+def _topics(found: ClusterState, wanted: Goal) -> list[str]:
     if bool(wanted.topics) is wanted.all_topics:
-        raise InvalidInputError("name topics, or else --all-topics")
+        raise InvalidInputError("name topics or use --all-topics")
     missing = [topic for topic in wanted.topics if topic not in found.topics]
     if missing:
         raise InvalidInputError(f"there is no topic {listed(missing)}")
@@ -107,26 +118,26 @@ def _topics(found: Activities, wanted: Wanted) -> list[str]:
 
 
 def _brokers(
-    wanted: Wanted, live: Collection[BrokerId], holders: Collection[BrokerId]
+    wanted: Goal, live: Collection[BrokerId], holders: Collection[BrokerId]
 ) -> frozenset[BrokerId]:
     brokers = (wanted.brokers or frozenset(live)) - wanted.removed | wanted.added
     both = wanted.removed & (wanted.added | wanted.brokers)
     if both:
-        raise InvalidInputError(f"broker {ids(sorted(both))} is to be used and to be removed")
+        raise InvalidInputError(f"broker {ids(sorted(both))} is named for use and for removal")
     dead = sorted(brokers - frozenset(live))
     if dead:
         raise InvalidInputError(f"broker {ids(dead)} is not live")
     lost = sorted(frozenset(holders) - frozenset(live) - wanted.removed)
     if lost and not wanted.brokers:
         raise InvalidInputError(
-            f"broker {ids(lost)} holds replicas and is not live: wait until it is back, or let "
-            "its replicas be made elsewhere with --remove-broker"
+            f"broker {ids(lost)} has replicas and is not live: wait for its return, or move its "
+            "replicas with --remove-broker"
         )
     return brokers
 
 
 def _racks(
-    wanted: Wanted, live: Mapping[BrokerId, LiveBroker], brokers: Collection[BrokerId]
+    wanted: Goal, live: Mapping[BrokerId, LiveBroker], brokers: Collection[BrokerId]
 ) -> Racks:
     if not wanted.rack_aware:
         return {}
@@ -137,7 +148,7 @@ def _racks(
 
 
 def sizes_of(answers: BrokerAnswers) -> dict[TopicPartition, int]:
-    """Return the size of each partition: that of its largest replica."""
+    """Return the size of each partition in bytes, that of its largest replica."""
     sizes: dict[TopicPartition, int] = {}
     for disks in answers.disks.values():
         if isinstance(disks, Disks):
@@ -147,46 +158,41 @@ def sizes_of(answers: BrokerAnswers) -> dict[TopicPartition, int]:
 
 
 def silent_brokers(answers: BrokerAnswers) -> list[BrokerId]:
-    """Return the brokers that did not tell what they hold."""
+    """Return the brokers that did not answer."""
     return sorted(b for b, disks in answers.disks.items() if not isinstance(disks, Disks))
 
 
-# --- wording -------------------------------------------------------------------------------------
+# --- printing ------------------------------------------------------------------------------------
 
 
 def proposal_lines(proposal: Proposal) -> Iterator[str]:
-    """Write what is and what is proposed, as Kafka's own tool does; only what changes."""
-    changed = proposal.changed
-    yield "Current partition replica assignment"
-    yield plan_json({p: proposal.before[p] for p in changed})
-    yield ""
-    yield "Proposed partition reassignment configuration"
-    yield plan_json(changed)
+    """Print the partitions that change, as Kafka's tool does."""
+    yield proposal_text({p: proposal.before[p] for p in proposal.changed}, proposal.changed)
 
 
 def summary_lines(
-    proposal: Proposal, ground: Ground, sizes: Mapping[TopicPartition, int]
+    proposal: Proposal, basis: Basis, sizes: Mapping[TopicPartition, int]
 ) -> Iterator[str]:
-    """Word what a plan changes and how far it is from what no plan can do without."""
+    """Summarize a proposal and compare it with the least that any plan copies."""
     amount = f" ({show_bytes(proposal.copied_bytes(sizes))})" if sizes else ""
     yield (
         f"{len(proposal.changed)} of {len(proposal.after)} partitions change; "
         f"{proposal.copies} replicas are copied{amount}, no plan copies fewer than "
         f"{proposal.copies_min}."
     )
-    brokers = ground.goal.brokers
+    brokers = basis.goal.brokers
     for what, count in (("replicas", replica_counts), ("leaders", leader_counts)):
         before, after = count(proposal.before, brokers), count(proposal.after, brokers)
         yield f"{what} per broker: {_span(before, brokers)} before, {_span(after, brokers)} after"
-    if any(ground.goal.racks.values()):
-        racks = ground.goal.racks
+    if any(basis.goal.racks.values()):
+        racks = basis.goal.racks
         before_bad = rack_violations(proposal.before, racks, brokers)
         after_bad = rack_violations(proposal.after, racks, brokers)
         yield f"partitions on fewer racks than possible: {before_bad} before, {after_bad} after"
     for note in proposal.notes:
         yield f"Note: {note}"
-    if ground.left_out:
-        yield f"Note: left out, as they are being reassigned: {listed(ground.left_out)}"
+    if basis.left_out:
+        yield f"Note: left out, because they are reassigning: {listed(basis.left_out)}"
 
 
 def _span(counts: Mapping[BrokerId, int], brokers: Collection[BrokerId]) -> str:
@@ -195,10 +201,10 @@ def _span(counts: Mapping[BrokerId, int], brokers: Collection[BrokerId]) -> str:
 
 
 def proposal_document(
-    proposal: Proposal, ground: Ground, sizes: Mapping[TopicPartition, int]
+    proposal: Proposal, basis: Basis, sizes: Mapping[TopicPartition, int]
 ) -> dict[str, object]:
-    """Return a proposal for a program."""
-    brokers = sorted({*ground.goal.brokers, *replica_counts(proposal.before)})
+    """Return a proposal for ``--json``."""
+    brokers = sorted({*basis.goal.brokers, *replica_counts(proposal.before)})
 
     def both(before: Mapping[BrokerId, int], after: Mapping[BrokerId, int]) -> object:
         return {str(b): [before.get(b, 0), after.get(b, 0)] for b in brokers}
@@ -214,6 +220,6 @@ def proposal_document(
         "bytes": both(byte_counts(proposal.before, sizes), byte_counts(proposal.after, sizes))
         if sizes
         else None,
-        "left_out": [str(p) for p in ground.left_out],
+        "left_out": [str(p) for p in basis.left_out],
         "notes": list(proposal.notes),
     }

@@ -1,115 +1,158 @@
-"""``verify``: compare a plan, or a request by its id, with what is; in Kafka's own tool's words."""
+"""``verify``: compare a plan, or a request by its id, with the cluster, in the words of Kafka."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from controller.cli.context import context_of
 from controller.cli.exits import Exit
-from controller.cli.plan_files import STANDING_OF, Entry, Plan, Standing, look
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
+from controller.cli.output import ids, say, say_json
+from controller.cli.plan_files import Plan, read_plan_file
 from controller.cli.ports import OperatorPort
-from controller.cli.report_text import entry_document, ids, refusal_document, say, say_json
-from controller.cli.request_standing import exit_of_standing, stand_of, standing_lines
+from controller.cli.request_state import (
+    STATE_OF_OUTCOME,
+    Entry,
+    EntryState,
+    exit_of_request,
+    outcome_documents,
+    problem_lines,
+    read_entries,
+    read_request,
+    refusal_document,
+)
 from controller.core.model import RequestId, TopicPartition
 
 
+def verify(
+    context: typer.Context,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN.json|REQUEST",
+            help="The file of a plan, or the id of a request.",
+            show_default=False,
+        ),
+    ],
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Compare a plan, or a request by its id, with the cluster.
+
+    Example: reassigner verify plan.json --zookeeper zk1:2181/kafka
+
+    Exit code: 0 all done, 1 a partition is neither done nor in progress, 2 in progress, 3 a request
+    was refused in part, 4 cancelled.
+    """
+    path = Path(what)
+    is_file = path.exists() or path.suffix == ".json" or "/" in what
+    plan = read_plan_file(path) if is_file else None
+    requests = [] if is_file else request_ids([what])
+    with context_of(context).connected(zookeeper, config) as operator:
+        if plan is not None:
+            raise typer.Exit(verify_plan(operator, plan, as_json=as_json))
+        raise typer.Exit(verify_request(operator, requests[0], as_json=as_json))
+
+
 def verify_plan(operator: OperatorPort, plan: Plan, *, as_json: bool) -> Exit:
-    """Compare a plan with the topic znodes, and with what became of those it did not reach."""
-    entries = _with_fates(operator, look(operator, plan))
+    """Compare a plan with the topic znodes, and with the outcomes of requests."""
+    entries = _with_outcomes(operator, read_entries(operator, plan))
     if as_json:
-        say_json({"entries": [entry_document(e) for e in entries]})
+        say_json({"entries": [e.document() for e in entries]})
     else:
         say("Status of partition reassignment:")
         for entry in entries:
-            say(verdict_line(entry))
-    if any(e.standing is Standing.REFUSED for e in entries):
+            say(entry_line(entry))
+    if any(e.state is EntryState.REFUSED for e in entries):
         return Exit.ERROR
-    if any(e.standing.is_open for e in entries):
+    if any(e.state.is_open for e in entries):
         return Exit.IN_PROGRESS
-    return Exit.CANCELLED if any(e.standing.is_cancelled for e in entries) else Exit.DONE
+    return Exit.CANCELLED if any(e.state.is_cancelled for e in entries) else Exit.DONE
 
 
 def verify_request(operator: OperatorPort, request: RequestId, *, as_json: bool) -> Exit:
     """
-    Say how far a request has come.
+    Print the state of a request.
 
     Raises:
-        PlanInvalidError: nothing is known of it.
+        InvalidInputError: the request is not known.
 
     """
-    standing = stand_of(operator, request)
+    state = read_request(operator, request)
     if as_json:
         say_json(
             {
                 "request": request,
-                "partitions": standing.counts(),
-                "entries": [entry_document(e) for e in standing.entries],
-                "refused": [refusal_document(r) for r in standing.refused],
-                "endings": [
-                    {"partition": str(e.partition), "fate": e.fate.value, "detail": e.detail}
-                    for e in standing.endings
-                ],
+                "partitions": state.counts(),
+                "entries": [e.document() for e in state.entries],
+                "refused": [refusal_document(r) for r in state.refused],
+                "endings": outcome_documents(state.outcomes),
             }
         )
     else:
         say("Status of partition reassignment:")
-        for entry in standing.entries:
-            if entry.standing is Standing.DONE or entry.standing.is_open:
-                say(verdict_line(entry))
-        for line in standing_lines(standing):
+        for entry in state.entries:
+            if entry.state is EntryState.DONE or entry.state.is_open:
+                say(entry_line(entry))
+        for line in problem_lines(state):
             say(line)
-        say(f"Request {request}: {standing.sentence()}")
-    return exit_of_standing(standing)
+        say(f"Request {request}: {state.sentence()}")
+    return exit_of_request(state)
 
 
-def _with_fates(operator: OperatorPort, entries: list[Entry]) -> list[Entry]:
-    """Tell what was called off from what was turned down, where anything is kept of it."""
-    missing = {e.partition for e in entries if e.standing is Standing.REFUSED}
+def _with_outcomes(operator: OperatorPort, entries: list[Entry]) -> list[Entry]:
+    """Replace ``REFUSED`` by the outcome of a request that had the entry."""
+    missing = {e.partition for e in entries if e.state is EntryState.REFUSED}
     if not missing:
         return entries
     targets = {e.partition: e.target for e in entries}
-    found: dict[TopicPartition, Standing] = {}
+    found: dict[TopicPartition, EntryState] = {}
     for history in operator.read_history().values():
-        ended = [e for e in history.endings if e.partition in missing and e.fate in STANDING_OF]
+        ended = [
+            e for e in history.endings if e.partition in missing and e.fate in STATE_OF_OUTCOME
+        ]
         if not ended:
             continue
-        asked = {(a.partition, a.target) for a in operator.read_accepted(history.request)}
-        for ending in ended:
-            if (ending.partition, targets[ending.partition]) in asked:
-                found[ending.partition] = STANDING_OF[ending.fate]
+        accepted = {(a.partition, a.target) for a in operator.read_accepted(history.request)}
+        for outcome in ended:
+            if (outcome.partition, targets[outcome.partition]) in accepted:
+                found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]
     return list(_replaced(entries, found))
 
 
-def _replaced(entries: list[Entry], found: dict[TopicPartition, Standing]) -> Iterable[Entry]:
+def _replaced(entries: list[Entry], found: dict[TopicPartition, EntryState]) -> Iterable[Entry]:
     for entry in entries:
-        known = found.get(entry.partition) if entry.standing is Standing.REFUSED else None
-        yield entry if known is None else replace(entry, standing=known)
+        known = found.get(entry.partition) if entry.state is EntryState.REFUSED else None
+        yield entry if known is None else replace(entry, state=known)
 
 
-def verdict_line(entry: Entry) -> str:  # noqa: PLR0911 - one return per verdict
-    """Word where an entry stands, as Kafka's own tool does."""
-    if entry.standing is Standing.DONE:
-        return f"Reassignment of partition {entry.partition} is completed."
-    if entry.standing is Standing.ROLLING_BACK:
+def entry_line(entry: Entry) -> str:  # noqa: PLR0911 - one return for each state
+    """Describe the state of an entry as Kafka's tool does."""
+    partition, now = entry.partition, entry.assignment
+    if entry.state is EntryState.DONE:
+        return f"Reassignment of partition {partition} is completed."
+    if entry.state is EntryState.ROLLING_BACK:
+        return f"Reassignment of partition {partition} was cancelled and is still in progress."
+    if entry.state.is_open:
+        return f"Reassignment of partition {partition} is still in progress."
+    if now is None:
+        return f"There is no partition {partition}."
+    if entry.state is not EntryState.REFUSED:
+        return f"Reassignment of partition {partition} was {entry.state.replace('_', ' ')}."
+    if now.is_reassigning:
         return (
-            f"Reassignment of partition {entry.partition} was cancelled and is still in progress."
-        )
-    if entry.standing.is_open:
-        return f"Reassignment of partition {entry.partition} is still in progress."
-    if entry.assignment is None:
-        return f"There is no partition {entry.partition}."
-    if entry.standing is not Standing.REFUSED:
-        return f"Reassignment of partition {entry.partition} was {_word(entry.standing)}."
-    if entry.assignment.is_reassigning:
-        return (
-            f"Partition {entry.partition} is being reassigned to "
-            f"{ids(entry.assignment.target_replicas)} rather than {ids(entry.target)}."
+            f"Partition {partition} is being reassigned to {ids(now.target_replicas)} rather than "
+            f"{ids(entry.target)}."
         )
     return (
-        f"There is no active reassignment of partition {entry.partition}, but replica set is "
-        f"{ids(entry.assignment.replicas)} rather than {ids(entry.target)}."
+        f"There is no active reassignment of partition {partition}, but replica set is "
+        f"{ids(now.replicas)} rather than {ids(entry.target)}."
     )
-
-
-def _word(standing: Standing) -> str:
-    return standing.value.replace("_", " ")

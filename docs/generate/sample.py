@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from controller.cli.options import metavar_of, section_of
+from controller.cli.run import metavar_of, section_of
 from controller.settings import Settings, is_secret, name_of, variable_of
 
 _HEAD: Final = """\

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from controller.cli.options import default_of, metavar_of, section_of
+from controller.cli.run import default_of, metavar_of, section_of
 from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
 
 _HEAD: Final = """# Settings

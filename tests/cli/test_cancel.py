@@ -28,7 +28,7 @@ from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.core.builders import replicas, tp
 
 ONE, TWO = RequestId("request_0000000001"), RequestId("request_0000000002")
-NOTHING = "There is nothing to do"
+NOTHING = "There is nothing to cancel"
 
 
 def a_cluster() -> FakeCluster:
@@ -168,7 +168,7 @@ def test_a_second_cancel_says_there_is_nothing_to_do() -> None:
     result = terminal.run("cancel", "--all", "--yes")
     assert result.exit_code == 0
     assert NOTHING in result.stdout
-    assert f"{CANCEL} is being carried out already" in result.stdout
+    assert f"{CANCEL} is in progress already" in result.stdout
     assert cluster.cancellation is before
 
 

@@ -170,7 +170,7 @@ def test_limits_of_a_broker_and_of_a_request(terminal: Terminal) -> None:
     assert result.stdout.splitlines() == [f"request {ONE}: priority 5, step-size 2"]
     assert "broker 5: max-incoming 2" in terminal.run("limits").stdout.splitlines()
     unset = terminal.run("limits", "--broker", "5", "--unset", "max-incoming")
-    assert unset.stdout.splitlines() == ["broker 5: as all"]
+    assert unset.stdout.splitlines() == ["broker 5: as all brokers"]
 
 
 def test_a_limit_is_unset(terminal: Terminal) -> None:
@@ -255,10 +255,10 @@ def test_the_throttle_of_all_names_the_requests_it_does_not_reach(terminal: Term
     waiting = terminal.cluster.submit(encode_submission({}, RequestOptions(throttle=7_000_000)))
     result = terminal.run("throttle", "20MB")
     assert result.stdout.splitlines() == [
-        "throttle: 20 MB/s per broker, but for requests with their own",
-        f"request {ONE} is not reached, it has its own: 50 MB/s per broker, as submitted",
+        "throttle: 20 MB/s per broker, except for requests with their own",
+        f"request {ONE} keeps its own throttle: 50 MB/s per broker, as submitted",
         f"  to change it: reassigner throttle 20MB --request {ONE}",
-        f"request {waiting} is not reached, it has its own: 7 MB/s per broker, as submitted",
+        f"request {waiting} keeps its own throttle: 7 MB/s per broker, as submitted",
         f"  to change it: reassigner throttle 20MB --request {waiting}",
     ]
     terminal.run("throttle", "20MB", "--request", ONE)
@@ -287,7 +287,7 @@ def test_the_kill_switch_is_turned_on_once(terminal: Terminal) -> None:
     """The first reason stays, and is told to who comes second."""
     result = terminal.run("disable", "--reason", "incident 42")
     assert result.exit_code == 0
-    assert "refused from now on" in result.stdout
+    assert "new reassignments are refused" in result.stdout
     result = terminal.run("disable", "--reason", "again")
     assert result.exit_code == 0
     assert "already, since 2025-06-15 15:06:40Z by ann@desk: incident 42" in result.stdout

@@ -113,7 +113,7 @@ def test_fix_lifts_throttles_that_were_left_behind_and_says_so() -> None:
     terminal = with_orphan_throttle()
     result = terminal.run("doctor", "--fix")
     assert (
-        f"lifted the throttle of {BROKER}, {LEADER_RATE} is 9, {FOLLOWER_RATE} is gone"
+        f"removed the throttle of {BROKER}, {LEADER_RATE} is 9, {FOLLOWER_RATE} is deleted"
         in result.stdout.splitlines()
     )
     assert terminal.cluster.lifted == [BROKER]
@@ -134,7 +134,7 @@ def test_dry_run_tells_what_would_be_fixed() -> None:
     """And needs --fix, without which nothing is changed anyway."""
     terminal = with_orphan_throttle()
     result = terminal.run("doctor", "--fix", "--dry-run")
-    assert f"would lift the throttle of {BROKER}" in result.stdout.splitlines()
+    assert f"would remove the throttle of {BROKER}" in result.stdout.splitlines()
     assert (result.exit_code, terminal.cluster.lifted) == (2, [])
     wrong = terminal.run("doctor", "--dry-run")
     assert (wrong.exit_code, len(wrong.stderr.splitlines())) == (1, 1)
@@ -147,7 +147,7 @@ def test_where_a_daemon_leads_nothing_is_fixed() -> None:
     assert "Nothing was fixed: a daemon leads" in result.stdout
     assert (result.exit_code, terminal.cluster.lifted) == (0, [])
     sound = a_terminal(SnapshotBuilder(1).with_znodes(daemons=())).run("doctor", "--fix")
-    assert "Nothing was fixed: there is no throttle" in sound.stdout
+    assert "Nothing was fixed: no throttle" in sound.stdout
 
 
 def test_what_changed_meanwhile_is_left_alone() -> None:
@@ -155,7 +155,7 @@ def test_what_changed_meanwhile_is_left_alone() -> None:
     terminal = with_orphan_throttle()
     terminal.cluster.others_are_faster = True
     result = terminal.run("doctor", "--fix")
-    assert f"left alone, as somebody was faster: {BROKER}" in result.stdout.splitlines()
+    assert f"left alone, because it has just changed: {BROKER}" in result.stdout.splitlines()
     assert result.exit_code == 2
 
 
@@ -183,9 +183,9 @@ def test_nothing_is_fixed_where_something_is_hidden_that_may_need_it() -> None:
         Entity("brokers/1"), {LEADER_RATE: "1"}, {LEADER_RATE: None}, ZkVersion(0)
     )
     built = SnapshotBuilder(1).with_znodes(daemons=(), applied_throttles={lease.entity: lease})
-    assert "would lift" in a_terminal(built).run("doctor", "--fix", "--dry-run").stdout
+    assert "would remove" in a_terminal(built).run("doctor", "--fix", "--dry-run").stdout
     built.with_znodes(hidden=frozenset({"/admin/reassignments/t"}))
     terminal = a_terminal(built)
     result = terminal.run("doctor", "--fix")
     assert terminal.cluster.lifted == []
-    assert "what may not be read may need the throttles" in result.stdout
+    assert "znodes that may not be read may need the throttles" in result.stdout

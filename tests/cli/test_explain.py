@@ -112,7 +112,7 @@ def test_without_a_daemon_zookeeper_alone_explains() -> None:
     """And says so; the steps are those of our own setting."""
     result = Terminal(a_moving_cluster()).run("explain", "t", "0")
     assert result.exit_code == 0
-    assert "from ZooKeeper alone: http://daemon:8095/explain does not answer" in result.stderr
+    assert "by ZooKeeper alone: http://daemon:8095/explain does not answer" in result.stderr
     assert "phase" not in result.stdout
     assert result.stdout.splitlines()[-3:] == [
         "  steps to come, at step size 1, if nothing changes:",
@@ -204,12 +204,12 @@ def test_records_about_a_partition_are_told() -> None:
     cluster.orphans = (Orphan(BrokerId(3), tp(), Zxid(9), "not live"), "the node is empty")
     printed = Terminal(cluster).run("explain", "t-0").stdout
     for line in (
-        "t-0 is to be reassigned, no step is under way",
-        "  record      cannot be understood: not JSON",
-        "  state       cannot be understood: the node is empty",
+        "t-0 is to be reassigned, no step is in flight",
+        "  record      cannot be decoded: not JSON",
+        "  state       cannot be decoded: the node is empty",
         "  topic       is queued for deletion",
-        "  orphan      broker 3 (live) may still hold an old copy: not live",
-        "  orphan      a record cannot be understood: the node is empty",
+        "  orphan      broker 3 (live) may still have an old log: not live",
+        "  orphan      a record cannot be decoded: the node is empty",
     ):
         assert line in printed
 
@@ -219,9 +219,9 @@ def test_records_about_a_partition_are_told() -> None:
     [
         (("u-0",), "there is no topic u"),
         (("t-7",), "topic t has no partition 7"),
-        (("t",), "names no partition"),
-        (("t", "0", "1"), "names no partition"),
-        (("broken-0",), "the topic znode of broken cannot be understood: not JSON"),
+        (("t",), "is not a partition"),
+        (("t", "0", "1"), "is not a partition"),
+        (("broken-0",), "the topic znode of broken cannot be decoded: not JSON"),
     ],
 )
 def test_what_does_not_exist_is_an_error(words: tuple[str, ...], told: str) -> None:

@@ -44,7 +44,7 @@ def test_a_broker_is_emptied_with_the_fewest_copies(cluster: FakeCluster) -> Non
     assert result.exit_code == 0
     assert proposed(result.stdout) == {"t-1": [2, 4], "t-2": [1, 4]}
     lines = result.stderr.splitlines()
-    assert lines[0] == "Note: broker 2 did not tell the sizes of its replicas."
+    assert lines[0] == "Note: the sizes of the replicas on broker 2 are unknown."
     assert lines[1] == (
         "2 of 3 partitions change; 2 replicas are copied (300 B), no plan copies fewer than 2."
     )
@@ -101,7 +101,7 @@ def test_what_is_being_reassigned_is_left_out(cluster: FakeCluster) -> None:
     cluster.assign(tp(1), (2, 3, 4), adding=(4,))
     result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
     assert set(proposed(result.stdout)) == {"t-2"}
-    assert "left out, as they are being reassigned: t-1" in result.stderr
+    assert "left out, because they are reassigning: t-1" in result.stderr
 
 
 def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
@@ -109,7 +109,7 @@ def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
     cluster.brokers = frozenset({1, 2, 4})
     result = Terminal(cluster).run("generate", "t", "--rebalance")
     assert result.exit_code == 1
-    assert "broker 3 holds replicas and is not live" in result.stderr
+    assert "broker 3 has replicas and is not live" in result.stderr
     result = Terminal(cluster).run("generate", "t", "--remove-broker", "3")
     assert set(proposed(result.stdout)) == {"t-1", "t-2"}
 
@@ -117,14 +117,14 @@ def test_a_dead_broker_is_not_emptied_by_chance(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--rebalance",), "name topics, or else --all-topics"),
-        (("t", "--all-topics", "--rebalance"), "name topics, or else --all-topics"),
-        (("t",), "say what to achieve"),
+        (("--rebalance",), "name topics or use --all-topics"),
+        (("t", "--all-topics", "--rebalance"), "name topics or use --all-topics"),
+        (("t",), "name a goal"),
         (("t", "--broker-list", "1,9"), "broker 9 is not live"),
         (("t", "--broker-list", "1,x"), 'For input string: "x"'),
-        (("t", "--add-broker", "4", "--remove-broker", "4"), "broker 4 is to be used and to be"),
+        (("t", "--add-broker", "4", "--remove-broker", "4"), "broker 4 is named for use and for"),
         (("t", "--replication-factor", "5"), "t-0 is to have 5 replicas, but only 4 brokers"),
-        (("t", "--rebalance", "--dry-run"), "--dry-run goes with --execute"),
+        (("t", "--rebalance", "--dry-run"), "--dry-run needs --execute"),
         (("--all-topics", "--exclude-topics", "(", "--rebalance"), "--exclude-topics:"),
     ],
 )

@@ -118,5 +118,5 @@ def test_a_server_that_is_not_there_is_told() -> None:
 
 def test_only_web_addresses_are_asked() -> None:
     """No file is read by this way."""
-    with pytest.raises(InvalidInputError, match="--prometheus takes an URL such as"):
+    with pytest.raises(InvalidInputError, match="--prometheus takes a URL such as"):
         read_rates("file:///etc/passwd")

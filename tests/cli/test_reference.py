@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.options import metavar_of, section_of, settings_signature
+from controller.cli.run import metavar_of, section_of, settings_signature
 from controller.settings import Settings, flag_of, is_secret, variable_of
 from docs.generate.settings import reference
 

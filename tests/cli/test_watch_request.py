@@ -77,7 +77,7 @@ def test_it_goes_on_while_nobody_leads(scene: Scene) -> None:
     scene.terminal.steps = [lambda _: None, finish]
     result = scene.terminal.run("watch", NAME)
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[0] == "no reassigner that leads answers"
+    assert result.stdout.splitlines()[0] == "no leading reassigner answers"
 
 
 def test_for_programs_every_line_is_a_document(scene: Scene) -> None:
@@ -91,6 +91,6 @@ def test_for_programs_every_line_is_a_document(scene: Scene) -> None:
 def test_what_nobody_knows_is_not_waited_for(scene: Scene) -> None:
     """And a daemon's address alone does not say how a request ended."""
     unknown = scene.terminal.run("watch", "request_0000000099")
-    assert (unknown.exit_code, "nothing is known" in unknown.stderr) == (1, True)
+    assert (unknown.exit_code, "is not known" in unknown.stderr) == (1, True)
     both = scene.terminal.run("watch", NAME, "--http", "10.0.0.1:8095")
-    assert (both.exit_code, "--http goes without a REQUEST" in both.stderr) == (1, True)
+    assert (both.exit_code, "--http cannot be used with REQUEST" in both.stderr) == (1, True)

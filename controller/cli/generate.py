@@ -1,0 +1,187 @@
+"""``generate``: propose a plan for topics that copies as few replicas as possible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli import options, proposal
+from controller.cli.context import CommandContext, context_of
+from controller.cli.execute import Execution
+from controller.cli.exits import Exit
+from controller.cli.output import ids, say, say_json, tell
+from controller.cli.plan_files import document_of
+from controller.cli.ports import InspectorPort
+from controller.cli.progress_display import display_of
+from controller.cli.stock.files import read_brokers, read_text, read_topics
+from controller.cli.submitting import SubmitOptions
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.submissions import RequestOptions
+from controller.errors import InvalidInputError
+from controller.planning.plan_goal import Proposal
+from controller.planning.proposer import propose
+from controller.settings import Settings
+
+
+def generate(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="The topics.", show_default=False),
+    ] = None,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    topics_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--topics-to-move-json-file",
+            metavar="FILE",
+            help='Topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}',
+        ),
+    ] = None,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic.")] = False,
+    exclude_topics: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Leave out topics whose whole name matches."),
+    ] = None,
+    broker_list: Annotated[
+        str | None,
+        typer.Option(metavar="0,1,2", help="Put replicas on these brokers only."),
+    ] = None,
+    remove_broker: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--remove-broker",
+            metavar="ID",
+            min=0,
+            help="Move all replicas off it; may be repeated.",
+        ),
+    ] = None,
+    add_broker: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--add-broker",
+            metavar="ID",
+            min=0,
+            help="Move an even share of replicas to it; may be repeated.",
+        ),
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of replicas of every partition."),
+    ] = None,
+    rebalance: Annotated[
+        bool, typer.Option("--rebalance", help="Balance replicas and leaders.")
+    ] = False,
+    spread_racks: Annotated[
+        bool, typer.Option("--spread-racks", help="Use as many racks as possible.")
+    ] = False,
+    disable_rack_aware: Annotated[
+        bool, typer.Option("--disable-rack-aware", help="Ignore racks.")
+    ] = False,
+    no_sizes: Annotated[
+        bool, typer.Option("--no-sizes", help="Do not ask brokers for the sizes of replicas.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the proposal to this file.")
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Submit the proposal as a request.")
+    ] = False,
+    reason: options.ReasonOption = "",
+    requested_by: options.ByOption = None,
+    dry_run: options.DryRunOption = False,
+    timeout: options.TimeoutOption = 60.0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Propose a plan for topics that copies as few replicas as possible.
+
+    Example: reassigner generate orders payments --remove-broker 5 --zookeeper zk1:2181/kafka
+
+    No partition loses a rack. Prints the current and the proposed replicas of the partitions that
+    change, as Kafka's tool does, and a summary on standard error. Exit code: 0 proposed (with
+    --execute: as execute), 1 error.
+    """
+    around = context_of(context)
+    names = options.topics_of(topics)
+    if topics_file is not None:
+        names += read_topics(read_text(topics_file))
+    goal = proposal.Goal(
+        topics=names,
+        all_topics=all_topics,
+        excluded=exclude_topics,
+        brokers=frozenset(() if broker_list is None else read_brokers(broker_list)),
+        removed=_brokers(remove_broker),
+        added=_brokers(add_broker),
+        replication_factor=replication_factor,
+        rebalance=rebalance,
+        spread_racks=spread_racks,
+        rack_aware=not disable_rack_aware,
+    )
+    if goal.is_empty:
+        raise InvalidInputError(
+            "name a goal: --remove-broker, --add-broker, --broker-list, --replication-factor, "
+            "--rebalance or --spread-racks"
+        )
+    if dry_run and not execute:
+        raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
+    submit = SubmitOptions(
+        dry_run=dry_run,
+        as_json=as_json,
+        timeout_s=timeout,
+        options=RequestOptions(reason=reason, requested_by=around.requested_by(requested_by)),
+    )
+    settings = around.settings({"zookeeper": zookeeper}, config)
+    with around.inspect(settings) as inspector:
+        basis = proposal.read_basis(inspector, goal)
+        sizes = {} if no_sizes else _sizes(around, settings, inspector)
+        found = propose(basis.before, basis.goal, sizes)
+        _print(found, basis, sizes, as_json=as_json and not execute)
+        if output is not None:
+            output.write_text(json.dumps(document_of(found.changed), indent=1) + "\n")
+        if not execute or not found.changed:
+            raise typer.Exit(Exit.DONE)
+        display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
+        ask = partial(around.ask_min_insync, settings)
+        execution = Execution(around, inspector, found.changed, submit, display, ask=ask)
+        raise typer.Exit(execution.run())
+
+
+def _sizes(
+    around: CommandContext, settings: Settings, inspector: InspectorPort
+) -> dict[TopicPartition, int]:
+    answers = around.ask_brokers(settings, inspector.survey_brokers().values(), ())
+    silent = proposal.silent_brokers(answers)
+    if silent:
+        tell(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")
+    return proposal.sizes_of(answers)
+
+
+def _brokers(found: Iterable[int] | None) -> frozenset[BrokerId]:
+    return frozenset(BrokerId(broker) for broker in found or ())
+
+
+def _print(
+    found: Proposal,
+    basis: proposal.Basis,
+    sizes: dict[TopicPartition, int],
+    *,
+    as_json: bool,
+) -> None:
+    if as_json:
+        say_json(proposal.proposal_document(found, basis, sizes))
+        return
+    for line in proposal.summary_lines(found, basis, sizes):
+        tell(line)
+    if not found.changed:
+        tell("Nothing has to move.")
+        return
+    for line in proposal.proposal_lines(found):
+        say(line)

@@ -1,0 +1,342 @@
+"""
+``limits``: show or change the limits of all work, of a broker or of a request.
+
+A limit set here is durable, holds for every leader, and overrides the daemon's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Final
+
+import typer
+
+from controller.cli import options
+from controller.cli.context import context_of
+from controller.cli.exits import Exit
+from controller.cli.output import NOTHING_WRITTEN, say, say_json
+from controller.cli.pause import check_requests
+from controller.cli.ports import OperatorPort
+from controller.core.controls import (
+    UNTHROTTLED,
+    BrokerLimits,
+    Limits,
+    QueueOrder,
+    RequestLimits,
+)
+from controller.core.model import BrokerId, RequestId
+from controller.errors import InvalidInputError
+from controller.units import parse_bytes, show_bytes, show_rate
+
+NAMES: Final[Mapping[str, str]] = {
+    "max_partitions_in_flight": "max-partitions-in-flight",
+    "max_incoming_per_broker": "max-incoming",
+    "max_outgoing_per_broker": "max-outgoing",
+    "max_incoming": "max-incoming",
+    "max_outgoing": "max-outgoing",
+    "max_bytes_in_flight": "max-bytes",
+    "max_leader_moves_per_broker_per_second": "leader-moves",
+    "step_size": "step-size",
+    "order": "order",
+    "window": "window",
+    "priority": "priority",
+    "throttle": "throttle",
+}
+"""The name of the option of each limit, by its field."""
+_ORDERS: Final = {order.value.replace("_", "-"): order for order in QueueOrder}
+
+AnyLimits = Limits | BrokerLimits | RequestLimits
+
+
+def _count(name: str, about: str) -> object:
+    return typer.Option(f"--{name}", metavar="N", min=1, help=about, show_default=False)
+
+
+def limits(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    broker: Annotated[
+        int | None, typer.Option("--broker", metavar="ID", min=0, help="Of this broker only.")
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option("--request", metavar="ID", help="Of this request only.")
+    ] = None,
+    max_partitions_in_flight: Annotated[
+        int | None, _count("max-partitions-in-flight", "Partitions with a step in flight.")
+    ] = None,
+    max_incoming: Annotated[
+        int | None, _count("max-incoming", "Replicas that a broker copies at a time.")
+    ] = None,
+    max_outgoing: Annotated[
+        int | None, _count("max-outgoing", "Partitions of which a broker serves copies at a time.")
+    ] = None,
+    leader_moves: Annotated[
+        int | None, _count("leader-moves", "Leader moves per broker and second.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option("--max-bytes", metavar="SIZE", help="Bytes in flight, such as 10GB."),
+    ] = None,
+    step_size: Annotated[
+        str | None,
+        typer.Option("--step-size", metavar="N|all", help="Replicas added per step."),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order",
+            metavar="|".join(_ORDERS),
+            help="The order of pending partitions with the same priority.",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="HOURS",
+            help='Begin steps only in these hours: "22:00-05:00 Europe/Berlin".',
+        ),
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority",
+            metavar="N",
+            help="Of a request: requests of a higher priority start first.",
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="NAME", help="Use the setting again; may be repeated."),
+    ] = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Show or change concurrency limits while work is in progress.
+
+    Example: reassigner limits --broker 5 --max-incoming 2 --zookeeper zk1:2181/kafka
+
+    Without an option, print the effective limits. A limit is set for all work, for a broker or for
+    a request. It holds until it is unset, also when the leader changes.
+    """
+    given: dict[str, object | None] = {
+        "max-partitions-in-flight": max_partitions_in_flight,
+        "max-incoming": max_incoming,
+        "max-outgoing": max_outgoing,
+        "leader-moves": leader_moves,
+        "max-bytes": None if max_bytes is None else parse_bytes("--max-bytes", max_bytes),
+        "step-size": None
+        if step_size is None
+        else options.parse_step_size("--step-size", step_size),
+        "order": None if order is None else _order(order),
+        "window": None if window is None else options.parse_window("--window", window),
+        "priority": None if priority is None else options.check_priority("--priority", priority),
+    }
+    changes = LimitChanges(
+        values={name: value for name, value in given.items() if value is not None},
+        unset=[name.removeprefix("--") for name in unset or ()],
+        broker=None if broker is None else BrokerId(broker),
+        request=next(iter(options.request_ids([] if request is None else [request])), None),
+    )
+    around = context_of(context)
+    with around.connected(zookeeper, config) as operator:
+        if changes:
+            change_limits(operator, changes, dry_run=dry_run, as_json=as_json)
+        else:
+            show_limits(operator, around.status_of_leader(operator), as_json=as_json)
+    raise typer.Exit(Exit.DONE)
+
+
+def _order(text: str) -> QueueOrder:
+    found = _ORDERS.get(text.replace("_", "-"))
+    if found is None:
+        raise InvalidInputError(f"--order: one of {', '.join(_ORDERS)}, not {text!r}")
+    return found
+
+
+# --- changing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChanges:
+    """Changes of the limits of all work, of one broker or of one request."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    """New values by the name of the option, without dashes."""
+    unset: Sequence[str] = ()
+    broker: BrokerId | None = None
+    request: RequestId | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.unset)
+
+    def applied(self, found: Limits) -> Limits:
+        """
+        Return the changed limits.
+
+        Raises:
+            InvalidInputError: a broker or request has no such limit, or both are named.
+
+        """
+        if self.broker is not None and self.request is not None:
+            raise InvalidInputError("name a broker or a request, not both")
+        if self.broker is not None:
+            own = found.brokers.get(self.broker, BrokerLimits())
+            changed = replace(own, **self._changed(own, "one broker"))
+            brokers = {**found.brokers, self.broker: changed}
+            return replace(found, brokers=_not_empty(brokers, BrokerLimits()))
+        if self.request is not None:
+            asked = found.requests.get(self.request, RequestLimits())
+            wanted = replace(asked, **self._changed(asked, "one request"))
+            requests = {**found.requests, self.request: wanted}
+            return replace(found, requests=_not_empty(requests, RequestLimits()))
+        return replace(found, **self._changed(found, "all"))
+
+    def _changed(self, found: AnyLimits, whose: str) -> dict[str, Any]:
+        own = {NAMES[f.name]: f.name for f in fields(found) if f.name in NAMES}
+        wanted = {**dict.fromkeys(self.unset), **self.values}
+        for name in wanted:
+            if name not in own:
+                raise InvalidInputError(
+                    f"{name} is not a limit of {whose}: those are {', '.join(own)}"
+                )
+        return {own[name]: value for name, value in wanted.items()}
+
+
+def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
+    return {name: value for name, value in found.items() if value != empty}
+
+
+def change_limits(
+    operator: OperatorPort, changes: LimitChanges, *, dry_run: bool, as_json: bool
+) -> None:
+    """
+    Change limits and print the new ones.
+
+    Raises:
+        InvalidInputError: there is no such limit, or the request has ended or is not known.
+
+    """
+    if changes.request is not None and changes.values:
+        check_requests(operator, [changes.request])
+    if dry_run:
+        found = changes.applied(operator.read_controls().limits)
+    else:
+        found = operator.edit_limits(changes.applied)
+    if as_json:
+        say_json({"dry_run": dry_run, "limits": limits_document(found)})
+        return
+    for line in _changed_lines(found, changes):
+        say(line)
+    if dry_run:
+        say(NOTHING_WRITTEN)
+
+
+def _changed_lines(found: Limits, changes: LimitChanges) -> Iterator[str]:
+    """Describe the limits of what was changed."""
+    if changes.request is not None:
+        asked = found.requests.get(changes.request, RequestLimits())
+        yield f"request {changes.request}: {_listed(asked) or 'as submitted'}"
+    elif changes.broker is not None:
+        own = found.brokers.get(changes.broker, BrokerLimits())
+        yield f"broker {changes.broker}: {_listed(own) or 'as all brokers'}"
+    else:
+        lines = [f"{NAMES[n]}: {_shown(n, v)}" for n, v in _values(found)]
+        lines += _special_lines(found)
+        yield from lines or ["No limit is set; the daemon's settings hold."]
+
+
+# --- printing ------------------------------------------------------------------------------------
+
+
+def show_limits(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
+    """Print the effective limits; those of the settings are known to the daemon only."""
+    controls = operator.read_controls()
+    effective = (status or {}).get("limits")
+    if as_json:
+        say_json(
+            {
+                "limits": limits_document(controls.limits),
+                "throttle": controls.throttle,
+                "effective": effective,
+                "unreadable": dict(controls.unreadable),
+            }
+        )
+        return
+    for path, why in controls.unreadable.items():
+        say(f"{path} cannot be decoded, its previous content holds: {why}")
+    for own in fields(Limits):
+        if own.name not in NAMES:
+            continue
+        value = getattr(controls.limits, own.name)
+        if value is not None:
+            say(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
+        elif own.name == "window":
+            say("window: none")
+        elif isinstance(effective, Mapping) and own.name in effective:
+            say(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
+        else:
+            say(f"{NAMES[own.name]}: as in the daemon's settings")
+    for line in _special_lines(controls.limits):
+        say(line)
+    say(throttle_line(controls.throttle))
+
+
+def throttle_line(bytes_per_s: int | None) -> str:
+    """Describe the throttle of all requests without their own."""
+    rate = "none" if bytes_per_s is None else f"{show_rate(bytes_per_s)} per broker"
+    return f"throttle: {rate}, except for requests with their own"
+
+
+def limits_document(found: Limits) -> dict[str, Any]:
+    """Return limits for ``--json``."""
+    return {
+        **_document(found),
+        "brokers": {str(broker): _document(own) for broker, own in found.brokers.items()},
+        "requests": {name: _document(own) for name, own in found.requests.items()},
+    }
+
+
+def _document(found: AnyLimits) -> dict[str, Any]:
+    """Return the limits that are set; a throttle that was removed is null."""
+    return {
+        name: None
+        if name == "throttle" and value == UNTHROTTLED
+        else value
+        if isinstance(value, int)
+        else str(value)
+        for name, value in _values(found)
+    }
+
+
+def _special_lines(found: Limits) -> Iterator[str]:
+    for broker, own in found.brokers.items():
+        yield f"broker {broker}: {_listed(own)}"
+    for name, asked in found.requests.items():
+        yield f"request {name}: {_listed(asked)}"
+
+
+def _listed(found: BrokerLimits | RequestLimits) -> str:
+    return ", ".join(f"{NAMES[n]} {_shown(n, v)}" for n, v in _values(found))
+
+
+def _values(found: AnyLimits) -> Iterator[tuple[str, Any]]:
+    """Yield the limits that are set, by field."""
+    for own in fields(found):
+        value = getattr(found, own.name)
+        if own.name in NAMES and value is not None:
+            yield own.name, value
+
+
+def _shown(name: str, value: object) -> str:
+    if value is None or (name == "throttle" and value == UNTHROTTLED):
+        return "none"
+    if name == "max_bytes_in_flight" and isinstance(value, int):
+        return show_bytes(value)
+    if name == "throttle" and isinstance(value, int):
+        return show_rate(value)
+    return str(value)

@@ -1,0 +1,299 @@
+"""
+``list``: open requests, ended requests, or everything about one request.
+
+Requests are read from ZooKeeper. The progress of open ones comes from the daemon if it answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.context import context_of
+from controller.cli.exits import Exit
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
+from controller.cli.output import say, say_json
+from controller.cli.ports import OperatorPort
+from controller.cli.request_state import (
+    RequestState,
+    outcome_documents,
+    problem_lines,
+    read_request,
+    refusal_document,
+)
+from controller.cli.status_text import pause_lines, request_line
+from controller.core.model import ReassignmentSpec, RequestId
+from controller.core.outcomes import RequestHistory, Summary
+from controller.core.submissions import RequestOptions, Submission
+from controller.units import show_bytes, show_rate, show_time
+
+
+def list_requests(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    request: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REQUEST", help="Only this request, with all details.", show_default=False
+        ),
+    ] = None,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Ended requests, the newest first.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="With --history: at most N.")
+    ] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    List open requests, ended requests, or everything about one request.
+
+    Example: reassigner list --history --zookeeper zk1:2181/kafka
+
+    Exit code: 0 listed, 1 error, or the request is not known.
+    """
+    around = context_of(context)
+    ids = request_ids([] if request is None else [request])
+    with around.connected(zookeeper, config) as operator:
+        if ids:
+            show_request(operator, ids[0], as_json=as_json)
+        elif history:
+            list_ended(operator, newest=limit, as_json=as_json)
+        else:
+            list_open(operator, around.status_of_leader(operator), as_json=as_json)
+    raise typer.Exit(Exit.DONE)
+
+
+# --- open requests -------------------------------------------------------------------------------
+
+
+def list_open(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
+    """Print the requests that have not ended."""
+    submitted = [
+        s for s in operator.read_submissions(operator.submission_names()).values() if s is not None
+    ]
+    open_ids = [name for name, has_ended in operator.request_ids().items() if not has_ended]
+    histories = operator.read_history(open_ids)
+    known = {r["id"]: r for r in (status or {}).get("requests", ())}
+    open_counts = _open_counts(operator) if histories and not known else Counter()
+    rows = [_open_row(h, known.get(name), open_counts[name]) for name, h in histories.items()]
+    rows += [_submitted_row(s) for s in submitted if s.request not in histories]
+    notes = list(_notes(operator))
+    if as_json:
+        say_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
+        return
+    for row in rows:
+        say(_open_line(row, known.get(row["id"])))
+    if not rows:
+        say("No request is open.")
+    for note in notes:
+        say(note)
+
+
+def _open_counts(operator: OperatorPort) -> Counter[RequestId]:
+    """Count the records of each request, which is slow; needed without a daemon."""
+    specs = operator.read_specs(operator.reassigned_partitions())
+    return Counter(spec.request for spec in specs.values() if isinstance(spec, ReassignmentSpec))
+
+
+def _open_row(
+    history: RequestHistory, known: Mapping[str, Any] | None, still_open: int
+) -> dict[str, Any]:
+    counts: dict[str, int] = {"total": history.total, "refused": len(history.refused)}
+    if known is not None:
+        counts = dict(known["partitions"])
+    else:
+        kinds = Counter(e.fate for e in history.endings)
+        ended = len(history.refused) + kinds.total()
+        counts["open"] = still_open
+        counts["done"] = max(0, history.accepted + len(history.refused) - still_open - ended)
+        counts |= {kind.value: number for kind, number in kinds.items()}
+    submitted = [p.created_ms for p in history.parts.values()]
+    return {
+        "id": history.request,
+        "state": "open" if known is None else known["state"],
+        "submitted_ms": min(submitted, default=0),
+        "partitions": counts,
+        **_origin(history.options),
+    }
+
+
+def _submitted_row(submission: Submission) -> dict[str, Any]:
+    return {
+        "id": submission.request,
+        "state": "not_accepted",
+        "znode": submission.name,
+        "submitted_ms": submission.created_ms,
+        "total": len(submission.entries) + len(submission.refused),
+        "unreadable": submission.unreadable,
+        **_origin(submission.options),
+    }
+
+
+def _origin(options: RequestOptions) -> dict[str, Any]:
+    return {
+        "reason": options.reason,
+        "requested_by": options.requested_by,
+        "priority": options.priority,
+    }
+
+
+def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
+    who = f", by {row['requested_by']}" if row["requested_by"] else ""
+    why = f": {row['reason']}" if row["reason"] else ""
+    since = f", submitted {show_time(row['submitted_ms'])}" if row["submitted_ms"] else ""
+    if row["state"] == "not_accepted":
+        what = row["unreadable"] or f"{row['total']} partitions"
+        return f"request {row['id']}: not accepted yet, {what}{since}{who}{why}"
+    if known is not None:
+        return f"{request_line(known)}{since}{who}{why}"
+    counts = row["partitions"]
+    return (
+        f"request {row['id']}: {counts['done']} of {counts['total']} done, "
+        f"{counts['open']} open, {counts['refused']} refused{since}{who}{why}"
+    )
+
+
+def _notes(operator: OperatorPort) -> Iterator[str]:
+    """Describe the kill switch, pauses, cancellation and queue."""
+    switch = operator.read_kill_switch()
+    if switch is not None:
+        why = f": {switch.reason}" if switch.reason else ""
+        yield f"new reassignments are disabled since {show_time(switch.since_ms)}{why}"
+    yield from pause_lines(operator.read_controls().pauses)
+    cancellation = operator.read_cancellation()
+    if cancellation is not None:
+        yield f"a cancellation is in progress: {cancellation.request}"
+    queue = operator.read_queue()
+    if queue is not None:
+        yield f"{len(queue.entries)} partitions wait in the queue"
+
+
+# --- ended requests ------------------------------------------------------------------------------
+
+
+def list_ended(operator: OperatorPort, *, newest: int, as_json: bool) -> None:
+    """Print the outcomes of the last requests, the newest first."""
+    ended = [name for name, has_ended in operator.request_ids().items() if has_ended]
+    summaries = [h.summary for h in operator.read_history(ended).values() if h.summary is not None]
+    # Outcomes of an older format have no time: they keep the order in which they were written.
+    summaries.reverse()
+    shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
+    if as_json:
+        say_json({"requests": [summary_document(s) for s in shown]})
+        return
+    for summary in shown:
+        say(summary_line(summary))
+    if not shown:
+        say("No request has ended yet, or its outcome is no longer kept.")
+
+
+def summary_line(summary: Summary) -> str:
+    """Describe the outcome of a request."""
+    when = f"{show_time(summary.ended_ms)}  " if summary.ended_ms else ""
+    refused = len(summary.refused) + summary.refused_left_out
+    parts = [f"{summary.done} of {summary.total} done"]
+    parts += [f"{refused} refused"] if refused else []
+    parts += [f"{n} {kind.value.replace('_', ' ')}" for kind, n in summary.fates.items() if n]
+    if summary.moved_bytes is not None:
+        parts.append(f"{show_bytes(summary.moved_bytes)} moved")
+    by = f", by {summary.requested_by}" if summary.requested_by else ""
+    why = f": {summary.reason}" if summary.reason else ""
+    return f"{when}{summary.request} ({summary.kind}): {', '.join(parts)}{by}{why}"
+
+
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """Return the outcome of a request for ``--json``."""
+    return {
+        "id": summary.request,
+        "kind": summary.kind,
+        "total": summary.total,
+        "done": summary.done,
+        "refused": len(summary.refused) + summary.refused_left_out,
+        **{kind.value: number for kind, number in summary.fates.items()},
+        "reason": summary.reason,
+        "requested_by": summary.requested_by,
+        "submitted_ms": summary.submitted_ms,
+        "ended_ms": summary.ended_ms,
+        "moved_bytes": summary.moved_bytes,
+    }
+
+
+# --- one request ---------------------------------------------------------------------------------
+
+
+def show_request(operator: OperatorPort, request: RequestId, *, as_json: bool) -> None:
+    """
+    Print everything about one request.
+
+    Raises:
+        InvalidInputError: the request is not known.
+
+    """
+    state = read_request(operator, request)
+    if as_json:
+        say_json(_request_document(state))
+        return
+    for line in _request_lines(state):
+        say(line)
+
+
+def _request_lines(state: RequestState) -> Iterator[str]:
+    summary, history = state.summary, state.history
+    if summary is not None:
+        yield summary_line(summary)
+    else:
+        yield f"request {state.request}: {state.sentence()}"
+    yield from _option_lines(state.options)
+    for part in () if history is None else history.parts.values():
+        yield f"part {part.name}: {part.total} partitions, submitted {show_time(part.created_ms)}"
+    for submission in state.submitted:
+        what = submission.unreadable or f"{len(submission.entries)} partitions"
+        yield f"part {submission.name}: not accepted yet, {what}"
+    yield from problem_lines(state)
+    for name, why in () if history is None else history.unreadable.items():
+        yield f"{name} cannot be decoded: {why}"
+
+
+def _option_lines(options: RequestOptions) -> Iterable[str]:
+    values: dict[str, object | None] = {
+        "reason": options.reason or None,
+        "requested by": options.requested_by or None,
+        "priority": options.priority or None,
+        "step size": options.step_size,
+        "throttle": None if options.throttle is None else show_rate(options.throttle),
+        "window": options.window,
+        "max partitions in flight": options.max_partitions_in_flight,
+        "atomic": "yes" if options.atomic else None,
+    }
+    return (f"{name}: {value}" for name, value in values.items() if value is not None)
+
+
+def _request_document(state: RequestState) -> dict[str, Any]:
+    summary, history, options = state.summary, state.history, state.options
+    return {
+        "id": state.request,
+        "summary": None if summary is None else summary_document(summary),
+        "partitions": state.counts(),
+        "options": {
+            **_origin(options),
+            "step_size": options.step_size,
+            "throttle": options.throttle,
+            "window": None if options.window is None else str(options.window),
+            "max_partitions_in_flight": options.max_partitions_in_flight,
+            "atomic": options.atomic,
+        },
+        "parts": [
+            {"znode": p.name, "total": p.total, "submitted_ms": p.created_ms}
+            for p in (() if history is None else history.parts.values())
+        ],
+        "not_accepted": [s.name for s in state.submitted],
+        "entries": [e.document() for e in state.entries],
+        "refused": [refusal_document(r) for r in state.refused],
+        "endings": outcome_documents(state.outcomes),
+    }

@@ -1,0 +1,297 @@
+"""``pipeline``: plan whole clusters on Spark; needs the extra ``pipeline``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from controller.cli.context import context_of
+from controller.cli.exits import Exit
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
+from controller.cli.output import say, say_json
+from controller.cli.plan_files import (
+    change_lines,
+    check_cluster,
+    compare,
+    document_of,
+    read_originals,
+    read_plan_file,
+)
+from controller.cli.snapshot import snapshot
+from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
+from controller.errors import InvalidInputError
+from controller.planning.plan_basis import Basis
+from controller.units import parse_bytes
+
+if TYPE_CHECKING:
+    from controller.pipeline.plan_summary import Summary
+    from controller.pipeline.waves import Wave
+
+HELP: Final = """
+Plan whole clusters on Spark: snapshot, plan, requests and report. See docs/guide/pipeline.md.
+
+Example: reassigner pipeline plan snapshot --drain 3 --out plan
+
+Exit code: that of the sub-command.
+"""
+
+
+def pipeline_app() -> typer.Typer:
+    """Return the command with its sub-commands."""
+    app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help=HELP)
+    app.command("snapshot", short_help="Write the state of a cluster as tables.")(snapshot)
+    app.command("plan", short_help="Plan from a snapshot.")(plan)
+    app.command("rebase", short_help="Adapt a request of a plan to a changed cluster.")(rebase)
+    app.command("report", short_help="Report the work from the daemons' journals.")(report)
+    return app
+
+
+def plan(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    snapshot: Annotated[
+        str, typer.Argument(metavar="SNAPSHOT", help="Its directory.", show_default=False)
+    ],
+    *,
+    out: OutOption,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", help="Accepted deviation from an even distribution: 0.05 is 5 %."
+        ),
+    ] = 0.05,
+    drain: Annotated[
+        list[int] | None,
+        typer.Option("--drain", metavar="BROKER", help="Move all replicas off this broker."),
+    ] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option("--replace", metavar="OLD:NEW", help="NEW gets the replicas of OLD."),
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", metavar="N", help="Number of replicas."),
+    ] = None,
+    leaders_only: Annotated[
+        bool, typer.Option("--leaders-only", help="Change the order of replicas, copy nothing.")
+    ] = False,
+    balance: Annotated[
+        bool | None,
+        typer.Option(
+            "--balance/--no-balance",
+            help="Balance the cluster; the default without --drain, --replace and "
+            "--replication-factor.",
+            show_default=False,
+        ),
+    ] = None,
+    include: Annotated[
+        str | None, typer.Option("--include", metavar="REGEX", help="Only these topics.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option("--exclude", metavar="REGEX", help="Not these topics.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="TOPIC", help="Do not move this topic."),
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option("--max-bytes", metavar="SIZE", help="Copy at most this much in total."),
+    ] = None,
+    max_moves: Annotated[
+        int | None, typer.Option("--max-moves", metavar="N", help="Move at most N replicas.")
+    ] = None,
+    fill: Annotated[
+        float, typer.Option("--fill", help="The share of a disk that may be used.")
+    ] = 0.9,
+    wave_partitions: Annotated[
+        int,
+        typer.Option("--wave-partitions", metavar="N", min=1, help="Partitions of one request."),
+    ] = 1_000,
+    wave_bytes_in: Annotated[
+        str | None,
+        typer.Option("--wave-bytes-in", metavar="SIZE", help="Bytes to one broker in one request."),
+    ] = None,
+    wave_bytes_out: Annotated[
+        str | None,
+        typer.Option(
+            "--wave-bytes-out", metavar="SIZE", help="Bytes from one broker in one request."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed yields the same plan.")] = 0,
+    master: MasterOption = None,
+    driver_memory: MemoryOption = "4g",
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Make a plan that copies as few bytes as possible, and split it into requests.
+
+    Example: reassigner pipeline plan snapshot --drain 3 --out plan
+
+    Writes tables, plan.json and rollback.json in the format of Kafka's tool, and a file for each
+    request: reassigner execute plan/requests/wave-0001.json --wait. Exit code: 0 written, 1 error,
+    2 written, but a goal could not be reached.
+    """
+    has_goal = bool(drain or replace or replication_factor)
+    with spark_session(context_of(context), master, driver_memory) as (spark, note):
+        from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+        from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
+        from controller.pipeline.waves import WaveLimits  # noqa: PLC0415 - as above
+
+        wanted = PlanOptions(
+            tolerance=tolerance,
+            seed=seed,
+            drain=frozenset(drain or ()),
+            replace=dict(map(_pair, replace or ())),
+            replication_factor=replication_factor,
+            only_leaders=leaders_only,
+            only_needed=has_goal if balance is None else not balance,
+            include=include,
+            exclude=exclude,
+            pinned=frozenset(pin or ()),
+            bytes_max=_bytes("--max-bytes", max_bytes),
+            moves_max=max_moves,
+            fill=fill,
+        )
+        limits = WaveLimits(
+            partitions=wave_partitions,
+            bytes_in=_bytes("--wave-bytes-in", wave_bytes_in),
+            bytes_out=_bytes("--wave-bytes-out", wave_bytes_out),
+        )
+        summary, waves, files = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
+    if as_json:
+        say_json(summary.document() | {"requests": [str(path) for path in files]})
+    else:
+        for line in _summary_lines(summary, waves):
+            say(line)
+        say(f"{len(files)} requests: {out}/requests")
+    raise typer.Exit(Exit.IN_PROGRESS if summary.notes else Exit.DONE)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    old, colon, new = text.partition(":")
+    if not colon or not old.isdigit() or not new.isdigit():
+        raise InvalidInputError(f"--replace takes OLD:NEW, such as 3:7, not {text}")
+    return int(old), int(new)
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    return None if text is None else parse_bytes(option, text)
+
+
+def _summary_lines(summary: Summary, waves: list[Wave]) -> Iterator[str]:
+    """Describe a plan and its requests."""
+    yield (
+        f"{summary.changed} of {summary.partitions} partitions change; {summary.moves} replicas "
+        f"({summary.moves_ratio:.3f} times the least) and {summary.bytes_moved} bytes "
+        f"({summary.bytes_ratio:.3f} times the least) are copied; {summary.leader_changes} leaders "
+        f"change"
+    )
+    for name, load in (
+        ("bytes", summary.sizes),
+        ("replicas", summary.counts),
+        ("leaders", summary.leaders),
+    ):
+        yield (
+            f"deviation of {name} per broker: {load.before[0]:+.1%} to {load.before[1]:+.1%} "
+            f"before, {load.after[0]:+.1%} to {load.after[1]:+.1%} after"
+        )
+    if summary.bytes_in_per_s is not None:
+        (low, high), (lower, higher) = summary.bytes_in_per_s
+        yield f"bytes in per second and broker: {low} to {high} before, {lower} to {higher} after"
+    yield (
+        f"partitions on fewer racks than possible: {summary.rack_violations_before} before, "
+        f"{summary.rack_violations_after} after; most replicas of a topic on one broker: "
+        f"{summary.concentration_before} before, {summary.concentration_after} after"
+    )
+    for number, wave in enumerate(waves, start=1):
+        yield (
+            f"request {number}: {wave.partitions} partitions, {int(wave.size_in.sum())} bytes, at "
+            f"most {int(wave.size_in.max())} to one broker; fullest disk at its peak: "
+            f"{int(wave.peak.max())} bytes"
+        )
+    for note in summary.notes:
+        yield f"Note: {note}"
+
+
+def rebase(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    plan: Annotated[
+        Path,
+        typer.Argument(metavar="REQUEST.json", help="A request of a plan.", show_default=False),
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file that is written.")],
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Adapt a request of a plan to a cluster that has changed, partition by partition.
+
+    Example: reassigner pipeline rebase plan/requests/wave-0001.json --out now.json
+
+    Keeps the partitions that have not changed, and leaves out those that are done. A changed
+    partition is kept if its replicas still contain all brokers to drop and none to add. Exit code:
+    0 every partition is kept or done, 1 error, 2 partitions were left out.
+    """
+    entries = read_plan_file(plan)
+    originals = read_originals(plan, entries)
+    if len(originals) != len(entries):
+        raise InvalidInputError(f"{plan}: its entries have no original_replicas")
+    with context_of(context).connected(zookeeper, config) as operator:
+        check_cluster(operator, plan)
+        found = compare(operator, entries, originals)
+    kept = {p: r.target for p, r in found.items() if r.target is not None}
+    lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}
+    try:
+        out.write_text(json.dumps(document_of(kept)) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"{out}: {error.strerror or error}") from error
+    counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
+    if as_json:
+        left_out = {str(p): r.basis.value for p, r in sorted(lost.items())}
+        say_json({"counts": counts, "left_out": left_out, "file": str(out)})
+    else:
+        changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
+        for line in change_lines(changed):
+            say(line)
+        say(", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}")
+    raise typer.Exit(Exit.IN_PROGRESS if lost else Exit.DONE)
+
+
+def report(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    journals: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="JOURNAL", help="Journal directories of daemons.", show_default=False
+        ),
+    ],
+    *,
+    out: OutOption,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="DIR", help="The plan that was executed.")
+    ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option("--after", metavar="SNAPSHOT", help="A snapshot from after the work."),
+    ] = None,
+    master: MasterOption = None,
+    driver_memory: MemoryOption = "4g",
+) -> None:
+    """
+    Report the work from the daemons' journals, as Parquet tables and one HTML page.
+
+    Example: reassigner pipeline report journal --plan plan --out report
+
+    Exit code: 0 written, 1 error.
+    """
+    with spark_session(context_of(context), master, driver_memory) as (spark, note):
+        from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+
+        written = commands.make_report(spark, journals, plan, after, out, note)
+    say(str(written))

@@ -1,0 +1,241 @@
+"""
+``queue``: entries that start when capacity is free (``/admin/reassign_partitions_queue``, KIP-236).
+
+An entry leaves the queue when it starts. While the znode exists, no other queue is accepted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.cli.context import AskMinInsync, context_of
+from controller.cli.exits import Exit
+from controller.cli.options import (
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    PlanArgument,
+    ZookeeperOption,
+    partitions_of,
+)
+from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
+from controller.cli.plan_files import Plan, document_of, read_plan_file
+from controller.cli.plan_preview import (
+    changes_of,
+    check_enabled,
+    conflict_documents,
+    conflicts_of,
+    rollback_of,
+    validate,
+    validation_document,
+    validation_lines,
+)
+from controller.cli.ports import InspectorPort
+from controller.cli.request_state import read_entries
+from controller.cli.status_text import pause_lines
+from controller.core.requests.queue import queue_request_id
+from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.znodes.paths import QUEUE
+
+
+def queue_app() -> typer.Typer:
+    """Return the command with its sub-commands."""
+    app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
+    app.callback()(queue)
+    app.command("add", short_help="Queue a plan.")(add)
+    app.command("list", short_help="List the queue.")(list_queue)
+    app.command("remove", short_help="Remove partitions from the queue.")(remove)
+    app.command("clear", short_help="Empty the queue.")(clear)
+    return app
+
+
+def queue(context: typer.Context) -> None:
+    """
+    Queue reassignments that start when capacity is free.
+
+    Example: reassigner queue add plan.json --zookeeper zk1:2181/kafka
+
+    An entry leaves the queue when it starts. If its partition is in flight, the step in flight is
+    undone first. While a queue exists, no other is accepted.
+    """
+    if context.invoked_subcommand is None:
+        raise InvalidInputError("queue: one of add, list, remove, clear; see --help")
+
+
+def add(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    plan: PlanArgument,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Queue a plan.
+
+    Example: reassigner queue add plan.json --zookeeper zk1:2181/kafka
+
+    Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
+    """
+    entries = read_plan_file(plan)
+    with context_of(context).inspected(zookeeper, config) as (operator, ask):
+        raise typer.Exit(add_to_queue(operator, entries, ask, dry_run=dry_run, as_json=as_json))
+
+
+def add_to_queue(
+    operator: InspectorPort, plan: Plan, ask: AskMinInsync, *, dry_run: bool, as_json: bool
+) -> Exit:
+    """
+    Create the queue.
+
+    Raises:
+        ReassignmentConflictError: a queue exists already, or the kill switch is set.
+
+    """
+    check_enabled(operator)
+    if operator.read_queue() is not None:
+        raise ReassignmentConflictError(
+            f"{QUEUE} exists already: wait until its entries have started, or see "
+            "`reassigner queue list`"
+        )
+    if dry_run:
+        return _preview(operator, plan, ask, as_json=as_json)
+    before = read_entries(operator, plan)
+    conflicts = conflicts_of(before, None)
+    for line in (*map(str, conflicts), *pause_lines(operator.read_controls().pauses)):
+        tell(f"Note: {line}")
+    request = queue_request_id(operator.create_queue(plan))
+    if as_json:
+        say_json({"request": request, "queued": len(plan), "rollback": rollback_of(before)})
+    else:
+        say(f"Queued as {request}: {listed(plan)}")
+        if operator.leader_address() is None:
+            tell("No reassigner leads; the next leader takes the queue up.")
+    return Exit.DONE
+
+
+def _preview(operator: InspectorPort, plan: Plan, ask: AskMinInsync, *, as_json: bool) -> Exit:
+    """Print the changes of a plan, the entries that would be refused, and conflicts."""
+    before = read_entries(operator, plan)
+    conflicts = conflicts_of(before, None)
+    validation = validate(operator, before, ask)
+    if as_json:
+        say_json(
+            {
+                "dry_run": True,
+                "plan": document_of(plan),
+                **validation_document(validation),
+                "conflicts": conflict_documents(conflicts),
+            }
+        )
+    else:
+        for line in (*changes_of(before), *validation_lines(validation), *map(str, conflicts)):
+            say(line)
+        say(NOTHING_WRITTEN)
+    return Exit.REFUSED if validation.problems else Exit.DONE
+
+
+def list_queue(
+    context: typer.Context,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    List the entries of the queue.
+
+    Example: reassigner queue list --zookeeper zk1:2181/kafka
+
+    Exit code: 0 the queue is empty, 1 error, 2 entries wait.
+    """
+    with context_of(context).connected(zookeeper, config) as operator:
+        found = operator.read_queue()
+    if as_json:
+        say_json(
+            {
+                "request": None if found is None else queue_request_id(found.czxid),
+                "unreadable": None if found is None else found.unreadable,
+                "partitions": [] if found is None else document_of(found.entries)["partitions"],
+            }
+        )
+    elif found is None:
+        say("The queue is empty.")
+    elif found.unreadable is not None:
+        say(f"The queue cannot be decoded: {found.unreadable}")
+    else:
+        say(f"{len(found.entries)} partitions wait in the queue ({queue_request_id(found.czxid)}):")
+        for partition, target in found.entries.items():
+            say(f"{partition} -> {ids(target)}")
+    raise typer.Exit(Exit.DONE if found is None else Exit.IN_PROGRESS)
+
+
+def remove(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    partitions: Annotated[
+        list[str], typer.Argument(metavar="TOPIC-N", help="Partitions.", show_default=False)
+    ],
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Remove partitions from the queue before they start.
+
+    Example: reassigner queue remove orders-0 orders-1 --zookeeper zk1:2181/kafka
+
+    Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started.
+    """
+    named = partitions_of(partitions)
+    with context_of(context).connected(zookeeper, config) as operator:
+        if dry_run:
+            found = operator.read_queue()
+            removed = frozenset(named) & (found.entries.keys() if found else frozenset())
+        else:
+            removed = operator.take_from_queue(named)
+    missing = [p for p in named if p not in removed]
+    if as_json:
+        lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
+        say_json({"dry_run": dry_run, **lists})
+    else:
+        if removed:
+            say(f"Removed from the queue: {listed(sorted(removed))}")
+        if missing:
+            say(f"Not in the queue, or started already: {listed(missing)}")
+        if dry_run:
+            say(NOTHING_WRITTEN)
+    raise typer.Exit(Exit.REFUSED if missing else Exit.DONE)
+
+
+def clear(
+    context: typer.Context,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Remove all entries from the queue. Reassignments that have started continue.
+
+    Example: reassigner queue clear --zookeeper zk1:2181/kafka
+    """
+    with context_of(context).connected(zookeeper, config) as operator:
+        found = operator.read_queue() if dry_run else operator.clear_queue()
+    entries = {} if found is None else found.entries
+    if as_json:
+        removed = [str(p) for p in entries]
+        say_json({"dry_run": dry_run, "removed": removed, "not_queued": []})
+    else:
+        if found is None:
+            say("The queue is empty already.")
+        else:
+            say(f"Removed from the queue: {listed(entries) or 'content that cannot be decoded'}")
+        if dry_run:
+            say(NOTHING_WRITTEN)
+    raise typer.Exit(Exit.DONE)

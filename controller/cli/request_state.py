@@ -1,0 +1,383 @@
+"""
+The state of plans and requests, entry by entry, from ZooKeeper alone.
+
+The order of reads matters. An entry leaves the znode that submitted it only after its record
+exists, and the record goes only with the last write of the topic znode. Entries of a request are
+read before their records, and records before outcomes. So no entry is missed, and none that ends
+between two reads is taken for done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+from controller.cli.exits import Exit
+from controller.cli.plan_files import Plan
+from controller.cli.ports import OperatorPort
+from controller.core import model
+from controller.core.model import OutcomeKind, Replicas, RequestId, TopicPartition
+from controller.core.outcomes import RequestHistory, Summary
+from controller.core.submissions import RequestOptions, Submission
+from controller.errors import InvalidInputError
+
+DETAILS_MAX: Final = 100
+"""Partitions that are printed with their outcome; ``--json`` has all of them."""
+
+
+class EntryState(StrEnum):
+    """The state of one entry of a plan."""
+
+    SUBMITTED = "submitted"
+    """Written to ZooKeeper, not accepted yet."""
+    ACCEPTED = "accepted"
+    """Recorded by the daemon, pending."""
+    MOVING = "moving"
+    """The topic znode has adding or removing replicas."""
+    ROLLING_BACK = "rolling_back"
+    """Cancelled; the original replicas are its target now."""
+    DONE = "done"
+    REFUSED = "refused"
+    """Neither recorded nor at its target."""
+    CANCELLED = "cancelled"
+    """Cancelled before its first step."""
+    ROLLED_BACK = "rolled_back"
+    SUPERSEDED = "superseded"
+    """A later request replaced its target."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the state will change."""
+        return self in _OPEN
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancellation of it has ended."""
+        return self in (EntryState.CANCELLED, EntryState.ROLLED_BACK)
+
+
+_OPEN: Final = frozenset(
+    {EntryState.SUBMITTED, EntryState.ACCEPTED, EntryState.MOVING, EntryState.ROLLING_BACK}
+)
+STATE_OF_OUTCOME: Final[Mapping[OutcomeKind, EntryState]] = MappingProxyType(
+    {
+        OutcomeKind.CANCELLED: EntryState.CANCELLED,
+        OutcomeKind.ROLLED_BACK: EntryState.ROLLED_BACK,
+        OutcomeKind.SUPERSEDED: EntryState.SUPERSEDED,
+    }
+)
+"""A skipped cancellation does not change the state of an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a plan, with what ZooKeeper has of its partition."""
+
+    partition: TopicPartition
+    target: Replicas
+    state: EntryState
+    assignment: model.PartitionAssignment | None
+    spec: model.ReassignmentSpec | None
+
+    @property
+    def original(self) -> Replicas | None:
+        """The recorded original replicas; without a record, the replicas that are not added."""
+        if self.spec is not None:
+            return self.spec.original
+        if self.assignment is None:
+            return None
+        adding = self.assignment.adding_replicas
+        return tuple(r for r in self.assignment.replicas if r not in adding)
+
+    def document(self) -> dict[str, Any]:
+        """Return the entry for ``--json``."""
+        assignment = self.assignment
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "state": self.state.value,
+            "target_replicas": list(self.target),
+            "replicas": None if assignment is None else list(assignment.replicas),
+            "adding_replicas": [] if assignment is None else list(assignment.adding_replicas),
+            "removing_replicas": [] if assignment is None else list(assignment.removing_replicas),
+        }
+
+
+# --- a plan --------------------------------------------------------------------------------------
+
+
+def read_entries(operator: OperatorPort, plan: Plan) -> list[Entry]:
+    """Read the state of each entry of a plan."""
+    submitted = _submitted(operator)
+    specs = operator.read_specs(plan)
+    topics = operator.read_topics(p.topic for p in plan)
+    return [
+        _entry(p, target, target in submitted.get(p, ()), specs.get(p), topics.get(p.topic))
+        for p, target in plan.items()
+    ]
+
+
+def _submitted(operator: OperatorPort) -> Mapping[TopicPartition, list[Replicas]]:
+    """Return the targets that were submitted by any route and are not accepted yet."""
+    found: dict[TopicPartition, list[Replicas]] = {}
+    plans = [operator.read_queue(), operator.read_plan()]
+    requests = operator.read_submissions(operator.submission_names())
+    for submitted in (*plans, *requests.values()):
+        for partition, replicas in (submitted.entries if submitted else {}).items():
+            found.setdefault(partition, []).append(replicas)
+    return found
+
+
+def _entry(
+    partition: TopicPartition,
+    target: Replicas,
+    is_submitted: bool,  # noqa: FBT001 - one of many facts
+    spec: model.ReassignmentSpec | str | None,
+    topic: model.TopicAssignment | str | None,
+) -> Entry:
+    found = (
+        topic.partitions.get(partition.partition)
+        if isinstance(topic, model.TopicAssignment)
+        else None
+    )
+    known = spec if isinstance(spec, model.ReassignmentSpec) else None
+    state = (
+        _recorded(known, target, found)
+        or (EntryState.SUBMITTED if is_submitted else None)
+        or _unrecorded(target, found)
+    )
+    return Entry(partition, target, state, found, known)
+
+
+def _recorded(
+    spec: model.ReassignmentSpec | None,
+    target: Replicas,
+    assignment: model.PartitionAssignment | None,
+) -> EntryState | None:
+    """Return the state by the daemon's record, None without a record of this entry."""
+    if spec is not None and spec.target == target:
+        moving = assignment is not None and assignment.is_reassigning
+        return EntryState.MOVING if moving else EntryState.ACCEPTED
+    if spec is not None and spec.rolls_back:
+        return EntryState.ROLLING_BACK
+    return None
+
+
+def _unrecorded(target: Replicas, assignment: model.PartitionAssignment | None) -> EntryState:
+    """Return the state by the topic znode alone."""
+    if assignment is None:
+        return EntryState.REFUSED
+    if assignment.is_reassigning:
+        # A foreign reassignment, to this target or to another one.
+        same = assignment.target_replicas == target
+        return EntryState.MOVING if same else EntryState.REFUSED
+    return EntryState.DONE if assignment.replicas == target else EntryState.REFUSED
+
+
+def counts_line(entries: Iterable[Entry]) -> str:
+    """Summarize the states of entries."""
+    counts = Counter(entry.state for entry in entries)
+    return counts_sentence(counts.total(), counts)
+
+
+def counts_sentence(total: int, counts: Counter[EntryState]) -> str:
+    """Summarize counts; those that are zero are left out."""
+    parts = [f"{counts[EntryState.DONE]} of {total} done"]
+    for state, word in (
+        (EntryState.MOVING, "moving"),
+        (EntryState.ACCEPTED, "waiting"),
+        (EntryState.ROLLING_BACK, "rolling back"),
+        (EntryState.SUBMITTED, "not accepted yet"),
+        (EntryState.REFUSED, "refused"),
+        (EntryState.CANCELLED, "cancelled"),
+        (EntryState.ROLLED_BACK, "rolled back"),
+        (EntryState.SUPERSEDED, "superseded"),
+    ):
+        if counts[state]:
+            parts.append(f"{counts[state]} {word}")
+    return ", ".join(parts)
+
+
+# --- a request -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """The state of one request."""
+
+    request: RequestId
+    entries: tuple[Entry, ...]
+    """The entries that are not refused, as far as they are kept."""
+    history: RequestHistory | None = None
+    submitted: tuple[Submission, ...] = ()
+    """Its znodes that are not accepted yet."""
+
+    @property
+    def refused(self) -> tuple[model.Refusal, ...]:
+        """The refused entries."""
+        return () if self.history is None else self.history.refused
+
+    @property
+    def outcomes(self) -> tuple[model.PartitionOutcome, ...]:
+        """The partitions that ended with another outcome than done."""
+        return () if self.history is None else self.history.endings
+
+    @property
+    def summary(self) -> Summary | None:
+        """The outcome of the request, None until it has ended."""
+        return None if self.history is None else self.history.summary
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the request has an outcome."""
+        return self.summary is not None
+
+    @property
+    def options(self) -> RequestOptions:
+        """The options that the request was submitted with."""
+        if self.history is not None and self.history.parts:
+            return self.history.options
+        return next((s.options for s in self.submitted), RequestOptions())
+
+    @property
+    def total(self) -> int:
+        """The number of known entries."""
+        return max(
+            0 if self.history is None else self.history.total,
+            len(self.entries) + len(self.refused),
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of entries by state."""
+        counted = self._counted()
+        return {"total": self.total} | {s.value: counted[s] for s in EntryState}
+
+    def sentence(self) -> str:
+        """Summarize the states of the entries."""
+        return counts_sentence(self.total, self._counted())
+
+    def _counted(self) -> Counter[EntryState]:
+        counted = Counter(entry.state for entry in self.entries)
+        counted[EntryState.REFUSED] += len(self.refused)
+        summary = self.summary
+        if summary is not None:
+            # A plan by the legacy route keeps no entries, only the summary.
+            counted[EntryState.DONE] = summary.done
+            counted[EntryState.REFUSED] = len(summary.refused) + summary.refused_left_out
+            for kind, state in STATE_OF_OUTCOME.items():
+                counted[state] = summary.fates.get(kind, 0)
+        return counted
+
+
+def read_request(operator: OperatorPort, request: RequestId) -> RequestState:
+    """
+    Read the state of a request.
+
+    Raises:
+        InvalidInputError: the request is not known.
+
+    """
+    submitted = [
+        s
+        for s in operator.read_submissions(operator.submission_names()).values()
+        if s is not None and s.request == request
+    ]
+    accepted = operator.read_accepted(request)
+    specs = operator.read_specs(e.partition for e in accepted)
+    topics = operator.read_topics(e.partition.topic for e in accepted)
+    history = operator.read_history([request]).get(request)
+    if history is None and not submitted:
+        raise InvalidInputError(f"request {request} is not known; see `reassigner list`")
+    kinds = {e.partition: e.fate for e in history.endings} if history is not None else {}
+    entries: dict[TopicPartition, Entry] = {}
+    for entry in accepted:
+        partition = entry.partition
+        found = topics.get(partition.topic)
+        entries[partition] = _accepted_entry(
+            request,
+            entry,
+            specs.get(partition),
+            found if isinstance(found, model.TopicAssignment) else None,
+            kinds.get(partition),
+        )
+    for submission in submitted:
+        for partition, target in submission.entries.items():
+            waiting = Entry(partition, target, EntryState.SUBMITTED, None, None)
+            entries.setdefault(partition, waiting)
+    return RequestState(
+        request=request,
+        entries=tuple(entries.values()),
+        history=history,
+        submitted=tuple(submitted),
+    )
+
+
+def _accepted_entry(
+    request: RequestId,
+    accepted: model.AcceptedEntry,
+    found: model.ReassignmentSpec | str | None,
+    topic: model.TopicAssignment | None,
+    kind: OutcomeKind | None,
+) -> Entry:
+    is_own = isinstance(found, model.ReassignmentSpec) and found.request == request
+    spec = found if isinstance(found, model.ReassignmentSpec) and is_own else None
+    assignment = topic.partitions.get(accepted.partition.partition) if topic else None
+    state = STATE_OF_OUTCOME.get(kind) if kind is not None else None
+    if state is None:
+        state = EntryState.DONE
+        if spec is not None and spec.rolls_back:
+            state = EntryState.ROLLING_BACK
+        elif spec is not None:
+            moving = assignment is not None and assignment.is_reassigning
+            state = EntryState.MOVING if moving else EntryState.ACCEPTED
+    return Entry(accepted.partition, accepted.target, state, assignment, spec)
+
+
+def exit_of_request(state: RequestState) -> Exit:
+    """Return the exit code for the state of a request."""
+    counts = state.counts()
+    if state.submitted or not state.has_ended:
+        return Exit.IN_PROGRESS
+    if counts[EntryState.CANCELLED] or counts[EntryState.ROLLED_BACK]:
+        return Exit.CANCELLED
+    if counts[EntryState.REFUSED] or counts[EntryState.SUPERSEDED]:
+        return Exit.REFUSED
+    return Exit.DONE
+
+
+def problem_lines(state: RequestState) -> Iterator[str]:
+    """Describe refused entries and other outcomes than done, at most ``DETAILS_MAX``."""
+    lines = [
+        *(f"{r.entry} was refused: {r.detail}" for r in state.refused),
+        *map(outcome_line, state.outcomes),
+    ]
+    yield from lines[:DETAILS_MAX]
+    if len(lines) > DETAILS_MAX:
+        yield f"and {len(lines) - DETAILS_MAX} more; --json lists all of them"
+
+
+def outcome_line(outcome: model.PartitionOutcome) -> str:
+    """Describe the outcome of a partition."""
+    what = {
+        OutcomeKind.CANCELLED: "was cancelled before its first step",
+        OutcomeKind.ROLLED_BACK: "was rolled back",
+        OutcomeKind.SKIPPED: "could not be cancelled",
+        OutcomeKind.SUPERSEDED: "was superseded",
+    }[outcome.fate]
+    return f"{outcome.partition} {what}" + (f": {outcome.detail}" if outcome.detail else "")
+
+
+def refusal_document(refusal: model.Refusal) -> dict[str, Any]:
+    """Return a refusal for ``--json``."""
+    return {"entry": refusal.entry, "reason": refusal.reason.value, "detail": refusal.detail}
+
+
+def outcome_documents(outcomes: Iterable[model.PartitionOutcome]) -> list[dict[str, str]]:
+    """Return the outcomes of partitions for ``--json``."""
+    return [
+        {"partition": str(o.partition), "fate": o.fate.value, "detail": o.detail} for o in outcomes
+    ]

@@ -1,0 +1,152 @@
+"""
+``run``: start the daemon, with one option for each setting.
+
+The options are made from the settings, so that the help, ``docs/reference/configuration.md`` and
+the settings cannot differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, get_args
+
+import typer
+from pydantic.fields import FieldInfo
+
+from controller.cli.context import context_of
+from controller.cli.options import ZOOKEEPER_METAVAR, ConfigOption
+from controller.setting_values import HttpAddress
+from controller.settings import Settings, flag_of, is_secret
+
+SECTIONS: Final = {
+    "zookeeper": "ZooKeeper",
+    "engine": "Engine and tenure",
+    "step_size": "Pace",
+    "security_protocol": "Kafka brokers",
+    "http": "Telemetry",
+}
+"""The title of each section of settings, by its first field."""
+
+METAVARS: Final = {
+    "zookeeper": ZOOKEEPER_METAVAR,
+    "zookeeper_sasl_mechanism": "DIGEST-MD5|GSSAPI",
+    "step_size": "N|all",
+    "http_advertise": "HOST[:PORT]",
+}
+"""The form of values that the type alone does not show."""
+
+
+def run(context: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - options by field name
+    """
+    Run the daemon until SIGTERM or Ctrl-C.
+
+    Example: reassigner run --zookeeper zk1:2181/kafka --step-size 1
+
+    Every option is also an environment variable (--step-size: REASSIGNER_STEP_SIZE) and a key of
+    the TOML file (step_size).
+    """
+    around = context_of(context)
+    config = given.pop("config")
+    raise typer.Exit(around.run_daemon(around.settings(given, config)))
+
+
+def settings_signature() -> inspect.Signature:
+    """Return the signature of ``run``: an option for every setting that is not a secret."""
+    options = {
+        field: _option(field, about)
+        for field, about in Settings.model_fields.items()
+        if not is_secret(about)
+    }
+    context = inspect.Parameter(
+        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    return inspect.Signature(
+        [
+            context,
+            *(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option
+                )
+                for name, option in {**options, "config": ConfigOption}.items()
+            ),
+        ]
+    )
+
+
+def _option(field: str, about: FieldInfo) -> object:
+    flag = flag_of(field)
+    panel = section_of(field)
+    help_text = f"{about.description} Default: {default_of(about)}."
+    if about.annotation is bool:
+        both = f"{flag}/--no-{flag.removeprefix('--')}"
+        return Annotated[
+            bool | None,
+            typer.Option(both, help=help_text, show_default=False, rich_help_panel=panel),
+        ]
+    return Annotated[
+        str | None,
+        typer.Option(
+            flag,
+            metavar=metavar_of(field, about),
+            help=help_text,
+            show_default=False,
+            rich_help_panel=panel,
+        ),
+    ]
+
+
+def section_of(field: str) -> str:
+    """Return the title of the section of a setting."""
+    title = ""
+    for name in Settings.model_fields:
+        title = SECTIONS.get(name, title)
+        if name == field:
+            break
+    return title
+
+
+def default_of(about: FieldInfo) -> str:
+    """Return the default of a setting as text."""
+    value: Any = about.default
+    if about.is_required():
+        return "none, required"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if isinstance(value, Enum):
+        return str(value.value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def metavar_of(field: str, about: FieldInfo) -> str:
+    """Return the form of a setting's value."""
+    kinds = list(_kinds(about.annotation))
+    for kind in kinds:
+        if issubclass(kind, Enum):
+            return "|".join(str(member.value) for member in kind)
+    if field in METAVARS:
+        return METAVARS[field]
+    if HttpAddress in kinds:
+        return "HOST:PORT"
+    if Path in kinds:
+        return "PATH"
+    if field.endswith("_s"):
+        return "SECONDS"
+    return "N" if int in kinds else "TEXT"
+
+
+def _kinds(annotation: object) -> Iterator[type]:
+    """Yield the types of which an annotation consists."""
+    if isinstance(annotation, type):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
+
+
+_SIGNATURE: Final = settings_signature()
+run.__signature__ = _SIGNATURE  # type: ignore[attr-defined] # functions have any attribute
+run.__annotations__ = {n: p.annotation for n, p in _SIGNATURE.parameters.items()}

@@ -1,0 +1,188 @@
+"""``pipeline snapshot``: write the state of a cluster as Parquet tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.context import context_of
+from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
+from controller.cli.output import say, say_json, tell
+from controller.cli.ports import InspectorPort
+from controller.cli.prometheus import QUERY, read_rates
+from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
+from controller.core.model import BrokerId, LiveBroker, TopicAssignment
+from controller.errors import InvalidInputError
+from controller.settings import Settings
+from controller.units import MS_PER_S
+
+if TYPE_CHECKING:
+    from controller.brokers.cluster_survey import ClusterSurvey
+
+
+def snapshot(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    out: OutOption,
+    *,
+    stock: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="CURRENT.json",
+            help="Read this file of Kafka's tool, not a running cluster.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        Path | None,
+        typer.Option("--sizes", metavar="CSV", help="topic,partition,size_bytes; with --from."),
+    ] = None,
+    brokers: Annotated[
+        Path | None,
+        typer.Option("--brokers", metavar="CSV", help="broker,rack,capacity_bytes; with --from."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option("--prometheus", metavar="URL", help="Read the rates of topics from it."),
+    ] = None,
+    prometheus_query: Annotated[
+        str, typer.Option("--prometheus-query", metavar="PROMQL", help="Bytes in per second.")
+    ] = QUERY,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    master: MasterOption = None,
+    driver_memory: MemoryOption = "4g",
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Write the state of a cluster as Parquet tables.
+
+    Example: reassigner pipeline snapshot --zookeeper zk1:2181/kafka --out snapshot
+
+    Reads ZooKeeper and asks every broker for its log directories. With --from, reads a file of
+    Kafka's tool and needs no cluster. With --prometheus, adds the rates at which topics are
+    written; the query must yield a vector with the label topic, and partition if it is known. Exit
+    code: 0 written, 1 error.
+    """
+    if stock is None and (sizes is not None or brokers is not None):
+        raise InvalidInputError("--sizes and --brokers need --from")
+    around = context_of(context)
+    # Read before Spark starts, so that a wrong query fails at once.
+    rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
+    rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
+    taken_at = datetime.fromtimestamp(around.wall_ms() / MS_PER_S, UTC).isoformat()
+    with spark_session(around, master, driver_memory, is_brief=True) as (spark, note):
+        from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+        from controller.pipeline.snapshot_writer import SnapshotSource  # noqa: PLC0415 - as above
+        from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
+
+        if stock is not None:
+            counted = commands.snapshot_of_files(
+                spark, stock, sizes, brokers, taken_at, out, rates=rated
+            )
+        else:
+            settings = around.settings({"zookeeper": zookeeper}, config)
+            note("reading the cluster")
+            with around.inspect(settings) as inspector:
+                rows = survey_cluster(settings, inspector)
+            if rows.reassigning:
+                tell(f"Note: {rows.reassigning} partitions are being reassigned.")
+            source = SnapshotSource(
+                rows.held_rows(),
+                rows.led_rows(),
+                rows.assigned_rows(),
+                rows.topic_rows(),
+                rated,
+            )
+            manifest = Manifest(rows.cluster_id, taken_at, "cluster")
+            counted = commands.snapshot_of_cluster(spark, source, rows.broker_rows(), manifest, out)
+    if as_json:
+        say_json(counted)
+    else:
+        say(
+            f"{counted['brokers']} brokers, {counted['topics']} topics, "
+            f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
+            f"{counted['bytes']} bytes: {out}"
+        )
+
+
+@dataclass(slots=True)
+class ClusterRows:
+    """The state of a cluster as rows; ``capacities`` is complete after ``held_rows``."""
+
+    survey: ClusterSurvey
+    brokers: Mapping[BrokerId, LiveBroker]
+    topics: Mapping[str, TopicAssignment]
+    min_insync: Mapping[str, int | str]
+    settings: Mapping[str, Mapping[str, str]]
+    """The overrides of topics."""
+    led: tuple[Any, ...] = ()
+    cluster_id: str = ""
+    capacities: dict[BrokerId, int | None] = field(default_factory=dict)
+
+    def held_rows(self) -> Iterator[tuple[str, int, int, int, str]]:
+        """Yield topic, partition, broker, bytes and log directory."""
+        for holdings in self.survey.holdings(self.brokers.values()):
+            self.capacities[holdings.broker] = holdings.capacity
+            for replica in holdings.replicas:
+                topic, partition = replica.partition
+                yield topic, partition, holdings.broker, replica.size, replica.log_dir
+
+    def led_rows(self) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
+        """Yield topic, partition, leader and ISR."""
+        for row in self.led:
+            yield row.partition.topic, row.partition.partition, row.leader, row.isr
+
+    def assigned_rows(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Yield topic, partition and replicas; of a reassigning partition, its target replicas."""
+        for name, topic in self.topics.items():
+            for partition, assignment in topic.partitions.items():
+                yield name, partition, assignment.target_replicas
+
+    def topic_rows(self) -> Iterator[tuple[str, int | None, Mapping[str, str]]]:
+        """Yield topic, effective min.insync.replicas and overrides."""
+        for name in self.topics:
+            least = self.min_insync.get(name)
+            yield name, least if isinstance(least, int) else None, self.settings.get(name, {})
+
+    def broker_rows(self) -> Iterator[tuple[int, str | None, str | None, int | None, bool]]:
+        """Yield every broker that is registered or has replicas."""
+        assigned = {b for _, _, replicas in self.assigned_rows() for b in replicas}
+        for broker in map(BrokerId, sorted(assigned | self.brokers.keys())):
+            live = self.brokers.get(broker)
+            host = live.endpoints[0].host if live is not None and live.endpoints else None
+            rack = None if live is None else live.rack
+            yield int(broker), rack, host, self.capacities.get(broker), live is not None
+
+    @property
+    def reassigning(self) -> int:
+        """The number of reassigning partitions."""
+        return sum(a.is_reassigning for t in self.topics.values() for a in t.partitions.values())
+
+
+def survey_cluster(settings: Settings, inspector: InspectorPort) -> ClusterRows:
+    """
+    Read ZooKeeper, leaders and settings; brokers are asked for sizes row by row.
+
+    Args:
+        settings: Addresses and credentials.
+        inspector: The connection to ZooKeeper.
+
+    """
+    from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - only this needs brokers
+    from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - as above
+    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+
+    quiet_kafka()
+    security, listeners = security_of(settings), listeners_of(settings)
+    survey = ClusterSurvey(security, listeners)
+    brokers = dict(inspector.survey_brokers())
+    topics = inspector.survey_topics()
+    leading = survey.leading(brokers.values())
+    least = BrokerSurvey(security, listeners).min_insync(brokers.values(), topics)
+    own = inspector.survey_topic_settings()
+    return ClusterRows(survey, brokers, topics, least, own, leading.partitions, leading.cluster_id)

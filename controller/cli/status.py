@@ -1,0 +1,181 @@
+"""``status`` and ``watch``: what the leading daemon does, once or continuously."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from controller.cli import options, status_text
+from controller.cli.context import CommandContext, context_of
+from controller.cli.exits import Exit
+from controller.cli.output import say, say_json
+from controller.cli.ports import OperatorPort
+from controller.cli.progress_display import DisplayOpener, display_of, json_lines
+from controller.cli.request_state import exit_of_request, problem_lines, read_request
+from controller.core.model import RequestId
+from controller.errors import InvalidInputError, SessionSuspendedError, TransientError
+
+INTERVAL_S: Final = 1.0
+
+
+def status(
+    context: typer.Context,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    http: options.HttpOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Print the status of the leading daemon.
+
+    Example: reassigner status --zookeeper zk1:2181/kafka
+
+    Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
+    """
+    with _leader(context_of(context), zookeeper, config, http) as leader:
+        document = leader.get()
+    if as_json:
+        say_json(document)
+    else:
+        for line in status_text.status_lines(document):
+            say(line)
+    raise typer.Exit(Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE)
+
+
+def watch(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    request: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REQUEST", help="Only this request, until it has ended.", show_default=False
+        ),
+    ] = None,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    http: options.HttpOption = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when there is no more work.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Show progress continuously: bars on a terminal, lines elsewhere. Ctrl-C ends it.
+
+    Example: reassigner watch --zookeeper zk1:2181/kafka
+
+    With --json each change is one line of JSON. Exit code: 0 no more work, 2 work is in progress;
+    of a request: 0 done, 2 interrupted, 3 refused in part, 4 cancelled.
+    """
+    around = context_of(context)
+    display = json_lines if as_json else display_of(is_terminal=around.is_terminal())
+    if request is not None:
+        if http is not None:
+            raise InvalidInputError(
+                "--http cannot be used with REQUEST: its outcome is in ZooKeeper"
+            )
+        (named,) = options.request_ids([request])
+        with around.connected(zookeeper, config) as operator:
+            raise typer.Exit(watch_request(around, operator, named, display, as_json=as_json))
+    with _leader(around, zookeeper, config, http) as leader:
+        raise typer.Exit(watch_leader(around, leader, display, until_idle=until_idle))
+
+
+class LeaderStatus:
+    """The status of the leading daemon, at a given address or at the one in ZooKeeper."""
+
+    def __init__(
+        self, around: CommandContext, operator: OperatorPort | None, address: str | None
+    ) -> None:
+        """Use ``address``; if it is None, look the leader up each time."""
+        self._around = around
+        self._operator = operator
+        self._address = address
+
+    def get(self) -> Mapping[str, Any]:
+        """
+        Return the status.
+
+        Raises:
+            TransientError: there is no leader, or it does not answer.
+
+        """
+        address = self._address
+        if address is None and self._operator is not None:
+            address = self._operator.leader_address()
+        if address is None:
+            raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
+        return self._around.fetch(address)
+
+
+@contextmanager
+def _leader(
+    around: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
+) -> Iterator[LeaderStatus]:
+    if http is not None:
+        yield LeaderStatus(around, None, options.address_of(http))
+        return
+    with around.connected(zookeeper, config) as operator:
+        yield LeaderStatus(around, operator, None)
+
+
+def watch_leader(
+    around: CommandContext, leader: LeaderStatus, display: DisplayOpener, *, until_idle: bool
+) -> Exit:
+    """Show the status every second until Ctrl-C or, with ``until_idle``, the end of the work."""
+    document: Mapping[str, Any] | None = None
+    try:
+        with display() as shown:
+            while True:
+                try:
+                    document = leader.get()
+                except TransientError as error:
+                    # A standby takes over from a dead leader.
+                    shown.show(str(error), 0, 0, None)
+                else:
+                    shown.show(status_text.work_line(document), 0, 0, document)
+                    if until_idle and not status_text.is_busy(document):
+                        return Exit.DONE
+                around.sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        pass
+    is_busy = document is not None and status_text.is_busy(document)
+    return Exit.IN_PROGRESS if is_busy else Exit.DONE
+
+
+def watch_request(
+    around: CommandContext,
+    operator: OperatorPort,
+    request: RequestId,
+    display: DisplayOpener,
+    *,
+    as_json: bool,
+) -> Exit:
+    """
+    Show one request until it has ended or Ctrl-C, then print its outcome.
+
+    Raises:
+        InvalidInputError: the request is not known.
+
+    """
+    state = read_request(operator, request)
+    try:
+        with display() as shown:
+            while not state.has_ended and operator.read_outcome(request) is None:
+                found = around.status_of_leader(operator)
+                headline = "no leading reassigner answers" if found is None else ""
+                shown.show(headline, 0, 0, status_text.status_about(found, request))
+                around.sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        return Exit.IN_PROGRESS
+    state = read_request(operator, request)
+    if not as_json:
+        for line in problem_lines(state):
+            say(line)
+        say(f"Request {request} has ended: {state.sentence()}")
+    return exit_of_request(state)

@@ -1,0 +1,262 @@
+"""
+The daemon's status in words: requests, partitions, brokers, pauses, bytes and times.
+
+A status has no bytes or estimates while they are unknown; the text leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controller.cli.output import ids
+from controller.core.blocked_reasons import COPYING
+from controller.core.controls import Pause, Pauses
+from controller.core.model import RequestId
+from controller.units import show_bytes, show_duration, show_rate, show_time
+from controller.znodes.kill_switches import KillSwitch
+
+MILESTONES: Final = 10
+"""Progress of a request's bytes is printed as often as this."""
+_UNDER_WAY: Final = frozenset({"in_flight", "waiting"})
+
+
+def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe a status, one fact per line."""
+    tenure = status["tenure"]
+    yield f"{status['role']}, engine {status['engine']}, " + (
+        f"controller since {tenure['since']} at epoch {tenure['epoch']}"
+        if tenure["held"]
+        else "not the controller now"
+    )
+    for reason in status.get("refused_because") or ():
+        yield f"cannot be the controller: {reason}"
+    if status.get("unready_because"):
+        yield f"not ready: {status['unready_because']}"
+    for broker, why in status.get("unreachable_brokers", {}).items():
+        yield f"broker {broker} cannot be reached: {why}"
+    yield from held_lines(status)
+    yield from map(request_line, status["requests"])
+    yield from map(partition_line, status["in_flight"])
+    yield from map(waiting_line, status.get("waiting", ()))
+    yield from map(str, broker_loads(status))
+    unanswered = (status.get("orders") or {}).get("unanswered")
+    if unanswered:
+        yield f"the cluster's controller has not answered for {unanswered} partitions"
+    yield from blocked_lines(status)
+    yield work_line(status)
+
+
+def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Count blocked and stalled partitions by reason."""
+    for title in ("blocked", "stalled"):
+        counts = status.get(title)
+        if counts:
+            yield f"{title}: " + ", ".join(f"{by} {count}" for by, count in counts.items())
+
+
+def work_line(status: Mapping[str, Any]) -> str:
+    """Summarize the work."""
+    partitions = status["partitions"]
+    undecided = partitions.get("undecided", 0)
+    more = f", {undecided} not accepted yet" if undecided else ""
+    copying = partitions.get(COPYING, 0)
+    copies = f" ({copying} copying)" if copying else ""
+    return (
+        f"{partitions['in_flight']} partitions in flight{copies}, "
+        f"{partitions['waiting']} waiting{more}"
+    )
+
+
+def is_busy(status: Mapping[str, Any]) -> bool:
+    """Return whether any partition is in flight, pending or not accepted yet."""
+    partitions = status["partitions"]
+    return any(partitions.get(kind, 0) for kind in ("in_flight", "waiting", "undecided"))
+
+
+def status_about(
+    status: Mapping[str, Any] | None, request: RequestId | None
+) -> Mapping[str, Any] | None:
+    """Return the part of a status that concerns one request."""
+    if status is None:
+        return None
+    own = {
+        key: [p for p in status.get(key, ()) if p.get("request") == request]
+        for key in ("in_flight", "waiting")
+    }
+    return {**status, **own, "requests": [r for r in status["requests"] if r["id"] == request]}
+
+
+# --- requests and partitions ---------------------------------------------------------------------
+
+
+def request_line(request: Mapping[str, Any]) -> str:
+    """Describe a request."""
+    counts = request["partitions"]
+    why = f" ({request['reason']})" if request.get("reason") else ""
+    refused = f", {counts['refused']} refused" if counts["refused"] else ""
+    amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
+    if not counts["total"]:  # the partitions of a cancellation count with their requests
+        return f"request {request['id']}: {request['state']}{why}"
+    return (
+        f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
+        f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"
+        f"{f'; {amounts}' if amounts else ''}"
+    )
+
+
+def partition_line(partition: Mapping[str, Any]) -> str:
+    """Describe a partition in flight."""
+    state = state_words(partition)
+    waits = f", {state}" if state else ""
+    stalled = ", STALLED" if partition.get("stalled") else ""
+    return (
+        f"{partition['topic']}-{partition['partition']}: {partition['phase']}, step "
+        f"{partition['step']} of {partition['steps']}, replicas {ids(partition['replicas'])} -> "
+        f"{ids(partition['target_replicas'])}, isr {ids(partition['isr'])}, leader "
+        f"{partition['leader']}{waits}{stalled}"
+    )
+
+
+def waiting_line(partition: Mapping[str, Any]) -> str:
+    """Describe a pending partition, one of each reason."""
+    name = f"{partition['topic']}-{partition['partition']}"
+    return f"{name}: waits for {wait_words(partition['blocked_on'])}"
+
+
+def state_words(partition: Mapping[str, Any]) -> str:
+    """Describe why a partition in flight is blocked, or that it copies; empty for neither."""
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        return f"waits for {wait_words(blocked)}"
+    if partition.get("state") != COPYING:
+        return ""
+    isr = partition["isr"]
+    copies = [r for r in partition["adding_replicas"] if r not in isr]
+    return f"copying to {ids(copies)} (since {partition['phase_since']})"
+
+
+def wait_words(blocked: Mapping[str, Any]) -> str:
+    """Describe a blocked reason, and its start."""
+    since = blocked.get("since")
+    return f"{blocked['by']}: {blocked['detail']}" + (f" (since {since})" if since else "")
+
+
+# --- pauses and the kill switch ------------------------------------------------------------------
+
+
+def pause_lines(pauses: Pauses) -> list[str]:
+    """Describe what is paused."""
+    paused = [("everything", pauses.everything)] if pauses.everything else []
+    paused += [(f"request {name}", pause) for name, pause in pauses.requests.items()]
+    paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
+    return [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
+
+
+def since_words(hold: Pause | KillSwitch) -> str:
+    """Return since when, by which user and why a pause or the kill switch is set."""
+    by = f" by {hold.by}" if hold.by else ""
+    why = f": {hold.reason}" if hold.reason else ""
+    return f"{show_time(hold.since_ms)}{by}{why}"
+
+
+def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the pauses and the kill switch of a status."""
+    controls = status.get("controls") or {}
+    paused = controls.get("paused") or {}
+    found = Pauses(
+        _pause(paused["everything"]) if paused.get("everything") else None,
+        {name: _pause(about) for name, about in (paused.get("requests") or {}).items()},
+        {broker: _pause(about) for broker, about in (paused.get("brokers") or {}).items()},
+    )
+    yield from pause_lines(found)
+    if controls.get("disabled"):
+        yield "new reassignments are disabled; `reassigner enable` allows them again"
+
+
+def _pause(about: Mapping[str, Any]) -> Pause:
+    return Pause(about["reason"], about["by"], about["since_ms"])
+
+
+# --- bytes, rates and estimates ------------------------------------------------------------------
+
+
+def amount_words(request: Mapping[str, Any]) -> str:
+    """Describe copied bytes, rate and estimate of a request; empty if unknown."""
+    volume = _volume(request)
+    parts: list[str] = []
+    if volume is not None:
+        moved, total = volume
+        parts.append(f"{show_bytes(moved)} of {show_bytes(total)} copied")
+    rate = request.get("bytes_per_s")
+    if rate:
+        parts.append(show_rate(rate))
+    left = eta_words(request.get("eta_s"))
+    if left:
+        parts.append(left)
+    return ", ".join(parts)
+
+
+def eta_words(found: object) -> str:
+    """Describe an estimate, the least and the most seconds left; empty if unknown."""
+    match found:
+        case [int() | float() as low, int() | float() as high]:
+            least, most = show_duration(low), show_duration(high)
+            return f"{least} left" if least == most else f"{least} to {most} left"
+    return ""
+
+
+def share_copied(request: Mapping[str, Any]) -> float | None:
+    """Return the copied share of a request's bytes, None if unknown."""
+    volume = _volume(request)
+    return None if volume is None else min(1.0, volume[0] / max(1, volume[1]))
+
+
+def milestone(request: Mapping[str, Any]) -> int:
+    """Return a number that changes ``MILESTONES`` times while a request's bytes are copied."""
+    share = share_copied(request)
+    return 0 if share is None else int(share * MILESTONES)
+
+
+def _volume(request: Mapping[str, Any]) -> tuple[int, int] | None:
+    found = request.get("bytes")
+    if not isinstance(found, Mapping):
+        return None
+    moved, total = found.get("moved"), found.get("total")
+    if not isinstance(total, int) or not total:
+        return None
+    return (moved if isinstance(moved, int) else 0), total
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """Copies to and from one broker, in words."""
+
+    broker: int
+    incoming: str
+    outgoing: str
+
+    def __str__(self) -> str:
+        return f"broker {self.broker}: in {self.incoming}, out {self.outgoing}"
+
+
+def broker_loads(status: Mapping[str, Any]) -> Iterator[BrokerLoad]:
+    """Return the load of each broker that copies or serves copies."""
+    for row in status.get("broker_loads") or ():
+        incoming, outgoing = row.get("incoming") or 0, row.get("outgoing") or 0
+        if incoming or outgoing:
+            yield BrokerLoad(row["broker"], _load(row, "in", incoming), _load(row, "out", outgoing))
+
+
+def busy_brokers(status: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
+    """Return the numbers of incoming and outgoing replicas of each broker."""
+    rows: Iterable[Mapping[str, Any]] = status.get("broker_loads") or ()
+    return tuple((r["broker"], r.get("incoming") or 0, r.get("outgoing") or 0) for r in rows)
+
+
+def _load(row: Mapping[str, Any], way: str, replicas: int) -> str:
+    left, rate = row.get(f"{way}_bytes_remaining"), row.get(f"{way}_bytes_per_s")
+    parts = [f"{show_bytes(left)} left"] if left else []
+    parts += [show_rate(rate)] if rate else []
+    return f"{replicas} ({', '.join(parts)})" if parts and replicas else str(replicas)

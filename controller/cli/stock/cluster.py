@@ -1,0 +1,189 @@
+"""
+The cluster as ``stock`` sees and changes it: active reassignments, submission, cancellation.
+
+Kafka's tool asks the controller for active reassignments. Here they come from topic znodes, and
+from what the daemon has accepted or has yet to accept. A reassignment of the daemon is shown whole,
+not as the step in flight. Kafka's tool waits for the answer of the controller; here the answer is
+that the daemon has accepted or refused. Without a leading daemon nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controller.cli.cancel import is_selected, joined
+from controller.cli.context import CommandContext
+from controller.cli.plan_files import Plan
+from controller.cli.ports import InspectorPort
+from controller.cli.request_state import read_request
+from controller.cli.submitting import await_daemon, submissions_of
+from controller.core.model import (
+    OutcomeKind,
+    PartitionAssignment,
+    ReassignmentSpec,
+    Replicas,
+    RequestId,
+    TopicAssignment,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+from controller.core.submissions import Cancellation, RequestOptions
+from controller.errors import RequestTimeoutError, SessionSuspendedError
+
+ANSWER_S: Final = 60.0
+"""The time that Kafka's tool waits for the controller."""
+REASON: Final = "reassigner stock"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveReassignment:
+    """One active reassignment, as KIP-455 describes it."""
+
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Topics and active reassignments."""
+
+    topics: Mapping[str, TopicAssignment]
+    active: Mapping[TopicPartition, ActiveReassignment]
+
+    def assignment(self, partition: TopicPartition) -> PartitionAssignment | None:
+        """Return the assignment of a partition, None if it does not exist."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+
+def read_cluster(inspector: InspectorPort) -> ClusterState:
+    """Read topics and active reassignments; the order of reads is as in ``request_state``."""
+    targets: dict[TopicPartition, Replicas] = {}
+    plan = inspector.read_plan()
+    submitted = inspector.read_submissions(inspector.submission_names()).values()
+    for found in (plan, *submitted):
+        targets |= {} if found is None else found.entries
+    specs = inspector.read_specs(inspector.reassigned_partitions())
+    targets |= {p: spec.target for p, spec in specs.items() if isinstance(spec, ReassignmentSpec)}
+    topics = inspector.survey_topics()
+    return ClusterState(topics, dict(_active(topics, targets)))
+
+
+def _active(
+    topics: Mapping[str, TopicAssignment], targets: Mapping[TopicPartition, Replicas]
+) -> Iterator[tuple[TopicPartition, ActiveReassignment]]:
+    for topic, assignment in topics.items():
+        for number, found in assignment.partitions.items():
+            partition = TopicPartition(topic, number)
+            target = targets.get(partition)
+            if target is not None:
+                yield partition, _whole(target, found)
+            elif found.is_reassigning:
+                yield (
+                    partition,
+                    ActiveReassignment(
+                        found.replicas, found.adding_replicas, found.removing_replicas
+                    ),
+                )
+
+
+def _whole(target: Replicas, now: PartitionAssignment) -> ActiveReassignment:
+    """Return the reassignment as Kafka would carry it out, in a single step."""
+    removing = tuple(r for r in now.replicas if r not in target)
+    return ActiveReassignment(
+        replicas=target + removing,
+        adding=tuple(r for r in target if r not in now.origin_replicas),
+        removing=removing,
+    )
+
+
+def check_leader(inspector: InspectorPort) -> None:
+    """
+    Check that a daemon leads.
+
+    Raises:
+        SessionSuspendedError: no daemon leads.
+
+    """
+    if inspector.leader_address() is None:
+        raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
+
+
+def submit_plan(
+    around: CommandContext, inspector: InspectorPort, plan: Plan, throttle: int | None
+) -> Mapping[TopicPartition, str]:
+    """
+    Submit a plan as a request, and wait until it is accepted.
+
+    Returns:
+        The refused partitions, with the reason.
+
+    Raises:
+        RequestTimeoutError: the daemon has not accepted it in time; it stays in ZooKeeper.
+
+    """
+    options = RequestOptions(reason=REASON, requested_by=around.name_of_user(), throttle=throttle)
+    own = around.new_request_id()
+    parts = submissions_of(plan, options, own)
+    names = [inspector.submit(part) for part in parts]
+    request = RequestId(names[0]) if len(parts) == 1 else own
+    if not await_daemon(
+        around,
+        inspector,
+        lambda: not set(names) & set(inspector.submission_names()),
+        timeout_s=ANSWER_S,
+    ):
+        raise RequestTimeoutError(
+            f"the plan was written as {request}, but no reassigner has accepted it yet; "
+            f"`reassigner cancel {request}` cancels it"
+        )
+    refused = read_request(inspector, request).refused
+    return {r.partition: r.detail for r in refused if r.partition is not None}
+
+
+def cancel_partitions(
+    around: CommandContext, inspector: InspectorPort, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, str]:
+    """
+    Cancel partitions, and wait until they roll back.
+
+    Returns:
+        The partitions that could not be cancelled, with the reason.
+
+    Raises:
+        ReassignmentConflictError: a cancellation of another scope is in progress.
+        RequestTimeoutError: the daemon has not taken it up in time; it stays in ZooKeeper.
+
+    """
+    wanted = Cancellation(
+        ZkVersion(0),
+        Zxid(0),
+        0,
+        partitions=frozenset(partitions),
+        reason=REASON,
+        requested_by=around.name_of_user(),
+    )
+    written = inspector.cancel(lambda found: joined(found, wanted))
+
+    def is_taken_up() -> bool:
+        if is_selected(inspector, written):
+            return True
+        specs = inspector.read_specs(partitions)
+        return all(
+            isinstance(s, ReassignmentSpec) and s.cancelled_by is not None for s in specs.values()
+        )
+
+    if not await_daemon(around, inspector, is_taken_up, timeout_s=ANSWER_S):
+        raise RequestTimeoutError(
+            f"the cancellation was written as {written.request}, but not taken up yet"
+        )
+    history = inspector.read_history([written.request]).get(written.request)
+    return {
+        o.partition: o.detail
+        for o in (() if history is None else history.endings)
+        if o.fate is OutcomeKind.SKIPPED and o.partition in partitions
+    }

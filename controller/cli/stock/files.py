@@ -1,0 +1,235 @@
+"""
+The files of Kafka's tool: plans, topics and lists of brokers, with its error messages.
+
+A file is accepted or refused exactly as by Kafka's tool, with the same text. Repetitions in an
+error are sorted; Kafka's tool prints them in the order of a hash table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.errors import InvalidInputError
+
+ANY_LOG_DIR: Final = "any"
+_FORMAT: Final = 1
+_EMPTY: Final = "The input string shouldn't be empty\n at [Source: UNKNOWN; byte offset: #UNKNOWN]"
+_INT_MAX: Final = 2**31
+
+_Item = TypeVar("_Item", int, BrokerId, str, TopicPartition)
+
+
+@dataclass(frozen=True, slots=True)
+class StockPlan:
+    """A plan as Kafka's tool reads it."""
+
+    listed: tuple[tuple[TopicPartition, Replicas], ...]
+    """In the order of the file, with repetitions."""
+    log_dirs: Mapping[tuple[TopicPartition, BrokerId], str]
+    """The log directories other than ``any``, by replica."""
+
+    @property
+    def entries(self) -> dict[TopicPartition, Replicas]:
+        """The last entry of each partition."""
+        return dict(self.listed)
+
+
+def read_text(path: Path) -> str:
+    """
+    Read a file.
+
+    Raises:
+        InvalidInputError: the file cannot be read.
+
+    """
+    try:
+        return path.read_text()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise InvalidInputError(f"Unable to read file {path}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{path}: {error}") from error
+
+
+def read_stock_plan(text: str) -> StockPlan:
+    """
+    Decode a plan.
+
+    Raises:
+        InvalidInputError: the text is not a plan.
+
+    """
+    if not text.strip():
+        raise InvalidInputError(_EMPTY)
+    try:
+        document = json.loads(text)
+    except JSONDecodeError as error:
+        raise InvalidInputError(f"The input string is not a valid JSON: {error}") from error
+    _check_version(document)
+    listed: list[tuple[TopicPartition, Replicas]] = []
+    log_dirs: dict[tuple[TopicPartition, BrokerId], str] = {}
+    for entry in _array(document, "partitions"):
+        partition = TopicPartition(_text(_field(entry, "topic")), _int(_field(entry, "partition")))
+        replicas = tuple(BrokerId(_int(r)) for r in _items(_field(entry, "replicas")))
+        dirs = [ANY_LOG_DIR for _ in replicas]
+        if "log_dirs" in entry:
+            dirs = [_text(d) for d in _items(entry["log_dirs"])]
+        if len(dirs) != len(replicas):
+            raise InvalidInputError(
+                f"Size of replicas list {_java_list(replicas)} is different from size of log dirs "
+                f"list {_java_list(dirs)} for partition {partition}"
+            )
+        listed.append((partition, replicas))
+        log_dirs |= {
+            (partition, replica): directory
+            for replica, directory in zip(replicas, dirs, strict=True)
+            if directory != ANY_LOG_DIR
+        }
+    return StockPlan(tuple(listed), log_dirs)
+
+
+def check_plan(plan: StockPlan, *, empty: str) -> None:
+    """
+    Check a plan before ``--execute``.
+
+    Args:
+        plan: The plan.
+        empty: The message for a plan without entries.
+
+    Raises:
+        InvalidInputError: the plan is empty or has repetitions.
+
+    """
+    if not plan.listed:
+        raise InvalidInputError(empty)
+    if not all(replicas for _, replicas in plan.listed):
+        raise InvalidInputError("Partition replica list cannot be empty")
+    twice = repeated(partition for partition, _ in plan.listed)
+    if twice:
+        names = ",".join(map(str, twice))
+        raise InvalidInputError(
+            f"Partition reassignment contains duplicate topic partitions: {names}"
+        )
+    problems = [
+        f"{partition} contains multiple entries for {','.join(map(str, again))}"
+        for partition, replicas in plan.listed
+        if (again := repeated(replicas))
+    ]
+    if problems:
+        raise InvalidInputError(
+            f"Partition replica lists may not contain duplicate entries: {'. '.join(problems)}"
+        )
+
+
+def read_topics(text: str) -> list[str]:
+    """
+    Decode a list of topics.
+
+    Raises:
+        InvalidInputError: the text is not a list of topics, or has repetitions.
+
+    """
+    try:
+        document = json.loads(text)
+    except JSONDecodeError as error:
+        raise InvalidInputError("The input string is not a valid JSON") from error
+    _check_version(document)
+    topics = [_text(_field(entry, "topic")) for entry in _array(document, "topics")]
+    twice = repeated(topics)
+    if twice:
+        raise InvalidInputError(
+            f"List of topics to reassign contains duplicate entries: {_java_list(twice)}"
+        )
+    return topics
+
+
+def read_brokers(text: str) -> list[BrokerId]:
+    """
+    Parse a list of brokers such as ``0,1,2``.
+
+    Raises:
+        InvalidInputError: the text is not a list of brokers, or has repetitions.
+
+    """
+    brokers: list[BrokerId] = []
+    for part in text.split(","):
+        if not part.lstrip("+-").isdigit():
+            raise InvalidInputError(f'For input string: "{part}"')
+        brokers.append(BrokerId(int(part)))
+    twice = repeated(brokers)
+    if twice:
+        raise InvalidInputError(f"Broker list contains duplicate entries: {_java_list(twice)}")
+    return brokers
+
+
+def repeated(items: Iterable[_Item]) -> list[_Item]:
+    """Return the items that occur more than once, sorted."""
+    return sorted(item for item, count in Counter(items).items() if count > 1)
+
+
+# --- JSON, with the messages of Kafka's parser ---------------------------------------------------
+
+
+def _check_version(document: Any) -> None:  # noqa: ANN401 - any JSON
+    version = _int(_object(document).get("version", _FORMAT))
+    if version != _FORMAT:
+        raise InvalidInputError(f"Not supported version field value {version}")
+
+
+def _array(document: Mapping[str, Any], key: str) -> list[Any]:
+    """Return an array, empty if absent."""
+    found = document.get(key, [])
+    if not isinstance(found, list):
+        _unexpected("Expected JSON array, received {}", found)
+    return found
+
+
+def _object(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
+    if not isinstance(value, dict):
+        _unexpected("Expected JSON object, received {}", value)
+    return value
+
+
+def _field(entry: Any, key: str) -> Any:  # noqa: ANN401 - as above
+    if key not in _object(entry):
+        raise InvalidInputError(f"No such field exists: `{key}`")
+    return entry[key]
+
+
+def _items(value: Any) -> list[Any]:  # noqa: ANN401 - as above
+    return list(_expected("JSON array", value, lambda v: isinstance(v, list)))
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - as above
+    return str(_expected("String", value, lambda v: isinstance(v, str)))
+
+
+def _int(value: Any) -> int:  # noqa: ANN401 - as above
+    return int(
+        _expected(
+            "Integer",
+            value,
+            lambda v: type(v) is int and -_INT_MAX <= v < _INT_MAX,
+        )
+    )
+
+
+def _expected(kind: str, value: Any, is_right: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - as above
+    if not is_right(value):
+        _unexpected(f"Expected `{kind}` value, received {{}}", value)
+    return value
+
+
+def _unexpected(sentence: str, value: Any) -> NoReturn:  # noqa: ANN401 - as above
+    raise InvalidInputError(sentence.format(json.dumps(value, separators=(",", ":"))))
+
+
+def _java_list(items: Iterable[object]) -> str:
+    """Format a list as Java does."""
+    return f"[{', '.join(map(str, items))}]"

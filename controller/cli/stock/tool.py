@@ -1,0 +1,242 @@
+"""
+The actions of Kafka's tool since 2.6.
+
+A plan becomes a request to the daemon instead of a call to the controller. ``--cancel`` also
+cancels reassignments that only add replicas, which Kafka's tool ignores since 3.7. Brokers, topics
+and partitions are sorted; Kafka's tool prints some of them in the order of a hash table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import typer
+
+from controller.cli.context import CommandContext
+from controller.cli.exits import Exit
+from controller.cli.output import NOTHING_WRITTEN, say, tell
+from controller.cli.plan_preview import check_enabled
+from controller.cli.ports import InspectorPort
+from controller.cli.stock import texts
+from controller.cli.stock.cluster import (
+    ClusterState,
+    cancel_partitions,
+    check_leader,
+    read_cluster,
+    submit_plan,
+)
+from controller.cli.stock.files import StockPlan
+from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
+from controller.errors import ControllerError, InvalidInputError, RefusedError
+from controller.planning.plan_goal import PlanGoal
+from controller.planning.proposer import propose
+
+
+class TerseError(RefusedError):
+    """An error that Kafka's tool prints without the word "Error"."""
+
+
+def run_tool(action: Callable[[], None]) -> Exit:
+    """Run an action; print an error as Kafka's tool does and return its exit code."""
+    try:
+        action()
+    except TerseError as error:
+        say(str(error))
+        return Exit.ERROR
+    except ControllerError as error:
+        say(f"Error: {error}")
+        return Exit.ERROR
+    return Exit.DONE
+
+
+class StockTool:
+    """One run of Kafka's tool."""
+
+    def __init__(
+        self, around: CommandContext, inspector: InspectorPort, *, dry_run: bool = False
+    ) -> None:
+        """Act on a cluster; with ``dry_run``, only check and print."""
+        self._around = around
+        self._inspector = inspector
+        self._dry_run = dry_run
+
+    def list_active(self) -> None:
+        """Carry out ``--list``."""
+        say(texts.active_text(read_cluster(self._inspector).active))
+
+    def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
+        """Carry out ``--verify``; it clears throttles once no reassignment is active."""
+        check_log_dirs(plan)
+        found = read_cluster(self._inspector)
+        say("Status of partition reassignment:")
+        for partition, target in sorted(plan.entries.items()):
+            now = found.assignment(partition)
+            replicas = () if now is None else now.replicas
+            is_active = partition in found.active
+            say(texts.verified_text(partition, None if is_active else replicas, target))
+        say("")
+        if not found.active and not preserve_throttles:
+            self._clear_throttles(plan, found)
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[BrokerId], *, rack_aware: bool
+    ) -> None:
+        """Carry out ``--generate``, with the fewest copies in place of a fresh assignment."""
+        found = read_cluster(self._inspector)
+        before = {
+            TopicPartition(topic, number): assignment.replicas
+            for topic in topics
+            for number, assignment in _partitions(found, topic).items()
+        }
+        live = self._inspector.survey_brokers()
+        allowed = frozenset(brokers) & live.keys()
+        racks = {broker: live[broker].rack if rack_aware else None for broker in live}
+        if len({racks[broker] is None for broker in allowed}) > 1:
+            raise InvalidInputError(texts.RACKLESS)
+        for replicas in before.values():
+            if len(replicas) > len(allowed):
+                raise InvalidInputError(
+                    f"Replication factor: {len(replicas)} larger than available brokers: "
+                    f"{len(allowed)}."
+                )
+        goal = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
+        after = propose(before, goal).after if before else {}
+        say(texts.proposal_text(before, after))
+
+    def execute(
+        self, plan: StockPlan, *, additional: bool, throttle: int, log_dir_throttle: int
+    ) -> None:
+        """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
+        check_log_dirs(plan)
+        check_throttle(throttle)
+        found = read_cluster(self._inspector)
+        if found.active and not additional:
+            raise TerseError(texts.EXISTING)
+        entries = plan.entries
+        wanted = {broker for replicas in entries.values() for broker in replicas}
+        unknown = sorted(wanted - self._inspector.live_brokers())
+        if unknown:
+            raise InvalidInputError(f"Unknown broker id {unknown[0]}")
+        current = _current(found, entries)
+        self._check_daemon()
+        say(texts.current_text(current))
+        if throttle >= 0 or log_dir_throttle >= 0:
+            say(texts.RUN_VERIFY)
+        if throttle >= 0:
+            say(texts.throttle_text(throttle))
+        if log_dir_throttle >= 0:
+            # It would apply to replicas that change their log directory; there are none.
+            say(texts.log_dir_throttle_text(log_dir_throttle))
+        if self._dry_run:
+            tell(NOTHING_WRITTEN)
+            return
+        refused = self._submit(entries, throttle)
+        if refused:
+            raise TerseError(_problems("Error reassigning partition(s):", refused))
+        say(texts.started_text(list(entries)))
+
+    def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
+        """Carry out ``--cancel``."""
+        check_log_dirs(plan)
+        found = read_cluster(self._inspector)
+        active = sorted(plan.entries.keys() & found.active.keys())
+        if active:
+            skipped = self._cancel(active)
+            if skipped:
+                title = f"Error cancelling partition reassignment{texts.plural(len(skipped))} for:"
+                raise TerseError(_problems(title, skipped))
+            say(texts.cancelled_text(active))
+        else:
+            say(texts.NONE_ACTIVE)
+        typer.echo(texts.NO_MOVES, nl=False)
+        if not preserve_throttles:
+            self._clear_throttles(plan, found)
+
+    # --- the daemon ----------------------------------------------------------------------------
+
+    def _check_daemon(self) -> None:
+        """Check that the daemon would accept a plan now."""
+        check_enabled(self._inspector)
+        if not self._dry_run:
+            check_leader(self._inspector)
+
+    def _submit(
+        self, entries: Mapping[TopicPartition, Replicas], throttle: int
+    ) -> Mapping[TopicPartition, str]:
+        rate = throttle if throttle >= 0 else None
+        return submit_plan(self._around, self._inspector, entries, rate)
+
+    def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+        if self._dry_run:
+            return {}
+        check_leader(self._inspector)
+        return cancel_partitions(self._around, self._inspector, partitions)
+
+    def _clear_throttles(self, plan: StockPlan, found: ClusterState) -> None:
+        """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
+        replicas = {b for assigned in plan.entries.values() for b in assigned}
+        brokers = sorted(replicas | self._inspector.live_brokers())
+        say(texts.clearing_text("broker", brokers))
+        if not self._dry_run:
+            self._inspector.clear_throttles(brokers=brokers)
+        topics = sorted({partition.topic for partition in plan.entries})
+        say(texts.clearing_text("topic", topics))
+        for topic in topics:
+            if topic not in found.topics:
+                raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}The topic '{topic}' does not exist.")
+        if self._dry_run:
+            tell(NOTHING_WRITTEN)
+        else:
+            self._inspector.clear_throttles(topics=topics)
+
+
+def check_log_dirs(plan: StockPlan) -> None:
+    """
+    Check that a plan leaves the choice of log directories to the brokers.
+
+    Raises:
+        InvalidInputError: the plan names a log directory.
+
+    """
+    for (partition, broker), directory in plan.log_dirs.items():
+        raise InvalidInputError(
+            f"log directories cannot be chosen, but {partition} is to be in {directory} on broker "
+            f'{broker}: write "any"'
+        )
+
+
+def check_throttle(throttle: int) -> None:
+    """
+    Check that a throttle lets replicas be copied.
+
+    Raises:
+        InvalidInputError: it is 0.
+
+    """
+    if throttle == 0:
+        raise InvalidInputError("a throttle of 0 B/s would stop every copy for good")
+
+
+def _partitions(found: ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
+    assignment = found.topics.get(topic)
+    if assignment is None:
+        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
+    return assignment.partitions
+
+
+def _current(
+    found: ClusterState, plan: Mapping[TopicPartition, Replicas]
+) -> dict[TopicPartition, Replicas]:
+    """Return the replicas of the plan's partitions, which must exist."""
+    for topic in sorted({p.topic for p in plan}):
+        _partitions(found, topic)
+    current = {p: now.replicas for p in plan if (now := found.assignment(p)) is not None}
+    missing = sorted(plan.keys() - current.keys())
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Unable to find partition: {names}")
+    return current
+
+
+def _problems(title: str, problems: Mapping[TopicPartition, str]) -> str:
+    return "\n".join((title, *(f"{p}: {why}" for p, why in sorted(problems.items()))))

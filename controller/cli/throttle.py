@@ -1,0 +1,153 @@
+"""``throttle``: show or change the rate at which brokers copy replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from controller.cli.context import context_of
+from controller.cli.exits import Exit
+from controller.cli.limits import LimitChanges, change_limits, throttle_line
+from controller.cli.options import (
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    ZookeeperOption,
+    request_ids,
+)
+from controller.cli.output import NOTHING_WRITTEN, say, say_json
+from controller.cli.ports import OperatorPort
+from controller.core.controls import UNTHROTTLED, Controls
+from controller.core.model import RequestId
+from controller.units import parse_bytes, show_rate
+
+
+def throttle(  # noqa: PLR0913 - the options of the command
+    context: typer.Context,
+    rate: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RATE|none", help="Bytes per second and broker: 50MB.", show_default=False
+        ),
+    ] = None,
+    *,
+    zookeeper: ZookeeperOption = None,
+    config: ConfigOption = None,
+    request: Annotated[
+        str | None,
+        typer.Option(
+            "--request",
+            metavar="ID",
+            help="Of this request only, in place of the throttle it was submitted with.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """
+    Show, change or remove the throttle of copies while work is in progress.
+
+    Example: reassigner throttle 50MB --zookeeper zk1:2181/kafka
+
+    Without --request, set it for every request without a throttle of its own; open requests that
+    have one are listed. With --request, set it for that request, until `reassigner limits --request
+    ID --unset throttle` restores the submitted one. none removes a throttle and restores the
+    settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to or
+    from it.
+    """
+    ids = request_ids([] if request is None else [request])
+    with context_of(context).connected(zookeeper, config) as operator:
+        if rate is None:
+            show_throttle(operator, as_json=as_json)
+        elif ids:
+            wanted = UNTHROTTLED if rate == "none" else parse_bytes("RATE", rate)
+            changes = LimitChanges(request=ids[0], values={"throttle": wanted})
+            change_limits(operator, changes, dry_run=dry_run, as_json=as_json)
+        else:
+            change_throttle(operator, rate, dry_run=dry_run, as_json=as_json)
+    raise typer.Exit(Exit.DONE)
+
+
+def show_throttle(operator: OperatorPort, *, as_json: bool) -> None:
+    """Print the general throttle, and those of open requests with their own."""
+    controls = operator.read_controls()
+    own = own_throttles(operator, controls)
+    if as_json:
+        rates = {name: found.rate for name, found in own.items()}
+        say_json({"throttle": controls.throttle, "requests": rates})
+        return
+    say(throttle_line(controls.throttle))
+    for name, found in own.items():
+        say(f"request {name}: {found}")
+
+
+def change_throttle(operator: OperatorPort, rate: str, *, dry_run: bool, as_json: bool) -> None:
+    """
+    Set or remove the general throttle, and list the requests that it does not reach.
+
+    Raises:
+        InvalidInputError: ``rate`` is neither bytes per second nor ``none``.
+
+    """
+    bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
+    before = operator.read_controls().throttle if dry_run else operator.set_throttle(bytes_per_s)
+    missed = {
+        name: own
+        for name, own in own_throttles(operator, operator.read_controls()).items()
+        if own.rate != bytes_per_s
+    }
+    if as_json:
+        say_json(
+            {
+                "dry_run": dry_run,
+                "throttle": bytes_per_s,
+                "before": before,
+                "not_reached": {name: own.rate for name, own in missed.items()},
+            }
+        )
+        return
+    say(throttle_line(bytes_per_s))
+    for name, own in missed.items():
+        say(f"request {name} keeps its own throttle: {own}")
+        say(f"  to change it: reassigner throttle {quote(rate)} --request {name}")
+    if dry_run:
+        say(NOTHING_WRITTEN)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThrottle:
+    """The throttle of one request, which overrides the general one."""
+
+    rate: int | None
+    """Bytes per second and broker; None: removed after submission."""
+    is_live: bool
+    """Whether it was set after submission."""
+
+    def __str__(self) -> str:
+        rate = "none" if self.rate is None else f"{show_rate(self.rate)} per broker"
+        return f"{rate}, {'set live' if self.is_live else 'as submitted'}"
+
+
+def own_throttles(operator: OperatorPort, controls: Controls) -> dict[RequestId, OwnThrottle]:
+    """Return the throttles of open requests that have their own."""
+    kept = operator.request_ids()
+    still_open = [name for name, has_ended in kept.items() if not has_ended]
+    histories = operator.read_history(still_open)
+    asked = {name: history.options for name, history in histories.items()}
+    for submission in operator.read_submissions(operator.submission_names()).values():
+        if submission is not None:
+            asked.setdefault(submission.request, submission.options)
+    rates = {name: options.throttle for name, options in asked.items()}
+    live = {
+        name: own.throttle
+        for name, own in controls.limits.requests.items()
+        if own.throttle is not None and not kept.get(name)
+    }
+    return {
+        name: OwnThrottle(None if rate == UNTHROTTLED else rate, name in live)
+        for name, rate in sorted((rates | live).items())
+        if rate is not None
+    }

@@ -1,0 +1,75 @@
+"""
+Bytes, rates, durations and points in time as people write and read them.
+
+Bytes are decimal (``50MB``) unless written as ``50MiB``. Times are in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from controller.errors import InvalidInputError
+
+BYTES_MAX: Final = 2**63 - 1
+"""Kafka's throttles are Java longs."""
+MS_PER_S: Final = 1000
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)(?:/s)?", re.IGNORECASE)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_BYTE_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
+_TIME_UNITS: Final = ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+_KILO: Final = 1000
+_KIBI: Final = 1024
+_LEAST: Final = 2
+"""A unit of time is used from this many of it."""
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """
+    Parse bytes, or bytes per second: ``50000000``, ``50MB``, ``1.5GiB``.
+
+    Args:
+        option: The name of the option, for the error.
+        text: Its value.
+
+    Raises:
+        InvalidInputError: ``text`` is not an amount from 1 byte to ``BYTES_MAX``.
+
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is not None and (match[2] or not match[3]):
+        base = _KIBI if match[3] else _KILO
+        amount = Decimal(match[1]) * base ** _POWERS[match[2].lower()]
+        if 1 <= amount <= BYTES_MAX:
+            return int(amount)
+    raise InvalidInputError(f"{option}: bytes such as 50000000, 50MB or 1.5GiB, not {text!r}")
+
+
+def show_bytes(amount: float) -> str:
+    """Format bytes with three digits: ``50 MB``."""
+    size, unit = float(amount), 0
+    while size >= _KILO and unit < len(_BYTE_UNITS) - 1:
+        size, unit = size / _KILO, unit + 1
+    digits = ".3g" if size < _KILO else ".0f"
+    return f"{size:{digits}} {_BYTE_UNITS[unit]}"
+
+
+def show_rate(bytes_per_s: float) -> str:
+    """Format a rate: ``50 MB/s``."""
+    return f"{show_bytes(bytes_per_s)}/s"
+
+
+def show_duration(seconds: float) -> str:
+    """Format a duration in the largest unit of which there are two or more."""
+    for size, unit in _TIME_UNITS:
+        if seconds >= _LEAST * size:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds)} s"
+
+
+def show_time(milliseconds: int) -> str:
+    """Format milliseconds since 1970 in UTC, to the second."""
+    moment = datetime.fromtimestamp(milliseconds / MS_PER_S, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%SZ")

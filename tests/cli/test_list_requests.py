@@ -1,0 +1,167 @@
+"""Tests of ``reassigner list``, and of ``reassigner verify REQUEST``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
+from controller.core.submissions import RequestOptions
+from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.submissions import encode_submission
+from tests.cli.asked import AT_MS, CANCEL
+from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
+from tests.core.builders import replicas, tp
+
+FIRST = RequestId("request_0000000004")
+OPTIONS = RequestOptions(reason="new rack", requested_by="ann", throttle=50_000_000)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Return a cluster with a submitted request for three partitions."""
+    found = FakeCluster()
+    plan = {tp(n): replicas(2, 3) for n in range(3)}
+    for partition in plan:
+        found.assign(partition, (1, 2))
+    found.submit(encode_submission(plan, OPTIONS))
+    return found
+
+
+def test_what_is_not_accepted_yet_is_listed(cluster: FakeCluster) -> None:
+    """Nobody leads, perhaps."""
+    result = Terminal(cluster).run("list")
+    assert result.exit_code == 0
+    line = f"request {FIRST}: not accepted yet, 3 partitions, submitted 2025-06-15 15:06:40Z"
+    assert f"{line}, by ann: new rack" in result.stdout.splitlines()
+
+
+def test_an_open_request_is_counted_from_zookeeper_alone(cluster: FakeCluster) -> None:
+    """The daemon does not answer."""
+    cluster.take_up({tp(2): "no such broker"})
+    cluster.reach(tp(0))
+    result = Terminal(cluster).run("list")
+    assert f"request {FIRST}: 1 of 3 done, 1 open, 1 refused" in result.stdout
+
+
+def test_an_open_request_is_told_by_the_daemon(cluster: FakeCluster) -> None:
+    """Where it answers, it knows more."""
+    cluster.take_up()
+    told = {**a_request(total=3, in_flight=2, waiting=1), "id": FIRST}
+    cluster.statuses = [a_status(requests=[told])]
+    assert "2 in flight, 1 waiting" in Terminal(cluster).run("list").stdout
+    document = json.loads(Terminal(cluster).run("list", "--json").stdout)
+    assert document["daemon_answers"] is True
+    assert document["requests"][0]["partitions"]["in_flight"] == 2
+    assert document["requests"][0]["reason"] == "new rack"
+
+
+def test_what_holds_work_up_is_told(cluster: FakeCluster) -> None:
+    """The kill switch, pauses, a cancellation, the queue."""
+    terminal = Terminal(cluster)
+    terminal.run("pause", "--broker", "5")
+    cluster.switch = KillSwitch("incident", since_ms=AT_MS)
+    cluster.create_queue({tp(9): replicas(1)})
+    printed = terminal.run("list").stdout
+    assert "disabled since 2025-06-15 15:06:40Z: incident" in printed
+    assert "broker 5 is paused" in printed
+    assert "1 partitions wait in the queue" in printed
+
+
+def test_with_nothing_open_it_says_so() -> None:
+    """Exit code 0."""
+    result = Terminal(FakeCluster()).run("list")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["No request is open."]
+
+
+def test_history_lists_what_ended_the_newest_first(cluster: FakeCluster) -> None:
+    """When, who, why, how many, how much."""
+    cluster.take_up({tp(2): "no such broker"})
+    cluster.reach(tp(0))
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
+    cluster.conclude(FIRST, done=1)
+    cluster.tell(PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED))
+    cluster.conclude(CANCEL, kind="cancel")
+    result = Terminal(cluster).run("list", "--history")
+    first, second = result.stdout.splitlines()
+    assert first.startswith(f"2025-06-15 15:06:41Z  {CANCEL} (cancel)")
+    assert second == (
+        f"2025-06-15 15:06:40Z  {FIRST} (request): 1 of 3 done, 1 refused, 1 rolled back, "
+        "2.5 MB moved, by ann: new rack"
+    )
+    limited = Terminal(cluster).run("list", "--history", "--limit", "1", "--json")
+    assert [r["id"] for r in json.loads(limited.stdout)["requests"]] == [CANCEL]
+
+
+def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
+    """Its wishes, parts, refused entries and endings."""
+    cluster.take_up({tp(2): "no such broker"})
+    cluster.call_off(tp(1), OutcomeKind.SUPERSEDED, "by request_0000000009")
+    result = Terminal(cluster).run("list", FIRST)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"request {FIRST}: 0 of 3 done, 1 waiting, 1 refused, 1 superseded"
+    assert "throttle: 50 MB/s" in lines
+    assert f"part {FIRST}: 3 partitions, submitted 2025-06-15 15:06:40Z" in lines
+    assert "t-2 -> [2, 3] was refused: no such broker" in lines
+    assert "t-1 was superseded: by request_0000000009" in lines
+    document = json.loads(Terminal(cluster).run("list", FIRST, "--json").stdout)
+    assert document["options"]["throttle"] == 50_000_000
+    assert [e["state"] for e in document["entries"]] == ["accepted", "superseded"]
+
+
+@pytest.mark.parametrize("verb", ["list", "verify"])
+def test_a_request_nobody_knows_is_an_error(verb: str) -> None:
+    """Exit code 1 and one line."""
+    result = Terminal(FakeCluster()).run(verb, "request_0000000099")
+    assert result.exit_code == 1
+    assert "request request_0000000099 is not known" in result.stderr
+
+
+# --- verify --------------------------------------------------------------------------------------
+
+
+def test_verify_follows_a_request_from_its_submission_to_its_end(cluster: FakeCluster) -> None:
+    """Exit code 2 until the summary is there, then 0."""
+    terminal = Terminal(cluster)
+    assert terminal.run("verify", FIRST).exit_code == 2
+    cluster.take_up()
+    result = terminal.run("verify", FIRST)
+    assert result.exit_code == 2
+    assert "Reassignment of partition t-0 is still in progress." in result.stdout
+    for number in range(3):
+        cluster.reach(tp(number))
+    cluster.conclude(FIRST, done=3)
+    cluster.assign(tp(0), (1, 4))
+    result = terminal.run("verify", FIRST)
+    assert result.exit_code == 0, "it was moved again since, which is not this request's business"
+    assert "Reassignment of partition t-0 is completed." in result.stdout
+    assert f"Request {FIRST}: 3 of 3 done" in result.stdout
+
+
+def test_verify_tells_a_cancelled_request(cluster: FakeCluster) -> None:
+    """Exit code 4."""
+    cluster.take_up()
+    cluster.reach(tp(0))
+    cluster.call_off(tp(1), OutcomeKind.ROLLED_BACK)
+    cluster.call_off(tp(2), OutcomeKind.CANCELLED)
+    cluster.conclude(FIRST, done=1)
+    result = Terminal(cluster).run("verify", FIRST)
+    assert result.exit_code == 4
+    assert "t-1 was rolled back" in result.stdout
+    document = json.loads(Terminal(cluster).run("verify", FIRST, "--json").stdout)
+    assert document["partitions"]["rolled_back"] == 1
+    assert [e["fate"] for e in document["endings"]] == ["rolled_back", "cancelled"]
+
+
+def test_verify_tells_a_request_that_was_refused_in_part(cluster: FakeCluster) -> None:
+    """Exit code 3."""
+    cluster.take_up({tp(2): "no such broker"})
+    cluster.reach(tp(0))
+    cluster.reach(tp(1))
+    cluster.conclude(FIRST, done=2)
+    result = Terminal(cluster).run("verify", FIRST)
+    assert result.exit_code == 3
+    assert "t-2 -> [2, 3] was refused: no such broker" in result.stdout

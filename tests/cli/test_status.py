@@ -1,0 +1,171 @@
+"""Tests of ``reassigner status`` and ``reassigner watch``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.builders import FakeCluster, Terminal, a_partition, a_request, a_status
+
+FULL = {"by": "limit", "detail": "full", "since": "2026-01-02T03:04:05.000Z"}
+BUSY = a_status(
+    tenure={"held": True, "epoch": 9, "since": "2026-01-02T03:04:05.000Z"},
+    requests=[a_request(done=1, in_flight=1)],
+    partitions={"in_flight": 1, "waiting": 0},
+    in_flight=[a_partition(blocked_on=FULL, stalled=True)],
+    waiting=[{"topic": "t", "partition": 1, "request": "r", "blocked_on": FULL}],
+    blocked={"limit": 7},
+    stalled={"limit": 1},
+)
+LINE = (
+    "t-0: A2-syncing, step 1 of 3, replicas 1,2,3 -> 2,3, isr 1,2, leader 1, "
+    "waits for limit: full (since 2026-01-02T03:04:05.000Z), STALLED"
+)
+
+
+def test_status_of_an_idle_leader() -> None:
+    """Exit code 0: nothing is in flight and nothing waits."""
+    terminal = Terminal(FakeCluster(statuses=[a_status()]))
+    result = terminal.run("status")
+    assert result.exit_code == 0
+    assert terminal.asked == ["daemon:8095"]
+    assert result.stdout.splitlines() == [
+        "leader, engine native, not the controller now",
+        "0 partitions in flight, 0 waiting",
+    ]
+
+
+def test_status_of_a_busy_leader() -> None:
+    """Exit code 2, with requests and partitions by line."""
+    result = Terminal(FakeCluster(statuses=[BUSY])).run("status")
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
+        "leader, engine native, controller since 2026-01-02T03:04:05.000Z at epoch 9",
+        "request legacy-000000000000002a: in_flight, 1 of 2 done, 1 in flight, 0 waiting",
+        LINE,
+        "t-1: waits for limit: full (since 2026-01-02T03:04:05.000Z)",
+        "blocked: limit 7",
+        "stalled: limit 1",
+        "1 partitions in flight, 0 waiting",
+    ]
+
+
+def test_a_request_tells_why_it_stands_still() -> None:
+    """As the daemon gives it, beside the counts."""
+    held = {**a_request(waiting=2), "state": "waiting", "reason": "paused: disk swap"}
+    status = a_status(requests=[held], partitions={"in_flight": 0, "waiting": 2})
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "0 in flight, 2 waiting (paused: disk swap)" in printed
+
+
+def test_what_operators_hold_up_is_told() -> None:
+    """Also while there is no work: the next request would wait."""
+    about = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000}
+    paused = {"everything": about, "requests": {}, "brokers": {"5": {**about, "reason": ""}}}
+    status = a_status(controls={"paused": paused, "disabled": True, "throttle": None})
+    lines = Terminal(FakeCluster(statuses=[status])).run("status").stdout.splitlines()
+    assert "everything is paused since 2025-06-15 15:06:40Z by ann@desk: disk swap" in lines
+    assert "broker 5 is paused since 2025-06-15 15:06:40Z by ann@desk" in lines
+    assert any(line.startswith("new reassignments are disabled") for line in lines)
+
+
+def test_a_cancellation_is_not_told_by_counts_of_its_own() -> None:
+    """It has none: they are those of the requests it cancels."""
+    done = {**a_request(), "id": "cancel-1", "state": "done"}
+    done["partitions"] = dict.fromkeys(done["partitions"], 0)
+    printed = Terminal(FakeCluster(statuses=[a_status(requests=[done])])).run("status").stdout
+    assert "request cancel-1: done\n" in printed
+
+
+def test_orders_that_nobody_answered_are_told() -> None:
+    """Of the delegated engine; not where there are none."""
+    status = a_status(orders={"unanswered": 3})
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "the cluster's controller has not answered for 3 partitions" in printed
+
+
+def test_what_keeps_the_leader_from_its_work_is_told() -> None:
+    """Refusals to be the controller, and missing readiness."""
+    status = a_status(refused_because=["/feature is enabled"], unready_because="session lost")
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "cannot be the controller: /feature is enabled" in printed
+    assert "not ready: session lost" in printed
+
+
+def test_status_for_programs_is_what_the_daemon_says() -> None:
+    """Unchanged, whatever else it holds."""
+    result = Terminal(FakeCluster(statuses=[BUSY])).run("status", "--json")
+    assert json.loads(result.stdout) == BUSY
+
+
+def test_status_may_ask_a_daemon_directly() -> None:
+    """Without ZooKeeper, which may be what is down."""
+    terminal = Terminal(FakeCluster(statuses=[a_status()]), environ={}, unreachable=True)
+    assert terminal.run("status", "--http", "10.0.0.1:8095").exit_code == 0
+    assert terminal.asked == ["10.0.0.1:8095"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [(FakeCluster(leader=None), "no reassigner leads"), (FakeCluster(), "does not answer")],
+)
+def test_status_without_a_leader_that_answers(cluster: FakeCluster, words: str) -> None:
+    """Exit code 1 and one line."""
+    result = Terminal(cluster).run("status")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_watch_prints_a_line_for_each_change() -> None:
+    """What stays the same is not repeated."""
+    terminal = Terminal(FakeCluster(statuses=[BUSY, BUSY, a_status()]))
+    terminal.steps = [lambda _: None] * 3 + [KeyboardInterrupt()]
+    result = terminal.run("watch")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len([x for x in lines if x.startswith("t-0:")]) == 1
+    assert lines[-1] == "0 partitions in flight, 0 waiting"
+
+
+def test_watch_interrupted_while_something_is_under_way() -> None:
+    """Exit code 2; nothing is stopped."""
+    terminal = Terminal(FakeCluster(statuses=[BUSY]), steps=[KeyboardInterrupt()])
+    assert terminal.run("watch").exit_code == 2
+
+
+def test_watch_may_end_when_nothing_is_left() -> None:
+    """For scripts: exit code 0 at the end of the work."""
+    result = Terminal(FakeCluster(statuses=[BUSY, a_status()])).run("watch", "--until-idle")
+    assert result.exit_code == 0
+
+
+def test_watch_survives_the_loss_of_the_leader() -> None:
+    """Another one takes over."""
+    cluster = FakeCluster(statuses=[])
+
+    def come_back(found: FakeCluster) -> None:
+        found.statuses = [a_status()]
+
+    terminal = Terminal(cluster, steps=[come_back])
+    result = terminal.run("watch", "--until-idle")
+    assert result.exit_code == 0
+    assert "does not answer" in result.stdout
+
+
+def test_watch_for_programs_prints_lines_of_json() -> None:
+    """One document for each change."""
+    result = Terminal(FakeCluster(statuses=[BUSY, BUSY, a_status()])).run(
+        "watch", "--json", "--until-idle"
+    )
+    documents = [json.loads(line) for line in result.stdout.splitlines()]
+    assert documents == [BUSY, a_status()]
+
+
+def test_watch_draws_bars_on_a_terminal() -> None:
+    """The partition in flight with its step, and the request."""
+    terminal = Terminal(FakeCluster(statuses=[BUSY]), steps=[KeyboardInterrupt()], is_terminal=True)
+    result = terminal.run("watch")
+    assert "t-0" in result.stdout
+    assert "1/3" in result.stdout

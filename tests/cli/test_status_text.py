@@ -1,0 +1,140 @@
+"""Bytes, rates and times of a status, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.cli.progress_display import Lines
+from controller.cli.status_text import (
+    amount_words,
+    broker_loads,
+    eta_words,
+    milestone,
+    share_copied,
+)
+from controller.units import show_duration
+from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
+
+LOADS: list[dict[str, Any]] = [
+    {
+        "broker": 3,
+        "incoming": 2,
+        "outgoing": 0,
+        "in_bytes_remaining": 3_000_000,
+        "out_bytes_remaining": 0,
+        "in_bytes_per_s": 50_000,
+        "out_bytes_per_s": 0,
+    },
+    {"broker": 1, "incoming": 0, "outgoing": 2},
+    {"broker": 2, "incoming": 0, "outgoing": 0},
+]
+
+
+def a_copy(moved: int | None, total: int | None = 1000, **parts: object) -> dict[str, Any]:
+    """Return a request whose bytes are known."""
+    volume = {"total": total, "moved": moved, "remaining": None}
+    return {**a_request(in_flight=1), "bytes": volume, **parts}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7199, "120 min"),
+        (7200, "2 h"),
+        (9e5, "10 days"),
+    ],
+)
+def test_a_duration_is_told_in_the_largest_unit_that_fits(seconds: float, words: str) -> None:
+    """One of a unit is not enough: 90 minutes rather than 2 hours."""
+    assert show_duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([200, 600], "3 min to 10 min left"),
+        ([60.2, 60.4], "60 s left"),
+        (None, ""),
+        ([None, 5], ""),
+        ([], ""),
+        ("soon", ""),
+    ],
+)
+def test_an_end_is_told_as_a_range_or_not_at_all(found: object, words: str) -> None:
+    """Whatever a daemon of another release says."""
+    assert eta_words(found) == words
+
+
+def test_a_request_tells_its_bytes_its_rate_and_its_end() -> None:
+    """All three where they are known."""
+    request = a_copy(250_000, 1_000_000, bytes_per_s=50_000, eta_s=[10, 20])
+    words = "250 KB of 1 MB copied, 50 KB/s, 10 s to 20 s left"
+    assert amount_words(request) == words
+    assert share_copied(request) == 0.25
+
+
+@pytest.mark.parametrize(
+    "request_", [a_request(), {**a_request(), "bytes": None}, a_copy(5, None), a_copy(0, 0)]
+)
+def test_what_the_daemon_does_not_tell_is_left_out(request_: dict[str, Any]) -> None:
+    """A daemon that knows no sizes says nothing of them."""
+    assert amount_words(request_) == ""
+    assert share_copied(request_) is None
+    assert milestone(request_) == 0
+
+
+def test_a_milestone_comes_with_every_tenth() -> None:
+    """More than everything is everything: a topic grows while it is copied."""
+    assert [milestone(a_copy(n)) for n in (0, 99, 100, 999, 1000, 5000)] == [0, 0, 1, 9, 10, 10]
+
+
+def test_brokers_without_a_part_in_the_work_are_not_told() -> None:
+    """The others by what is left and how fast it goes."""
+    status = a_status(broker_loads=LOADS)
+    assert list(map(str, broker_loads(status))) == [
+        "broker 3: in 2 (3 MB left, 50 KB/s), out 0",
+        "broker 1: in 0, out 2",
+    ]
+    assert list(broker_loads(a_status())) == []
+
+
+def test_lines_are_repeated_only_at_milestones() -> None:
+    """Each second has other numbers; not each is a line."""
+    said: list[str] = []
+    lines = Lines(said.append)
+    for moved in (0, 10, 20, 150, 160):
+        loads = [{**LOADS[0], "in_bytes_remaining": 3_000_000 - 1000 * moved}]
+        lines.show("", 0, 0, a_status(requests=[a_copy(moved)], broker_loads=loads))
+    assert [line.partition("; ")[2] for line in said if line.startswith("request")] == [
+        "0 B of 1 KB copied",
+        "150 B of 1 KB copied",
+    ]
+    assert len([line for line in said if line.startswith("broker 3")]) == 1
+
+
+def test_watch_draws_bytes_and_brokers() -> None:
+    """On a terminal, beside what was drawn before."""
+    status = a_status(
+        requests=[a_copy(500, eta_s=[60, 300])],
+        partitions={"in_flight": 1, "waiting": 0},
+        broker_loads=LOADS,
+    )
+    terminal = Terminal(
+        FakeCluster(statuses=[status]), steps=[KeyboardInterrupt()], is_terminal=True
+    )
+    said = terminal.run("watch").stdout
+    assert "500 B of 1 KB" in said
+    assert "2 (3 MB left, 50 KB/s)" in said
+
+
+def test_status_tells_bytes_and_brokers() -> None:
+    """As watch does."""
+    status = a_status(requests=[a_copy(500)], broker_loads=LOADS)
+    said = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "; 500 B of 1 KB copied" in said
+    assert "broker 1: in 0, out 2" in said
