@@ -175,7 +175,8 @@ def survey_cluster(settings: Settings, inspector: InspectorPort) -> ClusterRows:
     """
     from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - only this needs brokers
     from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - as above
-    from controller.daemon import listeners_of, quiet_kafka, security_of  # noqa: PLC0415 - as above
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
 
     quiet_kafka()
     security, listeners = security_of(settings), listeners_of(settings)

@@ -36,7 +36,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from tests.core.builders import EPOCH, Driver, replicas, tp
-from tests.core.test_requests import submission, submit
+from tests.core.requests.test_submitted import submission, submit
 
 LEADER = BrokerId(1)
 OTHER = tp(1)

@@ -32,9 +32,9 @@ from controller.core.model import (
 )
 from controller.core.outcomes import Part
 from controller.core.requests.acceptance import refusal_of
-from controller.core.requests.config_questions import ask
 from controller.core.scheduling.limits import own_throttle
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize
+from controller.core.topic_configs import ask
 from controller.core.view import ClusterView
 
 UNDO_PART: Final = str(2**31 - 1)

@@ -8,8 +8,8 @@ from time import process_time
 import pytest
 
 from controller.core.apply import issued
-from controller.core.controllership.broker_membership import welcome
-from controller.core.controllership.cluster_loading import pass_on
+from controller.core.controllership.broker_membership import inform_joined
+from controller.core.controllership.cluster_loading import send_reads
 from controller.core.controllership.invalidation import invalidate, set_aside
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -61,7 +61,7 @@ from controller.core.model import (
 from controller.core.options import Options, TenurePolicy
 from controller.core.phases import Pending, Starting
 from controller.core.records import NotificationsDeletedRecord, StateCreatedRecord
-from controller.core.requests.config_questions import CONFIG_RETRY_S, UNWELL_TIMER
+from controller.core.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
 from tests.core.test_topic_configs import asked, settings
@@ -317,7 +317,7 @@ def test_a_broker_that_leads_very_many_partitions_is_welcomed_at_once() -> None:
     driver = Driver({tp(n): (1, 2) for n in range(20_000)}, brokers=(1, 2))
     due = Worklist(joined={BrokerId(1)})
     began = process_time()
-    reads = [e for e in welcome(driver.view, due).effects if isinstance(e, ReadStates)]
+    reads = [e for e in inform_joined(driver.view, due).effects if isinstance(e, ReadStates)]
     assert process_time() - began < 2.0
     assert [len(e.partitions) for e in reads] == [20_000]
 
@@ -752,7 +752,7 @@ def test_a_leader_that_bounced_is_not_told_what_was_read(noted: str) -> None:
     """It is to hear of the epoch of the repair only, whenever that is written."""
     driver = Driver({tp(): (1, 2)})
     view, due = driver.view, Worklist(seeded={tp(): None})
-    told = [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+    told = [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]
     assert [e.brokers for e in told] == [(1, 2)]
     bounced = {BrokerId(1)}
     match noted:
@@ -764,4 +764,4 @@ def test_a_leader_that_bounced_is_not_told_what_was_read(noted: str) -> None:
             view.due.held[tp()] = frozenset(bounced)
         case _:
             view.bounced[tp()] = bounced
-    assert not [e for e in pass_on(view, due).effects if isinstance(e, SendLeaderAndIsr)]
+    assert not [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]

@@ -31,14 +31,9 @@ from controller.core.phases import Stopping
 from controller.core.records import Change, OrphanEndedRecord, OrphanRecord
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, broker, plan, replicas, tp
-<<<<<<< HEAD:tests/core/test_housekeeping.py
-from tests.core.delegated_rigs import delegated
-from tests.core.test_duties import live
-from tests.core.walks import Walked
-=======
 from tests.core.controllership.test_duties import live
 from tests.core.counting_dicts import Walked
->>>>>>> d837ea6 (Mirror the rooms of core in its tests; name the core's layers in the import contract):tests/core/controllership/test_housekeeping.py
+from tests.core.partition.delegated_rigs import delegated
 
 TOPIC_CZXID = 9
 """Of every topic the driver makes."""
@@ -381,8 +376,10 @@ def test_what_another_controller_dropped_is_left_to_what_tells_of_it_later(kept_
 def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
     """The cluster's controller does the work; whether the broker is a replica is not known yet."""
     driver = Driver({tp(): (1, 2, 3)}, options=delegated(), answers_topics=False)
-    orphan = Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
-    driver.observe(TopicsListed(frozenset({"t", "new"})), OrphansRead(frozenset({orphan})))
+    orphan = events.Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
+    driver.observe(
+        events.TopicsListed(frozenset({"t", "new"})), events.OrphansRead(frozenset({orphan}))
+    )
     assert follow_watched(driver.view, Worklist(orphans=True)).changes == ()
     driver.view.listed = frozenset({"t"})
     (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes

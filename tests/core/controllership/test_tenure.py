@@ -44,7 +44,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import LegacyMode, Options, TenurePolicy
-from controller.core.requests.config_questions import CONFIG_TIMER
+from controller.core.topic_configs import CONFIG_TIMER
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import submission, submit
 

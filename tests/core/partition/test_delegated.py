@@ -50,7 +50,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import EngineName, Options
-from controller.core.partition.alter_backoff import REST_S, UNSENT_S
+from controller.core.partition.alter_requests import BACKOFF_S, UNSENT_S
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.phases import AwaitingController, Pending, Syncing
 from controller.core.records import OrphanRecord, SpecRecord
@@ -291,7 +291,7 @@ def test_a_refused_order_is_told_and_tried_again_after_a_rest() -> None:
     assert driver.view.in_flight == 0
     assert len(driver.orders) == 1
     # Nothing else has it looked at when the rest is over.
-    assert SetTimer(ORDER_TIMER, Instant(driver.now + REST_S)) in driver.sent
+    assert SetTimer(ORDER_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
     driver.pass_time(1)
     assert len(driver.orders) == 1
     driver.refuses = None
@@ -328,7 +328,7 @@ def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() ->
 
 
 @pytest.mark.parametrize(
-    ("fate", "rest_s"), [(AlterOutcome.UNSENT, UNSENT_S), (AlterOutcome.UNKNOWN, REST_S)]
+    ("fate", "rest_s"), [(AlterOutcome.UNSENT, UNSENT_S), (AlterOutcome.UNKNOWN, BACKOFF_S)]
 )
 @pytest.mark.parametrize("is_under_way", [False, True])
 def test_an_order_that_failed_is_decided_anew_after_a_rest(
@@ -382,14 +382,14 @@ def test_a_cancel_is_not_told_again_once_only_the_added_replica_is_in_sync(
     driver.observe(StatesRead({tp(): elected}))
     answer(driver, AlterOutcome.UNKNOWN, 0, 1)
     for _ in range(20):
-        driver.pass_time(REST_S)
+        driver.pass_time(BACKOFF_S)
     assert all(2 in target and not cancels for target, cancels in driver.orders[count:])
     driver.answers = True
     driver.observe(BrokersRead({BrokerId(b): broker(b, epoch=300) for b in range(4)}))
     if len(driver.orders) > count:
         answer(driver, AlterOutcome.UNSENT, *driver.orders[-1][0])
     driver.change_isr(tp(), replicas(2, 0, 1))
-    driver.pass_time(REST_S)
+    driver.pass_time(BACKOFF_S)
     assert at(driver) == (0, 1)
 
 
@@ -439,7 +439,7 @@ def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     if not cancels_first:
         cancel(driver)
-    driver.pass_time(REST_S + 1)
+    driver.pass_time(BACKOFF_S + 1)
     assert not has_ended(driver)
     assert driver.orders[-1] == (replicas(1, 2), True)
     if is_made:
@@ -459,7 +459,7 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
     ask(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
-    driver.pass_time(REST_S + 1)
+    driver.pass_time(BACKOFF_S + 1)
     driver.answers_topics = False
     answer(driver, AlterOutcome.ANSWERED, 1, 2, error=NO_REASSIGNMENT_IN_PROGRESS)
     assert not has_ended(driver)
@@ -467,7 +467,7 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
     driver.order(tp(), replicas(1, 2, 3))
     driver.settle()
     assert not has_ended(driver)
-    driver.pass_time(REST_S + 1)
+    driver.pass_time(BACKOFF_S + 1)
     assert has_ended(driver)
     assert at(driver) == (1, 2)
 
@@ -492,7 +492,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
     ask(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     ask(driver, 1, 2, name="request_0000000001")
-    driver.pass_time(REST_S + 1)
+    driver.pass_time(BACKOFF_S + 1)
     assert driver.orders[-1] == (replicas(1, 2), True)
     driver.answers = True
     driver.order(tp(), replicas(1, 2, 3))
@@ -526,7 +526,7 @@ def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
     ask(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
-    driver.pass_time(REST_S + 1)
+    driver.pass_time(BACKOFF_S + 1)
     count = len(driver.orders)
     answer(driver, AlterOutcome.UNSENT, 1, 2)
     assert len(driver.orders) == count
@@ -565,7 +565,7 @@ def test_an_answer_to_an_older_order_means_nothing() -> None:
     driver.observe(ReassignmentsAltered((), BrokerId(1)))
     answer(driver, AlterOutcome.ANSWERED, 0, 1, 3)
     assert moved.phase == order
-    assert moved.is_out
+    assert moved.is_requested
     assert ReadTopics(()) not in driver.sent
 
 

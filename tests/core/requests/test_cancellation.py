@@ -62,13 +62,8 @@ from controller.core.records import (
 from controller.core.requests.undo import UNDO_PART
 from controller.core.scheduling.limits import step_size_of, throttle_of, windows_of
 from controller.core.submissions import Cancellation, CancelScope, RequestOptions, StepSize, Window
-<<<<<<< HEAD:tests/core/test_cancelling.py
 from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
-from tests.core.test_requests import outcomes, submission, submit
-=======
-from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
->>>>>>> d837ea6 (Mirror the rooms of core in its tests; name the core's layers in the import contract):tests/core/requests/test_cancellation.py
 
 CZXID = 100
 CANCEL = RequestId(f"cancel-{CZXID:016x}")

@@ -106,18 +106,18 @@ def test_what_another_controller_began_is_not_dropped_as_not_begun(*, has_begun:
     """It began before our claim; whether it did is known when the topic was read."""
     options = Options(legacy_mode=LegacyMode.MIRROR)
     driver = Driver({tp(): (0, 1, 2)}, options=options, answers_topics=False)
-    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
+    driver.observe(events.ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.submit({tp(): (0, 1, 3)})
     known = dict(driver.view.states)
-    driver.observe(Deposed("x"))
-    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.observe(*driver.own_records()[1:], LegacyPlanRead(plan({tp(): (0, 1, 3)})))
-    driver.observe(LegacyPlanRead(None))
+    driver.observe(events.Deposed("x"))
+    driver.observe(events.ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    driver.observe(*driver.own_records()[1:], events.LegacyPlanRead(plan({tp(): (0, 1, 3)})))
+    driver.observe(events.LegacyPlanRead(None))
     spec = driver.view.reassignments[tp()].spec
     plain = PartitionAssignment(replicas(0, 1, 2))
     begun = PartitionAssignment(replicas(0, 1, 3, 2), replicas(3), replicas(2))
     found = TopicAssignment({0: begun if has_begun else plain}, ZkVersion(1), Zxid(9))
-    driver.observe(TopicsRead({"t": found}), StatesRead(known))
+    driver.observe(events.TopicsRead({"t": found}), events.StatesRead(known))
     assert (tp() in driver.view.reassignments) is has_begun
     if has_begun:
         assert driver.view.reassignments[tp()].spec == spec
