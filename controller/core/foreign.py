@@ -60,7 +60,7 @@ def is_ours(view: ClusterView, spec: ReassignmentSpec, assignment: PartitionAssi
     """
     Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
 
-    The alter request itself is not recorded: what it adds was in this target or an earlier one of
+    The alter entry itself is not recorded: what it adds was in this target or an earlier one of
     the partition, what it removes was there before.
     """
     if policy_of(view) is ForeignMoves.ADOPT or spec.original is None:

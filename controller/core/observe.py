@@ -32,7 +32,7 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.partition.alter_requests import SEEN_TIMER
+from controller.core.partition.alter_entries import SEEN_TIMER
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.pending_queue import SCAN_TIMER
 from controller.core.phases import AwaitingController, Stopping

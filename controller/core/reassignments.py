@@ -64,12 +64,12 @@ class Reassignment:
     inherited: bool = False
     """Whether an earlier tenure, or another controller, took part in it."""
     requested: Replicas | None = None
-    """Delegated: the target of the last alter request, as far as this process knows."""
+    """Delegated: the target of the last alter entry, as far as this process knows."""
     is_requested: bool = False
     """Delegated: whether that request is under way or queued; no other is sent then."""
     in_doubt: bool = False
     """
-    Delegated: whether an unanswered alter request may still be carried out, of this daemon or an
+    Delegated: whether an unanswered alter entry may still be carried out, of this daemon or an
     earlier one.
     """
     lost: frozenset[BrokerId] = NO_BROKERS

@@ -8,7 +8,7 @@ from controller.core.controllership.housekeeping import PREFERRED_TIMER
 from controller.core.events import TimerFired
 from controller.core.model import Blocked, BlockedBy
 from controller.core.options import Options
-from controller.core.partition.alter_requests import SEEN_TIMER
+from controller.core.partition.alter_entries import SEEN_TIMER
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.scheduling.budget import LEADER_MOVES_TIMER
 from controller.core.scheduling.partition_sizes import SIZES_TIMER

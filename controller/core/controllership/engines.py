@@ -27,7 +27,7 @@ from controller.core.controllership.state_polling import follow_watched, poll_st
 from controller.core.model import Blocked, BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
 from controller.core.partition import delegated, native
-from controller.core.partition.alter_requests import follow_answers
+from controller.core.partition.alter_entries import follow_answers
 from controller.core.records import Change, Decision
 from controller.core.scheduling.budget import Budget
 from controller.core.view import ClusterView
@@ -179,7 +179,7 @@ class DelegatedEngine:
     def advance(
         self, view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
     ) -> Change | Blocked | None:
-        """Return the next alter request."""
+        """Return the next alter entry."""
         return delegated.advance(view, partition, now, budget)
 
 

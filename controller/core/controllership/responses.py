@@ -181,7 +181,7 @@ def _orphan_answered(
 def reassignments_altered(
     view: ClusterView, event: events.ReassignmentsAltered, now: Instant
 ) -> None:
-    """Note the outcome of each alter request: the controller's answer, or that there was none."""
+    """Note the outcome of each alter entry: the controller's answer, or that there was none."""
     if view.tenure is None:
         return
     for result in event.results:
@@ -214,7 +214,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
 
 
 def alterations_withdrawn(view: ClusterView, event: events.AlterationsWithdrawn) -> None:
-    """Note which alter requests were not sent; they are decided again."""
+    """Note which alter entries were not sent; they are decided again."""
     for partition in event.partitions:
         reassignment = view.reassignments.get(partition)
         if reassignment is None:

@@ -1,18 +1,18 @@
 """
 The delegated engine: reassignments carried out by the cluster's own controller (KIP-455).
 
-The spec is our only durable record. An alter request (AlterPartitionReassignments) contains the
+The spec is our only durable record. An alter entry (AlterPartitionReassignments) contains the
 replicas after one step; the controller records the step in the topic znode, carries it out and
 removes it. There its begin and its end are seen, also after hours without a daemon. ``advance`` is
 level-triggered like the native engine's: it follows whatever the topic znode contains, and sends a
 request again that had no effect.
 
-A step that drops and adds is two alter requests, the drop first: otherwise the controller would
+A step that drops and adds is two alter entries, the drop first: otherwise the controller would
 keep the dropped replica until the new one is in sync. Where the drop has to wait, one request does
 both, and the controller drops at the end. The controller accepts requests that leave no replica in
 sync; the gates do not.
 
-An unanswered alter request may be carried out at any time. No reassignment ends while that is
+An unanswered alter entry may be carried out at any time. No reassignment ends while that is
 possible: the controller processes requests in order, so a request that cancels what may be left is
 answered first.
 """
@@ -33,7 +33,7 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.partition.alter_requests import SEEN_S, UNDONE_S, backing_off, backoff_of
+from controller.core.partition.alter_entries import SEEN_S, UNDONE_S, backing_off, backoff_of
 from controller.core.partition.gates import begin_gate, ids, leader_missing, state_unknown
 from controller.core.partition.leader_selection import reassigned_leader
 from controller.core.partition.native import ending
@@ -105,7 +105,7 @@ class DelegatedContext(StepStart):
     # --- a step begins -------------------------------------------------------------------------
 
     def begin(self, budget: Budget, cause: str) -> Change | Blocked:
-        """Return the next alter request, or what forbids it."""
+        """Return the next alter entry, or what forbids it."""
         step = next_step(
             self.assignment.replicas,
             self.spec.target,
@@ -141,7 +141,7 @@ class DelegatedContext(StepStart):
         return self.change(effects=self.look())
 
     def unanswered(self) -> Blocked | None:
-        """Return that an alter request is not answered yet: until then no other is sent."""
+        """Return that an alter entry is not answered yet: until then no other is sent."""
         if not self.reassignment.is_requested:
             return None
         return Blocked(

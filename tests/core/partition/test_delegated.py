@@ -50,7 +50,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.options import EngineName, Options
-from controller.core.partition.alter_requests import BACKOFF_S, UNSENT_S
+from controller.core.partition.alter_entries import BACKOFF_S, UNSENT_S
 from controller.core.partition.delegated import ORDER_TIMER
 from controller.core.phases import AwaitingController, Pending, Syncing
 from controller.core.records import OrphanRecord, SpecRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.core.controllership.responses import NONE
 from controller.core.events import AlterResult, ReassignmentsAltered
 from controller.core.model import BrokerId
-from controller.core.partition.alter_requests import BACKOFF_S, SEEN_S
+from controller.core.partition.alter_entries import BACKOFF_S, SEEN_S
 from controller.core.phases import AwaitingController, Pending
 from controller.core.records import SpecEndedRecord
 from tests.core.builders import replicas, tp

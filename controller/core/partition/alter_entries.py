@@ -1,5 +1,5 @@
 """
-Alter requests to the cluster's own controller: their preconditions and the back-off after them.
+Alter entries to the cluster's own controller: their preconditions and the back-off after them.
 
 The gates are a function of these facts: while none of them changes, their result holds. Where one
 changed before the request is sent, it is withdrawn and everything is decided again. For the same
@@ -63,22 +63,22 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
 
 SEEN_TIMER: Final = "order_seen"
 BACKOFF_S: Final = 5.0
-"""The back-off after an alter request that was refused, or not answered, in seconds."""
+"""The back-off after an alter entry that was refused, or not answered, in seconds."""
 UNSENT_S: Final = 1.0
 """The back-off where no controller received the request: the role changes hands."""
 UNDONE_S: Final = 60.0
 """The back-off after a step that another client took back and is likely to take back again."""
 SEEN_S: Final = 10.0
-"""How long an accepted alter request may take to appear in ZooKeeper, in seconds."""
+"""How long an accepted alter entry may take to appear in ZooKeeper, in seconds."""
 
 
 def backoff_of(phase: AwaitingController) -> float:
-    """Return the back-off after an alter request that was not carried out, in seconds."""
+    """Return the back-off after an alter entry that was not carried out, in seconds."""
     return UNSENT_S if phase.fate is AlterOutcome.UNSENT else BACKOFF_S
 
 
 def backing_off(phase: Phase, now: Instant) -> Blocked | None:
-    """Return that the partition backs off after its last alter request, and why."""
+    """Return that the partition backs off after its last alter entry, and why."""
     match phase:
         case Pending(not_before=until) if until is not None and now < until:
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
@@ -89,7 +89,7 @@ def backing_off(phase: Phase, now: Instant) -> Blocked | None:
 
 
 def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Read what an answer invalidated; set the timer of the next look at alter requests."""
+    """Read what an answer invalidated; set the timer of the next look at alter entries."""
     if not (due.timer or due.answered):
         return Decision()
     effects: list[Effect] = []
