@@ -55,7 +55,7 @@ class Executions:
         self._recordings = [_read(file) for file in files]
         durations_file = tests / f"{TESTS}.json"
         self.durations: dict[str, float] = json.loads(durations_file.read_text(encoding="utf-8"))
-        """Each unit test, with how many seconds it takes."""
+        """Each unit test, with the processor time that it takes, in seconds."""
 
     def of(self, path: str, source: str, line: int) -> frozenset[str] | None:
         """

@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.mutants import time_limits
 from tests.mutants.executions import IMPORT, Recorder
 
 
@@ -40,6 +41,10 @@ class Selection:
 
     def __init__(self, tests: list[str]) -> None:
         self._rank: Final = {test: rank for rank, test in enumerate(tests)}
+
+    def pytest_runtest_logstart(self) -> None:
+        """Give each test a limit of its own."""
+        time_limits.begin()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the other tests."""
@@ -71,11 +76,11 @@ class Recording:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Record a test with its fixtures, and measure how long it takes."""
         self._recorder.enter(item.nodeid)
-        began = time.monotonic()
+        began = time.process_time()
         try:
             return (yield)
         finally:
-            self._durations[item.nodeid] = round(time.monotonic() - began, 4)
+            self._durations[item.nodeid] = round(time.process_time() - began, 4)
             self._recorder.enter(IMPORT)
 
     def pytest_sessionfinish(self) -> None:

@@ -26,12 +26,9 @@ from typing import Final
 from tests.mutants.executions import TESTS, Executions
 from tests.mutants.histories import names
 from tests.mutants.mutants import Mutant
+from tests.mutants.time_limits import NO_END
 
 COPIED: Final = ("controller", "tests", "docs", "deploy", "pyproject.toml", "README.md")
-PYTEST: Final = (
-    *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
-    *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
-)
 HISTORIES: Final = ("-m", "tests.mutants.histories")
 ENVIRONMENT: Final = {
     "PYTHONHASHSEED": "0",
@@ -45,16 +42,18 @@ ROOMS: Final = {
     "controller/zk": ("tests/zk", "tests/sim/test_store.py", "tests/sim/test_store_contract.py"),
 }
 """Which tests judge a mutant that executes when its module is imported."""
-TESTS_S: Final = 900.0
-"""How long the unit tests may take; one of them may take as long as pytest-timeout lets it."""
-HISTORY_S: Final = 120.0
-"""How long one history may take."""
+TESTS_S: Final = 3600.0
+"""How long the unit tests may take; each of them has a limit of processor time besides."""
+HISTORY_S: Final = 900.0
+"""How long one history, or one test, may take: longer only where all wait for each other."""
+PYTEST: Final = (
+    *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0", f"--timeout={HISTORY_S:g}"),
+)
 RECORDING_S: Final = 3600.0
 """How long recording may take, which has to do with the machine alone."""
 MEMORY: Final = 4 * 2**30
 """The bytes of address space of a trial: what grows for ever is dead before the machine is."""
-NO_END: Final = "no end within"
-"""Stands in what killed a mutant by its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,8 @@ class Bench:
         if not failed:
             return f"pytest: ended with {code}"
         name, _, reason = failed[0].partition(" ")[2].partition(" - ")
-        return f"{name}: {NO_END} its time limit" if "Timeout (>" in reason else name
+        is_late = NO_END in reason or "Timeout (>" in reason
+        return f"{name}: {NO_END} its time limit" if is_late else name
 
     def _histories_fail(self, histories: list[str]) -> str | None:
         code, text = self._run([*HISTORIES, *histories], HISTORY_S, each_line=True)
