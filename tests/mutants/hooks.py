@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, help="record what each test executes, to this file")
     parser.addoption("--module", action="append", help="the path of a module to record")
     parser.addoption("--selected", type=Path, help="a JSON list of the tests to run, in order")
+    parser.addoption("--known", type=Path, help="JSON of all tests to select from")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,13 +34,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(recording)
     selected: Path | None = config.getoption("--selected")
     if selected is not None:
-        config.pluginmanager.register(Selection(json.loads(selected.read_text(encoding="utf-8"))))
+        tests = json.loads(selected.read_text(encoding="utf-8"))
+        known = json.loads(config.getoption("--known").read_text(encoding="utf-8"))
+        config.pluginmanager.register(Selection(tests, known))
 
 
 class Selection:
-    """Run the selected tests alone, in the order of the list."""
+    """
+    Run the selected tests alone, in the order of the list.
 
-    def __init__(self, tests: list[str]) -> None:
+    Then those that are not known: a mutated constant may be part of the name of a test.
+    """
+
+    def __init__(self, tests: list[str], known: Iterable[str]) -> None:
+        self._left_out: Final = set(known).difference(tests)
         self._rank: Final = {test: rank for rank, test in enumerate(tests)}
 
     def pytest_runtest_logstart(self) -> None:
@@ -48,8 +56,9 @@ class Selection:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the other tests."""
-        chosen = [item for item in items if item.nodeid in self._rank]
-        items[:] = sorted(chosen, key=lambda item: self._rank[item.nodeid])
+        chosen = [item for item in items if item.nodeid not in self._left_out]
+        last = len(self._rank)
+        items[:] = sorted(chosen, key=lambda item: self._rank.get(item.nodeid, last))
 
 
 class Recording:

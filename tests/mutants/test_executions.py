@@ -133,12 +133,15 @@ def test_a_recording_names_the_tests_that_execute_a_line(tmp_path: Path) -> None
 
 
 def test_the_selected_tests_run_alone_and_in_order(tmp_path: Path) -> None:
-    """The first of them kills most mutants."""
+    """But for those that the mutant gives another name, which are not known."""
     selected = tmp_path / "selected.json"
-    selected.write_text('["test_gates.py::test_nothing", "test_gates.py::test_few"]')
-    lines = _pytest(tmp_path, "--selected", str(selected)).splitlines()
+    selected.write_text('["test_gates.py::test_nothing"]')
+    known = tmp_path / "known.json"
+    known.write_text('["test_gates.py::test_nothing", "test_gates.py::test_few"]')
+    options = ["--selected", str(selected), "--known", str(known)]
+    lines = _pytest(tmp_path, *options).splitlines()
     passed = [line.split()[0].partition("::")[2] for line in lines if " PASSED" in line]
-    assert passed == ["test_nothing", "test_few"]
+    assert passed == ["test_nothing", "test_found[True]"]
 
 
 def test_what_runs_for_ever_is_ended_by_its_processor_time() -> None:

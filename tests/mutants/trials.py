@@ -152,7 +152,8 @@ class Bench:
             chosen = [test for test in executions.durations if test.startswith(room)]
         else:
             chosen = [t for t in executions.durations if not found.isdisjoint(_parents(t))]
-        return self._judge(mutant, self._tests_fail, chosen, executions)
+        known = executions.tests_file
+        return self._judge(mutant, lambda t: self._tests_fail(t, known), chosen, executions)
 
     def by_histories(self, mutant: Mutant, executions: Executions, count: int) -> Verdict:
         """Try a mutant by the histories that execute it, until one kills it."""
@@ -199,11 +200,12 @@ class Bench:
         for cached in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             cached.unlink()
 
-    def _tests_fail(self, tests: list[str]) -> str | None:
+    def _tests_fail(self, tests: list[str], known: Path) -> str | None:
         selected = self._place / "selected.json"
         selected.write_text(json.dumps(tests), encoding="utf-8")
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        code, text = self._run([*PYTEST, "-x", "--selected", str(selected), *files], TESTS_S)
+        options = ["-x", "--selected", str(selected), "--known", str(known)]
+        code, text = self._run([*PYTEST, *options, *files], TESTS_S)
         if code is None:
             return f"the unit tests: {NO_END} {TESTS_S:g} s"
         if code == 0:
