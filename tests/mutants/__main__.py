@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from tests.mutants.executions import Executions
 from tests.mutants.mutants import DECISIONS, Mutant, files, sample
+from tests.mutants.time_limits import NO_END
 from tests.mutants.trials import (
-    NO_END,
     Bench,
     Killers,
     TrialEndedError,

@@ -53,9 +53,10 @@ class Executions:
         """Read the recordings in two folders."""
         files = [*tests.glob("*.coverage"), *histories.glob("*.coverage")]
         self._recordings = [_read(file) for file in files]
-        durations_file = tests / f"{TESTS}.json"
-        self.durations: dict[str, float] = json.loads(durations_file.read_text(encoding="utf-8"))
-        """Each unit test, with how many seconds it takes."""
+        self.tests_file = tests / f"{TESTS}.json"
+        """What the durations are read from."""
+        self.durations: dict[str, float] = json.loads(self.tests_file.read_text(encoding="utf-8"))
+        """Each unit test, with the processor time that it takes, in seconds."""
 
     def of(self, path: str, source: str, line: int) -> frozenset[str] | None:
         """

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tests.mutants import time_limits
 from tests.mutants.executions import IMPORT, Recorder
 from tests.sim import campaigns, delegated_campaigns
 
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
     recorder = Recorder(chosen.record, chosen.module) if chosen.record else None
     try:
         for name in chosen.names:
+            time_limits.begin()
             sys.stdout.write(f"{name}\n")
             sys.stdout.flush()
             if recorder is not None:

@@ -12,6 +12,7 @@ import pytest
 from tests.mutants.__main__ import ROOT, Ledger, Trees
 from tests.mutants.executions import TESTS, Executions, statement_lines
 from tests.mutants.mutants import Mutant
+from tests.mutants.time_limits import NO_END
 from tests.mutants.trials import ENVIRONMENT, Killers, Verdict
 
 SOURCE = """
@@ -132,12 +133,28 @@ def test_a_recording_names_the_tests_that_execute_a_line(tmp_path: Path) -> None
 
 
 def test_the_selected_tests_run_alone_and_in_order(tmp_path: Path) -> None:
-    """The first of them kills most mutants."""
+    """But for those that the mutant gives another name, which are not known."""
     selected = tmp_path / "selected.json"
-    selected.write_text('["test_gates.py::test_nothing", "test_gates.py::test_few"]')
-    lines = _pytest(tmp_path, "--selected", str(selected)).splitlines()
+    selected.write_text('["test_gates.py::test_nothing"]')
+    known = tmp_path / "known.json"
+    known.write_text('["test_gates.py::test_nothing", "test_gates.py::test_few"]')
+    options = ["--selected", str(selected), "--known", str(known)]
+    lines = _pytest(tmp_path, *options).splitlines()
     passed = [line.split()[0].partition("::")[2] for line in lines if " PASSED" in line]
-    assert passed == ["test_nothing", "test_few"]
+    assert passed == ["test_nothing", "test_found[True]"]
+
+
+def test_what_runs_for_ever_is_ended_by_its_processor_time() -> None:
+    """Waiting takes none, however slow the machine is."""
+    code = (
+        "import time; from tests.mutants import time_limits; time_limits.begin(1); "
+        "time.sleep(3); print('waited', flush=True)\nwhile True: pass"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.stdout == "waited\n"
+    assert f"TimeoutError: {NO_END}" in done.stderr
 
 
 def test_what_killed_before_goes_first_then_what_is_quick() -> None:

@@ -26,12 +26,9 @@ from typing import Final
 from tests.mutants.executions import TESTS, Executions
 from tests.mutants.histories import names
 from tests.mutants.mutants import Mutant
+from tests.mutants.time_limits import NO_END
 
 COPIED: Final = ("controller", "tests", "docs", "deploy", "pyproject.toml", "README.md")
-PYTEST: Final = (
-    *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
-    *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
-)
 HISTORIES: Final = ("-m", "tests.mutants.histories")
 ENVIRONMENT: Final = {
     "PYTHONHASHSEED": "0",
@@ -45,16 +42,18 @@ ROOMS: Final = {
     "controller/zk": ("tests/zk", "tests/sim/test_store.py", "tests/sim/test_store_contract.py"),
 }
 """Which tests judge a mutant that executes when its module is imported."""
-TESTS_S: Final = 900.0
-"""How long the unit tests may take; one of them may take as long as pytest-timeout lets it."""
-HISTORY_S: Final = 120.0
-"""How long one history may take."""
+TESTS_S: Final = 3600.0
+"""How long the unit tests may take; each of them has a limit of processor time besides."""
+HISTORY_S: Final = 900.0
+"""How long one history, or one test, may take: longer only where all wait for each other."""
+PYTEST: Final = (
+    *("-m", "pytest", "-q", "--tb=no", "-p", "tests.mutants.hooks", "-p", "no:randomly"),
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0", f"--timeout={HISTORY_S:g}"),
+)
 RECORDING_S: Final = 3600.0
 """How long recording may take, which has to do with the machine alone."""
 MEMORY: Final = 4 * 2**30
 """The bytes of address space of a trial: what grows for ever is dead before the machine is."""
-NO_END: Final = "no end within"
-"""Stands in what killed a mutant by its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,8 @@ class Bench:
             chosen = [test for test in executions.durations if test.startswith(room)]
         else:
             chosen = [t for t in executions.durations if not found.isdisjoint(_parents(t))]
-        return self._judge(mutant, self._tests_fail, chosen, executions)
+        known = executions.tests_file
+        return self._judge(mutant, lambda t: self._tests_fail(t, known), chosen, executions)
 
     def by_histories(self, mutant: Mutant, executions: Executions, count: int) -> Verdict:
         """Try a mutant by the histories that execute it, until one kills it."""
@@ -200,11 +200,12 @@ class Bench:
         for cached in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             cached.unlink()
 
-    def _tests_fail(self, tests: list[str]) -> str | None:
+    def _tests_fail(self, tests: list[str], known: Path) -> str | None:
         selected = self._place / "selected.json"
         selected.write_text(json.dumps(tests), encoding="utf-8")
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        code, text = self._run([*PYTEST, "-x", "--selected", str(selected), *files], TESTS_S)
+        options = ["-x", "--selected", str(selected), "--known", str(known)]
+        code, text = self._run([*PYTEST, *options, *files], TESTS_S)
         if code is None:
             return f"the unit tests: {NO_END} {TESTS_S:g} s"
         if code == 0:
@@ -213,7 +214,8 @@ class Bench:
         if not failed:
             return f"pytest: ended with {code}"
         name, _, reason = failed[0].partition(" ")[2].partition(" - ")
-        return f"{name}: {NO_END} its time limit" if "Timeout (>" in reason else name
+        is_late = NO_END in reason or "Timeout (>" in reason
+        return f"{name}: {NO_END} its time limit" if is_late else name
 
     def _histories_fail(self, histories: list[str]) -> str | None:
         code, text = self._run([*HISTORIES, *histories], HISTORY_S, each_line=True)
