@@ -178,4 +178,4 @@ def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
     driver.settle()
     assert THEIRS not in driver.view.reassignments
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
-    assert [r.outcome for r in ended] == ["others took it back"]
+    assert [r.outcome for r in ended] == ["cancelled by its client"]
