@@ -218,7 +218,7 @@ def test_scope_all_moves_back_what_was_finished(
         eventually(lambda: cluster.zk.exists(f"{GOALS}/{topic}/0") is None, within_s=20)
         code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
         assert code == 0, text
-        assert "1 rolled back, 1 moved back that were finished" in text
+        assert "1 rolled back, 1 finished ones moved back" in text
         await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=10)
 
 

@@ -109,7 +109,7 @@ def test_scope_all_undoes_a_request_that_has_ended(
     await_outcome(cluster, again, within_s=10)
     code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
     assert code == 3, text
-    assert "2 moved back that were finished, 1 skipped" in text
+    assert "2 finished ones moved back, 1 skipped" in text
     assert f"{topic}-2 could not be cancelled: it was moved again since {request}" in text
     await_end(cluster, {**home, (topic, 2): (4, 5)}, within_s=20)
 
