@@ -21,11 +21,11 @@ import structlog
 
 from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.cluster_controller import ClusterController
 from controller.brokers.connections import quiet_kafka
 from controller.brokers.endpoints import listeners_of, security_of
-from controller.brokers.log_dirs import DescribedLogDirs
-from controller.brokers.reassignments import ControllerOrders
-from controller.brokers.topic_configs import DescribedTopicConfigs
+from controller.brokers.log_dirs import LogDirQuery
+from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
@@ -142,7 +142,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield "broker channels", brokers.channels.is_alive
         yield "topic settings", brokers.configs.is_alive
         yield "sizes", brokers.sizes.is_alive
-        yield "controller orders", brokers.reassignments.is_alive
+        yield "cluster controller", brokers.reassignments.is_alive
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
         yield "http", telemetry.http.is_alive
@@ -222,9 +222,9 @@ class _Brokers(NamedTuple):
     """The adapters with connections to brokers."""
 
     channels: BrokerChannels
-    configs: DescribedTopicConfigs
-    sizes: DescribedLogDirs
-    reassignments: ControllerOrders
+    configs: TopicConfigQuery
+    sizes: LogDirQuery
+    reassignments: ClusterController
 
 
 def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Session) -> _Brokers:
@@ -238,9 +238,9 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
     )
     brokers = _Brokers(
         BrokerChannels(inbox, options),
-        DescribedTopicConfigs(inbox, security, listeners),
-        DescribedLogDirs(inbox, security, listeners),
-        ControllerOrders(inbox, security, listeners),
+        TopicConfigQuery(inbox, security, listeners),
+        LogDirQuery(inbox, security, listeners),
+        ClusterController(inbox, security, listeners),
     )
     for part in brokers:
         part.start()
@@ -249,7 +249,7 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
 
 
 class _Telemetry(NamedTuple):
-    """What tells of the work, and where."""
+    """The parts that report the work."""
 
     metrics: Metrics
     health: Health

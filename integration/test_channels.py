@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import NAMED_MAX, DescribedLogDirs
-from controller.brokers.topic_configs import DescribedTopicConfigs
+from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
+from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, versions_of
 from controller.core.events import (
     LeaderAndIsrAnswered,
@@ -248,7 +248,7 @@ def test_effective_settings_are_read_while_we_are_the_controller(
     """A topic's own setting and a topic nobody knows, when clients can reach no controller."""
     assert channels.is_alive
     name = configured
-    configs = DescribedTopicConfigs(inbox, Security(), ListenerChoice())
+    configs = TopicConfigQuery(inbox, Security(), ListenerChoice())
     configs.start()
     try:
         configs.update_brokers(controller.brokers().values())
@@ -272,7 +272,7 @@ def test_sizes_are_read_from_every_broker(
     """By name, and among everything a broker has; a replica that is not there has no size."""
     topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
-    sizes = DescribedLogDirs(inbox, Security(), ListenerChoice())
+    sizes = LogDirQuery(inbox, Security(), ListenerChoice())
     sizes.start()
     try:
         sizes.update_brokers(controller.brokers().values())

@@ -20,7 +20,7 @@ from controller.brokers.connections import Connection, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import frame_of
-from controller.brokers.topic_configs import LIMITS, DescribedTopicConfigs
+from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event, TopicConfigsRead
 from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
@@ -89,7 +89,7 @@ class BrokerSurvey:
     def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
         """Query the settings of topics; the answers arrive in the queue."""
         inbox = _Queue()
-        configs = DescribedTopicConfigs(inbox, self._security, self._listeners)
+        configs = TopicConfigQuery(inbox, self._security, self._listeners)
         configs.start()
         try:
             configs.update_brokers(brokers)

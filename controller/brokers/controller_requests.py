@@ -45,7 +45,7 @@ _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 _RECENT: Final = 128
 """Cached UpdateMetadata: brokers that are slower receive them later than the others."""
 
-_Told = tuple[int, ControllerEpoch, tuple[ports.UpdateMetadataState, ...]]
+_Content = tuple[int, ControllerEpoch, tuple[ports.UpdateMetadataState, ...]]
 """Version, controller epoch and states of an UpdateMetadata."""
 
 
@@ -61,7 +61,7 @@ class Encoder:
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
         self._controller_id = controller_id
         self._listeners = listeners
-        self._recent: deque[tuple[_Told, Frame]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[_Content, Frame]] = deque(maxlen=_RECENT)
         self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
@@ -90,13 +90,13 @@ class Encoder:
         self, request: ports.UpdateMetadata, version: int, sender: Sender
     ) -> Frame:
         # The states of two such requests are mostly identical objects, which compare quickly.
-        told = (version, request.controller_epoch, request.states)
-        head = next((frame for known, frame in self._recent if known == told), None)
+        content = (version, request.controller_epoch, request.states)
+        head = next((frame for known, frame in self._recent if known == content), None)
         if head is None:
             alone = replace(request, live_brokers=())
             bare = frame_of(update_metadata_request(alone, version, sender))
             head = replace(bare, body=bare.body[: -_no_live_brokers(version)])
-            self._recent.appendleft((told, head))
+            self._recent.appendleft((content, head))
         frame = replace(head, body=head.body + self._live_brokers(request, version, sender))
         offset = _BROKER_EPOCH_AT.get(version)
         return frame if offset is None else frame.readdressed(offset, sender.broker_epoch)

@@ -65,7 +65,7 @@ class _Round:
         return replace(self.encoded)  # each connection sets its own header
 
 
-class DescribedLogDirs(BrokerQuery):
+class LogDirQuery(BrokerQuery):
     """Implements ``reactor.ports.Sizes``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
@@ -113,13 +113,13 @@ class DescribedLogDirs(BrokerQuery):
         while current.left:
             broker = current.left.popleft()
             try:
-                told = sizes_of(await self._ask(broker, current), current.wanted)
+                sizes = sizes_of(await self._ask(broker, current), current.wanted)
             except (TransientError, ProtocolError) as error:
                 current.errors[broker.id] = str(error)
                 self._close(broker.id)
                 continue
             is_detailed = len(current.wanted) <= DETAILED_MAX
-            for partition, size in told.items():
+            for partition, size in sizes.items():
                 current.sizes[partition] = max(size, current.sizes.get(partition, 0))
                 if is_detailed:
                     current.replicas.setdefault(partition, {})[broker.id] = size

@@ -81,7 +81,7 @@ class _Question:
             self.answer.success(configs)
 
 
-class DescribedTopicConfigs(BrokerQuery):
+class TopicConfigQuery(BrokerQuery):
     """Implements ``reactor.ports.TopicConfigs``."""
 
     def __init__(

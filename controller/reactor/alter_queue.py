@@ -18,7 +18,7 @@ from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.ports import AlterEntry, Reassignments
 
-ORDERS_AT_ONCE: Final = 1000
+ENTRIES_AT_ONCE: Final = 1000
 """Entries per call. The controller answers a call only after it has written all entries."""
 
 
@@ -28,13 +28,13 @@ class AlterQueue:
     def __init__(self, controller: Reassignments | None) -> None:
         """Start empty; without a controller (None) nothing may be added."""
         self._controller = controller
-        self._orders: dict[TopicPartition, tuple[AlterEntry, AlterPreconditions | None]] = {}
+        self._entries: dict[TopicPartition, tuple[AlterEntry, AlterPreconditions | None]] = {}
         self._elections: dict[TopicPartition, None] = {}
         self._probes = False
         self._is_out = False
 
     def __bool__(self) -> bool:
-        return bool(self._orders or self._elections or self._probes)
+        return bool(self._entries or self._elections or self._probes)
 
     def add(
         self, view: ClusterView, effect: AlterReassignment | ElectPreferred | ProbeReassignments
@@ -42,9 +42,9 @@ class AlterQueue:
         """Queue an effect, an entry together with its preconditions."""
         match effect:
             case AlterReassignment(partition=partition, target=target, cancels=cancels):
-                self._orders.pop(partition, None)
-                order = AlterEntry(partition, target, cancels)
-                self._orders[partition] = (order, preconditions_of(view, partition))
+                self._entries.pop(partition, None)
+                entry = AlterEntry(partition, target, cancels)
+                self._entries[partition] = (entry, preconditions_of(view, partition))
             case ElectPreferred(partitions=partitions):
                 self._elections.update(dict.fromkeys(partitions))
             case ProbeReassignments():
@@ -54,11 +54,11 @@ class AlterQueue:
         """Remove the entries whose preconditions changed; return their partitions."""
         unsound = tuple(
             partition
-            for partition, (_, grounds) in self._orders.items()
-            if grounds is None or grounds != preconditions_of(view, partition)
+            for partition, (_, preconditions) in self._entries.items()
+            if preconditions is None or preconditions != preconditions_of(view, partition)
         )
         for partition in unsound:
-            del self._orders[partition]
+            del self._entries[partition]
         return unsound
 
     def answered(self) -> None:
@@ -67,7 +67,7 @@ class AlterQueue:
 
     def clear(self) -> None:
         """Drop everything: the daemon no longer leads."""
-        self._orders.clear()
+        self._entries.clear()
         self._elections.clear()
         self._probes = self._is_out = False
         if self._controller is not None:
@@ -90,11 +90,11 @@ class AlterQueue:
         if self._probes:
             self._probes = False
             self._controller.probe()
-        if self._orders and not self._is_out:
+        if self._entries and not self._is_out:
             self._is_out = True
-            taken = tuple(order for order, _ in islice(self._orders.values(), ORDERS_AT_ONCE))
-            for order in taken:
-                del self._orders[order.partition]
+            taken = tuple(entry for entry, _ in islice(self._entries.values(), ENTRIES_AT_ONCE))
+            for entry in taken:
+                del self._entries[entry.partition]
             self._controller.alter(taken)
         if self._elections:
             partitions = tuple(self._elections)

@@ -76,7 +76,7 @@ class Commits:
         """Write changes; set rejected ones aside and write the others again."""
         if not changes:
             return
-        first, entries = Batcher(self._view).apart(changes)
+        first, entries = Batcher(self._view).split_large_ends(changes)
         self._write_all(first, now)
         self._write_all([c for c in entries if c.partition not in self._view.reassignments], now)
 
@@ -112,9 +112,9 @@ class Commits:
                 if is_retry:
                     self._set_aside_overtaken(refused, moved, left, now)
                 for change in left.values():
-                    if self._is_doubtful(change):
+                    if self._is_being_read(change):
                         keep_bounces(self._view, change)
-                return [c for c in left.values() if not self._is_doubtful(c)]
+                return [c for c in left.values() if not self._is_being_read(c)]
         return []
 
     def _set_aside_overtaken(
@@ -125,23 +125,23 @@ class Commits:
         now: Instant,
     ) -> None:
         """Set aside all changes with a stale operation in rejected multis."""
-        asked = [
-            probe
+        unchecked = [
+            check
             for batch, result in refused
             if result.error in RACES
-            for probe in stale_checks(batch, result, moved)
-            if any(id(c) in left and not self._is_doubtful(c) for c in probe.owners)
+            for check in stale_checks(batch, result, moved)
+            if any(id(c) in left and not self._is_being_read(c) for c in check.owners)
         ]
-        for together in PROBED_TOGETHER:
-            groups = [asked[n : n + together] for n in range(0, len(asked), together)]
-            checks = [[probe.check for probe in group] for group in groups]
+        for together in CHECKS_TOGETHER:
+            groups = [unchecked[n : n + together] for n in range(0, len(unchecked), together)]
+            checks = [[check.check for check in group] for group in groups]
             answers = self._store.commit(checks) if checks else []
-            asked = []
+            unchecked = []
             for group, answer in zip(groups, answers, strict=True):
                 if isinstance(answer, ports.Rejected):
                     lost = group[answer.index]
                     self._rejected(lost.batch, ports.Rejected(lost.index, answer.error), left, now)
-                    asked += group[answer.index + 1 :]
+                    unchecked += group[answer.index + 1 :]
 
     def _results(self, group: Sequence[Batch]) -> list[ports.Committed | ports.Rejected]:
         """Write batches that do not depend on each other; return the result of each."""
@@ -179,26 +179,26 @@ class Commits:
         if self._passes_over_shard(path, result.error):
             return
         owners = batch.owners[result.index] or batch.changes
-        guilty = [left.pop(id(change)) for change in owners if id(change) in left]
+        owning = [left.pop(id(change)) for change in owners if id(change) in left]
         is_race = result.error in RACES
         # After another error the znode is still as the view has it: it is not read again.
         if is_race:
-            self._distrust(path)
+            self._mark_stale(path)
         else:
             # An immediate retry would fail again: permissions, sizes.
-            self._refused.update(dict.fromkeys(c.partition for c in guilty if c.partition))
+            self._refused.update(dict.fromkeys(c.partition for c in owning if c.partition))
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
-            for change in guilty:
+            for change in owning:
                 for effect in set_aside(self._view, change, path, result.error.value, now):
                     self._carry_out(effect, now)
-        for change in guilty:
+        for change in owning:
             self._observer.on_rejected(change, result.error, self._view)
             for effect in invalidate(self._view, change) if is_race else ():
                 self._carry_out(effect, now)
         if is_race or result.error is ports.WriteError.NOT_EMPTY:
             self._read_again(path, now)
 
-    def _distrust(self, path: str) -> None:
+    def _mark_stale(self, path: str) -> None:
         """Mark a plan or cancellation as stale: it is read again before it is used."""
         view = self._view
         if path == paths.LEGACY_PLAN and view.legacy is not None:
@@ -223,7 +223,7 @@ class Commits:
         self._view.shards = max(self._view.shards, shard.number + 1)
         return True
 
-    def _is_doubtful(self, change: Change) -> bool:
+    def _is_being_read(self, change: Change) -> bool:
         """
         Return whether the topic of a change is being read again, after which it is decided anew.
 
@@ -235,7 +235,7 @@ class Commits:
         return topic is not None and topic.stale
 
 
-PROBED_TOGETHER: Final = (20, 1)
+CHECKS_TOGETHER: Final = (20, 1)
 """Checks in one multi, in the first and in the second round: most of them hold."""
 
 

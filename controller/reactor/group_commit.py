@@ -171,7 +171,7 @@ class Batcher:
         """Estimate the bytes of a topic's znode."""
         return _PARTITION_BYTES * len(self._view.topics[topic].partitions)
 
-    def apart(
+    def split_large_ends(
         self, changes: Iterable[records.Change]
     ) -> tuple[list[records.Change], list[records.Change]]:
         """

@@ -162,7 +162,7 @@ class Host:
         self._inbox.attach(self._reactor)
         self._reactor.start()
         while not self._reactor.finished:
-            self._tell_time()
+            self._put_wall_clock()
             if not self._reactor.view.due:
                 self._gather()
                 self._inbox.wait(self._sleep_s())
@@ -189,7 +189,7 @@ class Host:
             if verdict is Verdict.RESIGN:
                 self._inbox.put(events.Deposed(str(error)))
 
-    def _tell_time(self) -> None:
+    def _put_wall_clock(self) -> None:
         """Put the wall-clock time into the inbox, periodically: wall clocks are adjusted."""
         now = self._clock.now()
         if self._wall_due is None or now >= self._wall_due:

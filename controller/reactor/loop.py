@@ -80,7 +80,7 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._sizes = sizes
-        self._orders = AlterQueue(reassignments)
+        self._alter_queue = AlterQueue(reassignments)
         self._failpoints = failpoints
         self._lease = lease
         self._awake_at = clock.now()
@@ -129,7 +129,7 @@ class Reactor:
                 self._round()
             finally:  # also after a failure: earlier multis may be written
                 self._reads.send(self.view.read_generation)
-            if self._orders:
+            if self._alter_queue:
                 # An alter request has to take every event so far into account.
                 self._drain(self._clock.now())
             self._flush()
@@ -188,7 +188,7 @@ class Reactor:
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.answered(event.broker)
             case events.ReassignmentsAltered():
-                self._orders.answered()
+                self._alter_queue.answered()
             case events.Deposed():
                 self._silence()
                 reread_own_records(self._store)
@@ -210,14 +210,14 @@ class Reactor:
 
     def _withdraw(self) -> None:
         """Withdraw queued alter entries whose preconditions changed."""
-        withdrawn = self._orders.withdraw(self.view)
+        withdrawn = self._alter_queue.withdraw(self.view)
         if withdrawn:
             self._fold(events.AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
         """Drop queues and close channels: the claim is lost."""
         self._outbox.clear()
-        self._orders.clear()
+        self._alter_queue.clear()
         self._channels.close_all()
 
     def _round(self) -> None:
@@ -291,7 +291,7 @@ class Reactor:
                 | effects.ElectPreferred()
                 | effects.ProbeReassignments()
             ):
-                self._orders.add(self.view, effect)
+                self._alter_queue.add(self.view, effect)
             case effects.BeginTenure():
                 self._store.begin_tenure()
             case effects.ClaimController(at_once=at_once):
@@ -299,7 +299,7 @@ class Reactor:
             case effects.ResignController():
                 # Requests that were handed over may complete; no other is sent under this claim.
                 self._outbox.clear()
-                self._orders.clear()
+                self._alter_queue.clear()
                 self._store.resign_controller()
             case effects.SetTimer(name=name, at=at):
                 # The earlier time counts: a decision that is too early sets the timer again.
@@ -315,11 +315,11 @@ class Reactor:
         now = self._clock.now()
         self._check_session(now)
         self._withdraw()
-        if self._failpoints is not None and self._orders:
+        if self._failpoints is not None and self._alter_queue:
             self._failpoints.altering()
-            self._orders.send()
+            self._alter_queue.send()
             self._failpoints.altering()
-        self._orders.send()
+        self._alter_queue.send()
         for broker, request in self._outbox.take(self.view, now):
             if self._failpoints is not None:
                 self._failpoints.sending(request)

@@ -41,11 +41,11 @@ from controller.core.view import ClusterView
 from controller.reactor import ports
 from controller.reactor.shared_metadata import (
     SharedMetadata,
-    added,
+    appended,
     chunks,
-    parted,
-    seen_together,
+    split_by_partition,
     update_metadata_state,
+    updates_of,
 )
 
 LEADER_AND_ISR_CHUNK = 1000
@@ -65,7 +65,7 @@ the same order.
 class _Batch:
     live_brokers: bool = False
     leader_and_isr: dict[TopicPartition, ports.LeaderAndIsrState] = field(default_factory=dict)
-    news: list[SharedMetadata] = field(default_factory=list)
+    metadata: list[SharedMetadata] = field(default_factory=list)
     """States for UpdateMetadata."""
     stop: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
     delete: dict[TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
@@ -80,13 +80,13 @@ class _Batch:
         The UpdateMetadata for a partition follows its LeaderAndIsr, except in very large updates,
         which are shared by all brokers and not split for one of them.
         """
-        told = _told_together(self.leader_and_isr)
-        if len(told) == len(self.leader_and_isr):
+        first_states = _first_request(self.leader_and_isr)
+        if len(first_states) == len(self.leader_and_isr):
             return self, None
-        waiting = {p: s for p, s in self.leader_and_isr.items() if p not in told}
-        seen, unseen = parted(self.news, waiting.__contains__)
-        first = _Batch(self.live_brokers, told, seen, self.stop, self.delete)
-        return first, _Batch(leader_and_isr=waiting, news=unseen)
+        waiting = {p: s for p, s in self.leader_and_isr.items() if p not in first_states}
+        now, later = split_by_partition(self.metadata, waiting.__contains__)
+        first = _Batch(self.live_brokers, first_states, now, self.stop, self.delete)
+        return first, _Batch(leader_and_isr=waiting, metadata=later)
 
     @property
     def is_for_clients(self) -> bool:
@@ -100,14 +100,14 @@ class _Queue:
     ready: deque[ports.BrokerRequest] = field(default_factory=deque)
     """Requests of the batch being sent, in order."""
     busy: bool = False
-    told_at: float = -math.inf
+    metadata_sent_at: float = -math.inf
     """When the broker was last sent an UpdateMetadata with states."""
 
     def waits_until(self) -> float:
         """Return until when the queue is held back, which only updates for clients are."""
         if self.ready or len(self.batches) != 1 or not self.batches[0].is_for_clients:
             return -math.inf
-        return self.told_at + METADATA_EVERY_S
+        return self.metadata_sent_at + METADATA_EVERY_S
 
     def next_part(self) -> _Batch:
         """Remove the first batch from the queue, or as much of it as fits into one LeaderAndIsr."""
@@ -116,11 +116,11 @@ class _Queue:
             self.batches.appendleft(rest)
         return part
 
-    def tell(self, news: SharedMetadata, partitions: int) -> None:
+    def add_metadata(self, metadata: SharedMetadata, partitions: int) -> None:
         """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
-        if news:
+        if metadata:
             batch = self.tail()
-            batch.news = added(batch.news, news, partitions)
+            batch.metadata = appended(batch.metadata, metadata, partitions)
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -220,9 +220,9 @@ class Outbox:
             return
         # The states for every broker are added after these, so they must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
-        news = SharedMetadata(seen)
+        metadata = SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
-            queue.tell(news, len(view.states))
+            queue.add_metadata(metadata, len(view.states))
             queue.batches.append(_Batch())  # later additions must not precede this
 
     def add_stop_replica(
@@ -264,9 +264,9 @@ class Outbox:
     ) -> Iterator[tuple[BrokerId, ports.BrokerRequest]]:
         """Yield the next request of every idle broker, and mark the broker as busy."""
         if self._for_all:
-            news, self._for_all = SharedMetadata(self._for_all), {}
+            metadata, self._for_all = SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
-                queue.tell(news, len(view.states))
+                queue.add_metadata(metadata, len(view.states))
         due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
@@ -281,7 +281,7 @@ class Outbox:
                 queue.busy = True
                 request = queue.ready.popleft()
                 if isinstance(request, ports.UpdateMetadata) and request.states:
-                    queue.told_at = now
+                    queue.metadata_sent_at = now
                 yield broker, request
         self.due = None if due == math.inf else Instant(due)
 
@@ -291,20 +291,20 @@ def _requests(view: ClusterView, batch: _Batch) -> Iterator[ports.BrokerRequest]
         return
     epoch = view.tenure.epoch
     live = tuple(view.brokers.values())
-    if batch.live_brokers and (batch.leader_and_isr or not batch.news):
+    if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):
         yield ports.UpdateMetadata(epoch, (), live)
     if batch.leader_and_isr:
         states = tuple(batch.leader_and_isr.values())
         leaders = {s.leader for s in states}
         yield ports.LeaderAndIsr(epoch, states, tuple(b for b in live if b.id in leaders))
-    for seen in seen_together(batch.news):
-        yield ports.UpdateMetadata(epoch, seen, live)
+    for update in updates_of(batch.metadata):
+        yield ports.UpdateMetadata(epoch, update, live)
     for stops in (batch.stop, batch.delete):
         for stopped in chunks(tuple(stops.values()), LEADER_AND_ISR_CHUNK):
             yield ports.StopReplica(epoch, stopped)
 
 
-def _told_together(
+def _first_request(
     states: dict[TopicPartition, ports.LeaderAndIsrState],
 ) -> dict[TopicPartition, ports.LeaderAndIsrState]:
     """Return the states of one LeaderAndIsr, those that create no replica first: they are quick."""

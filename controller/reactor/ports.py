@@ -353,7 +353,7 @@ class Reassignments(Protocol):
     Every entry is answered by ``ReassignmentsAltered``, unless ``forget`` drops it.
     """
 
-    def alter(self, orders: Sequence[AlterEntry]) -> None:
+    def alter(self, entries: Sequence[AlterEntry]) -> None:
         """
         Send entries in the background, once, and soon or not at all.
 

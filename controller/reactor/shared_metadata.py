@@ -59,36 +59,36 @@ class SharedMetadata:
         return len(self.states) >= MANY
 
 
-def seen_together(waiting: Iterable[SharedMetadata]) -> Iterator[tuple[UpdateMetadataState, ...]]:
+def updates_of(waiting: Iterable[SharedMetadata]) -> Iterator[tuple[UpdateMetadataState, ...]]:
     """Yield the states of one UpdateMetadata each; the newest of a partition comes last."""
     short: dict[TopicPartition, UpdateMetadataState] = {}
-    for news in waiting:
-        if news.is_long:
+    for update in waiting:
+        if update.is_long:
             yield from SharedMetadata(short).parts
             short = {}
-            yield from news.parts
+            yield from update.parts
         else:
-            short.update(news.states)
+            short.update(update.states)
     yield from SharedMetadata(short).parts
 
 
-def added(
-    waiting: Sequence[SharedMetadata], news: SharedMetadata, partitions: int
+def appended(
+    waiting: Sequence[SharedMetadata], update: SharedMetadata, partitions: int
 ) -> list[SharedMetadata]:
     """
     Return a queue with an update appended, merged where possible.
 
     Args:
         waiting: The queue, the oldest update first.
-        news: The update to append.
+        update: The update to append.
         partitions: The number of partitions of the cluster, which bounds the queue of a broker
             that does not answer.
 
     """
     before = list(waiting)
-    if before and len(before[-1].states) + len(news.states) < MANY:
-        news = SharedMetadata({**before.pop().states, **news.states})
-    together = [*before, news]
+    if before and len(before[-1].states) + len(update.states) < MANY:
+        update = SharedMetadata({**before.pop().states, **update.states})
+    together = [*before, update]
     if sum(len(n.states) for n in together) <= max(MANY, STATES_EACH * partitions):
         return together
     newest: dict[TopicPartition, UpdateMetadataState] = {}
@@ -97,7 +97,7 @@ def added(
     return [SharedMetadata(newest)]
 
 
-def parted(
+def split_by_partition(
     waiting: Iterable[SharedMetadata], is_late: Callable[[TopicPartition], bool]
 ) -> tuple[list[SharedMetadata], list[SharedMetadata]]:
     """
@@ -108,14 +108,14 @@ def parted(
     """
     now: list[SharedMetadata] = []
     late: list[SharedMetadata] = []
-    for news in waiting:
-        if news.is_long:
-            now.append(news)
-            late = [kept for known in late if (kept := known.without(news.states))]
+    for update in waiting:
+        if update.is_long:
+            now.append(update)
+            late = [kept for known in late if (kept := known.without(update.states))]
         else:
-            later = {p for p in news.states if is_late(p)}
-            now.append(news.without(later))
-            late.append(news.without(news.states.keys() - later))
+            later = {p for p in update.states if is_late(p)}
+            now.append(update.without(later))
+            late.append(update.without(update.states.keys() - later))
     return [n for n in now if n], [n for n in late if n]
 
 

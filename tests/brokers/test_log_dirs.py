@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import NAMED_MAX, DescribedLogDirs
+from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
 from controller.core.events import SizesRead
 from controller.core.model import (
     BrokerEpoch,
@@ -54,9 +54,9 @@ def inbox() -> CollectingInbox:
 
 
 @pytest.fixture
-def sizes(inbox: CollectingInbox) -> Iterator[DescribedLogDirs]:
+def sizes(inbox: CollectingInbox) -> Iterator[LogDirQuery]:
     """Return sizes that know no broker yet; they are stopped when the test ends."""
-    made = DescribedLogDirs(inbox, Security(), ListenerChoice())
+    made = LogDirQuery(inbox, Security(), ListenerChoice())
     made.start()
     yield made
     made.stop()
@@ -69,9 +69,7 @@ def registered(fake: FakeBroker, broker: int) -> LiveBroker:
     return LiveBroker(BrokerId(broker), known.epoch, known.endpoints)
 
 
-def measured(
-    sizes: DescribedLogDirs, inbox: CollectingInbox, *partitions: TopicPartition
-) -> SizesRead:
+def measured(sizes: LogDirQuery, inbox: CollectingInbox, *partitions: TopicPartition) -> SizesRead:
     """Ask, and return the answer."""
     sizes.measure(partitions or (ORDERS,))
     event = inbox.next()
@@ -79,7 +77,7 @@ def measured(
     return event
 
 
-def test_largest_replica_counts(sizes: DescribedLogDirs, inbox: CollectingInbox) -> None:
+def test_largest_replica_counts(sizes: LogDirQuery, inbox: CollectingInbox) -> None:
     """One that is being copied is still small."""
     with ExitStack() as stack:
         fakes = [
@@ -93,7 +91,7 @@ def test_largest_replica_counts(sizes: DescribedLogDirs, inbox: CollectingInbox)
     assert event.replicas == {ORDERS: {1: 300, 2: 7000, 3: 10}}
 
 
-def test_only_what_was_asked_for_is_told(sizes: DescribedLogDirs, inbox: CollectingInbox) -> None:
+def test_only_what_was_asked_for_is_told(sizes: LogDirQuery, inbox: CollectingInbox) -> None:
     """Asked for everything it has, a broker tells more than is wanted."""
     with describing(directory((ORDERS, 5, False), (OTHER, 6, False))) as fake:
         sizes.update_brokers([registered(fake, 1)])
@@ -107,7 +105,7 @@ def test_only_what_was_asked_for_is_told(sizes: DescribedLogDirs, inbox: Collect
 
 
 def test_failed_directory_and_future_replica_tell_no_size(
-    sizes: DescribedLogDirs, inbox: CollectingInbox
+    sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """The one is unreadable, the other a copy within the broker."""
     failed = directory((ORDERS, 99, False), error=KAFKA_STORAGE_ERROR)
@@ -119,7 +117,7 @@ def test_failed_directory_and_future_replica_tell_no_size(
 
 
 def test_broker_that_does_not_answer_is_named_and_the_others_are_heard(
-    sizes: DescribedLogDirs, inbox: CollectingInbox
+    sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """One of them in trouble is when sizes matter most."""
     nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
@@ -134,7 +132,7 @@ def test_broker_that_does_not_answer_is_named_and_the_others_are_heard(
 
 
 def test_connection_is_used_again_and_replaced_when_it_breaks(
-    sizes: DescribedLogDirs, inbox: CollectingInbox
+    sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """Sizes are asked for every minute."""
     with describing(directory((ORDERS, 5, False))) as fake:
@@ -151,7 +149,7 @@ def test_connection_is_used_again_and_replaced_when_it_breaks(
 
 
 def test_question_is_answered_where_no_broker_is_known(
-    sizes: DescribedLogDirs, inbox: CollectingInbox
+    sizes: LogDirQuery, inbox: CollectingInbox
 ) -> None:
     """Nothing was learnt, and that is told."""
     assert measured(sizes, inbox) == SizesRead({}, {})

@@ -15,7 +15,7 @@ from controller.brokers.topic_configs import (
     LIMITS,
     MIN_INSYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION,
-    DescribedTopicConfigs,
+    TopicConfigQuery,
     topic_config_of,
 )
 from controller.core.events import TopicConfigsRead
@@ -49,9 +49,9 @@ def inbox() -> CollectingInbox:
 
 
 @pytest.fixture
-def configs(inbox: CollectingInbox) -> Iterator[DescribedTopicConfigs]:
+def configs(inbox: CollectingInbox) -> Iterator[TopicConfigQuery]:
     """Return started configs that know no broker; they are stopped when the test ends."""
-    made = DescribedTopicConfigs(inbox, Security(), ListenerChoice())
+    made = TopicConfigQuery(inbox, Security(), ListenerChoice())
     made.start()
     yield made
     made.stop()
@@ -99,7 +99,7 @@ def test_setting_missing_from_the_answer_is_told() -> None:
 
 
 def test_every_topic_is_answered_when_no_broker_is_known(
-    configs: DescribedTopicConfigs, inbox: CollectingInbox
+    configs: TopicConfigQuery, inbox: CollectingInbox
 ) -> None:
     """Before the first registration is read there is nobody to ask."""
     configs.describe(["orders", "payments"], FIRST)
@@ -109,7 +109,7 @@ def test_every_topic_is_answered_when_no_broker_is_known(
 
 
 def test_every_topic_is_answered_when_no_broker_answers(
-    configs: DescribedTopicConfigs, inbox: CollectingInbox
+    configs: TopicConfigQuery, inbox: CollectingInbox
 ) -> None:
     """Each broker costs one attempt; then the reason is told and the thread lives on."""
     configs.update_brokers([unreachable(1), unreachable(2)])
@@ -124,7 +124,7 @@ def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: Collectin
     """A wrong certificate path is a reason, not an error that escapes."""
     security = Security("SSL", ssl_cafile="/nowhere/ca.pem")
     endpoint = Endpoint("SSL", "127.0.0.1", 1, "SSL")
-    configs = DescribedTopicConfigs(inbox, security, ListenerChoice("SSL"))
+    configs = TopicConfigQuery(inbox, security, ListenerChoice("SSL"))
     configs.start()
     configs.update_brokers([LiveBroker(BrokerId(1), BrokerEpoch(1), (endpoint,))])
     configs.describe(["orders"], FIRST)
@@ -198,7 +198,7 @@ def test_a_broker_that_hangs_delays_nothing_for_long(
     inbox: CollectingInbox, hung: threading.Event
 ) -> None:
     """Another is asked beside it, and before it from then on."""
-    configs = DescribedTopicConfigs(inbox, Security(), ListenerChoice(), patience_s=0.05)
+    configs = TopicConfigQuery(inbox, Security(), ListenerChoice(), patience_s=0.05)
     configs.start()
     with describing(1, "1", hung) as first, describing(2, "2") as second:
         configs.update_brokers([first.registration(), second.registration()])
@@ -211,9 +211,7 @@ def test_a_broker_that_hangs_delays_nothing_for_long(
         assert second.received.qsize() == 3
 
 
-def test_a_broker_that_failed_goes_last(
-    configs: DescribedTopicConfigs, inbox: CollectingInbox
-) -> None:
+def test_a_broker_that_failed_goes_last(configs: TopicConfigQuery, inbox: CollectingInbox) -> None:
     """Until it registers anew."""
     with describing(2, "2") as second, describing(1, "1") as first:
         configs.update_brokers([unreachable(1), second.registration()])
@@ -232,7 +230,7 @@ def test_a_broker_that_alone_is_slow_is_waited_for(
     inbox: CollectingInbox, hung: threading.Event
 ) -> None:
     """There is nobody else to ask."""
-    configs = DescribedTopicConfigs(inbox, Security(), ListenerChoice(), patience_s=0.01)
+    configs = TopicConfigQuery(inbox, Security(), ListenerChoice(), patience_s=0.01)
     configs.start()
     with describing(1, "1", hung) as only:
         configs.update_brokers([only.registration()])
@@ -244,7 +242,7 @@ def test_a_broker_that_alone_is_slow_is_waited_for(
 
 
 def test_an_answer_carries_the_newest_question_before_its_request(
-    configs: DescribedTopicConfigs, inbox: CollectingInbox, hung: threading.Event
+    configs: TopicConfigQuery, inbox: CollectingInbox, hung: threading.Event
 ) -> None:
     """What is asked while a request is out is asked anew: that broker may have read before."""
     with describing(1, "1", hung) as only:

@@ -422,7 +422,7 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
         for n in range(1_000)
     ]
     batcher = Batcher(view)
-    first, then = batcher.apart(changes)
+    first, then = batcher.split_large_ends(changes)
     assert [c.partition for c in first] == [c.partition for c in changes]
     assert [c.partition for c in then] == ([c.partition for c in changes] if are_apart else [])
     for several in (first, then):

@@ -31,9 +31,9 @@ from controller.reactor.shared_metadata import (
     STATES_EACH,
     UPDATE_METADATA_CHUNK,
     SharedMetadata,
-    added,
-    seen_together,
+    appended,
     update_metadata_state,
+    updates_of,
 )
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.sim.brokers import DELETED_LEADER
@@ -124,10 +124,10 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
     waiting: list[SharedMetadata] = []
     for n in range(100):
         news = news_of(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
-        waiting = added(waiting, news, len(everything))
+        waiting = appended(waiting, news, len(everything))
         held = sum(len(n.states) for n in waiting)
         assert held <= STATES_EACH * len(everything)
-    told_of = [s.partition for part in seen_together(waiting) for s in part]
+    told_of = [s.partition for part in updates_of(waiting) for s in part]
     assert len(told_of) == held
     assert len(set(told_of)) == min(100 * each, len(everything))
 

@@ -60,7 +60,7 @@ class _Call:
     """A request to the controller: alter entries, an election, or (neither) a probe."""
 
     gate: Gate
-    orders: tuple[AlterEntry, ...] = ()
+    entries: tuple[AlterEntry, ...] = ()
     elections: tuple[TopicPartition, ...] = ()
     since: float = field(default_factory=time.monotonic)
     has_left: bool = False
@@ -72,7 +72,7 @@ class _Call:
 
     @property
     def is_probe(self) -> bool:
-        return not (self.orders or self.elections)
+        return not (self.entries or self.elections)
 
 
 class _NotControllerError(TransientError):
@@ -83,12 +83,12 @@ class _OutdatedError(TransientError):
     """The entries are too old, or the daemon may no longer lead."""
 
 
-class ControllerOrders(BrokerQuery):
+class ClusterController(BrokerQuery):
     """Implements ``reactor.ports.Reassignments``."""
 
     def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
         """Prepare; see ``BrokerQuery``."""
-        super().__init__("controller-orders", inbox, security, listeners)
+        super().__init__("cluster-controller", inbox, security, listeners)
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
@@ -103,10 +103,10 @@ class ControllerOrders(BrokerQuery):
 
     # --- Reassignments -------------------------------------------------------------------------
 
-    def alter(self, orders: Sequence[AlterEntry]) -> None:
+    def alter(self, entries: Sequence[AlterEntry]) -> None:
         """Send alter entries: one ``ReassignmentsAltered`` follows."""
         self.vouch()
-        self._ask(_Call(self._gate, orders=tuple(orders)))
+        self._ask(_Call(self._gate, entries=tuple(entries)))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
         """Request preferred leader elections; no event follows."""
@@ -169,7 +169,7 @@ class ControllerOrders(BrokerQuery):
             self._probed(controller, is_understood=understood is not None)
         if understood is None:
             self._fail(call, "the controller does not know the request")
-        elif call.orders:
+        elif call.entries:
             self._inbox.put(await self._alter(controller, connection, call))
         elif call.elections:
             await self._elect(connection, call)
@@ -187,7 +187,7 @@ class ControllerOrders(BrokerQuery):
     async def _alter(
         self, controller: LiveBroker, connection: Connection, call: _Call
     ) -> ReassignmentsAltered:
-        frame = frame_of(alter_request(call.orders))
+        frame = frame_of(alter_request(call.entries))
         if time.monotonic() - self._vouched_at > VOUCHED_S:
             raise _OutdatedError("the loop has not confirmed that the daemon still leads")
         if call.age_s > FRESH_S:
@@ -196,7 +196,7 @@ class ControllerOrders(BrokerQuery):
             answer = await connection.ask(frame)
         finally:
             call.has_left = connection.may_have_delivered
-        return ReassignmentsAltered(results_of(answer, call.orders), controller.id, call.age_s)
+        return ReassignmentsAltered(results_of(answer, call.entries), controller.id, call.age_s)
 
     async def _elect(self, connection: Connection, call: _Call) -> None:
         _, highest = connection.understood.get(ELECT_LEADERS, (0, 0))
@@ -210,18 +210,18 @@ class ControllerOrders(BrokerQuery):
             f"broker {controller.id}, the controller, does not serve AlterPartitionReassignments: "
             "it is older than Kafka 2.4"
         )
-        told = ReassignmentsProbed(None if is_understood else problem, is_final=not is_understood)
-        self._inbox.put(told)
+        event = ReassignmentsProbed(None if is_understood else problem, is_final=not is_understood)
+        self._inbox.put(event)
 
     def _fail(self, call: _Call, why: str) -> None:
         """Report that there was no answer, except for an election."""
         if not call.gate.is_open:
             return
-        if call.orders:
-            fate = AlterOutcome.UNKNOWN if call.has_left else AlterOutcome.UNSENT
+        if call.entries:
+            outcome = AlterOutcome.UNKNOWN if call.has_left else AlterOutcome.UNSENT
             results = tuple(
-                AlterResult(o.partition, o.target, REQUEST_TIMED_OUT, why, fate)
-                for o in call.orders
+                AlterResult(e.partition, e.target, REQUEST_TIMED_OUT, why, outcome)
+                for e in call.entries
             )
             self._inbox.put(ReassignmentsAltered(results, None, call.age_s))
         elif call.is_probe and self._open is None:
@@ -233,10 +233,10 @@ class ControllerOrders(BrokerQuery):
             self._open = None
 
 
-def alter_request(orders: Sequence[AlterEntry]) -> ApiMessage:
+def alter_request(entries: Sequence[AlterEntry]) -> ApiMessage:
     """Build the request; a refused entry does not affect the others."""
     topics: dict[str, list[tuple[int, tuple[BrokerId, ...] | None]]] = {}
-    for (topic, number), target, cancels in orders:
+    for (topic, number), target, cancels in entries:
         topics.setdefault(topic, []).append((number, None if cancels else target))
     return AlterPartitionReassignmentsRequest(
         timeout_ms=int(ANSWER_WITHIN_S * 1000), topics=list(topics.items()), version=0
@@ -258,13 +258,13 @@ def elect_request(partitions: Sequence[TopicPartition], version: int) -> ApiMess
 
 def results_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
-    orders: Sequence[AlterEntry],
+    entries: Sequence[AlterEntry],
 ) -> tuple[AlterResult, ...]:
     """Decode the result of each entry; an error of the whole request applies to all."""
     if answer.error_code:
         why = _words(answer.error_code, answer.error_message)
-        return tuple(_result(order, answer.error_code, why) for order in orders)
-    told: Mapping[TopicPartition, tuple[int, str]] = {
+        return tuple(_result(entry, answer.error_code, why) for entry in entries)
+    answered: Mapping[TopicPartition, tuple[int, str]] = {
         TopicPartition(topic.name, row.partition_index): (
             row.error_code,
             _words(row.error_code, row.error_message) if row.error_code else "",
@@ -273,13 +273,13 @@ def results_of(
         for row in topic.partitions
     }
     missing = (UNKNOWN_SERVER_ERROR, "the controller's response does not contain it")
-    return tuple(_result(order, *told.get(order.partition, missing)) for order in orders)
+    return tuple(_result(entry, *answered.get(entry.partition, missing)) for entry in entries)
 
 
-def _result(order: AlterEntry, error: int, why: str) -> AlterResult:
+def _result(entry: AlterEntry, error: int, why: str) -> AlterResult:
     """Return the result of an entry; NOT_CONTROLLER means that it had no effect."""
-    fate = AlterOutcome.UNSENT if error == NOT_CONTROLLER else AlterOutcome.ANSWERED
-    return AlterResult(order.partition, order.target, error, why, fate)
+    outcome = AlterOutcome.UNSENT if error == NOT_CONTROLLER else AlterOutcome.ANSWERED
+    return AlterResult(entry.partition, entry.target, error, why, outcome)
 
 
 def _words(code: int, message: str | None) -> str:

@@ -11,16 +11,16 @@ from itertools import chain, repeat
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
 
-from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.reassignments import (
+from controller.brokers.cluster_controller import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,
     FRESH_S,
     NOT_CONTROLLER,
     UNKNOWN_SERVER_ERROR,
     VOUCHED_S,
-    ControllerOrders,
+    ClusterController,
 )
+from controller.brokers.endpoints import ListenerChoice, Security
 from controller.core.events import ReassignmentsAltered, ReassignmentsProbed
 from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
 from controller.reactor.ports import AlterEntry
@@ -74,9 +74,9 @@ def inbox() -> CollectingInbox:
 
 
 @pytest.fixture
-def orders(inbox: CollectingInbox) -> Iterator[ControllerOrders]:
+def orders(inbox: CollectingInbox) -> Iterator[ClusterController]:
     """Return orders that know no controller yet; they are stopped when the test ends."""
-    made = ControllerOrders(inbox, Security(), ListenerChoice())
+    made = ClusterController(inbox, Security(), ListenerChoice())
     made.start()
     yield made
     made.stop()
@@ -89,7 +89,7 @@ def registered(fake: FakeBroker, broker: int) -> LiveBroker:
     return LiveBroker(BrokerId(broker), known.epoch, known.endpoints)
 
 
-def led_by(orders: ControllerOrders, *fakes: FakeBroker) -> None:
+def led_by(orders: ClusterController, *fakes: FakeBroker) -> None:
     """Let these be the brokers, from id 1 on, and the first of them the controller."""
     orders.update_brokers([registered(fake, n + 1) for n, fake in enumerate(fakes)])
     orders.update_controller(BrokerId(1))
@@ -103,7 +103,7 @@ def told(inbox: CollectingInbox) -> ReassignmentsAltered:
 
 
 def test_orders_of_a_call_are_told_together_and_answered_one_by_one(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """A cancellation is told as Kafka's own: without replicas."""
     refused = {0: (0, None), 1: (INVALID_REPLICA_ASSIGNMENT, "broker 9 is dead")}
@@ -122,7 +122,7 @@ def test_orders_of_a_call_are_told_together_and_answered_one_by_one(
 
 
 def test_an_error_of_the_whole_request_is_everybodys(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Without permission nothing is made."""
     whole = (CLUSTER_AUTHORIZATION_FAILED, "Alter on Cluster is needed")
@@ -133,7 +133,7 @@ def test_an_error_of_the_whole_request_is_everybodys(
 
 
 def test_what_the_controller_says_nothing_of_is_an_error(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Every order is answered."""
     with FakeBroker(script=lambda _: answer({0: (0, None)}), understood=UNDERSTOOD) as fake:
@@ -143,7 +143,7 @@ def test_what_the_controller_says_nothing_of_is_an_error(
 
 
 def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Nor is its successor told: by then another order may be due."""
     with ExitStack() as stack:
@@ -163,7 +163,7 @@ def test_who_is_not_the_controller_is_not_the_one_to_make_it_later(
 
 
 def test_an_order_without_an_answer_is_not_told_again(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """It may have been made, or may still be: whoever decided it is told so at once."""
     with (
@@ -185,7 +185,7 @@ def test_an_order_without_an_answer_is_not_told_again(
 
 
 def test_an_order_that_reaches_nobody_is_answered_at_once(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Nobody is the controller, or nobody listens where it was."""
     orders.alter([MOVE])
@@ -197,7 +197,7 @@ def test_an_order_that_reaches_nobody_is_answered_at_once(
 
 
 @contextmanager
-def electing(orders: ControllerOrders) -> Iterator[tuple[FakeBroker, threading.Event]]:
+def electing(orders: ClusterController) -> Iterator[tuple[FakeBroker, threading.Event]]:
     """Give a controller that is busy with an election until released, and then makes orders."""
     released = threading.Event()
     reactions: Iterator[Reaction] = chain([Hold(released, ELECTED)], repeat(answer({0: (0, None)})))
@@ -209,7 +209,7 @@ def electing(orders: ControllerOrders) -> Iterator[tuple[FakeBroker, threading.E
 
 
 def test_nothing_is_told_once_it_is_forgotten(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """What is asked for afterwards is."""
     with electing(orders) as (fake, released):
@@ -222,7 +222,7 @@ def test_nothing_is_told_once_it_is_forgotten(
 
 
 def test_an_order_that_waited_too_long_is_not_told(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """It stood on what was known then; the connection is there for the next."""
     with electing(orders) as (fake, released):
@@ -238,7 +238,7 @@ def test_an_order_that_waited_too_long_is_not_told(
 
 
 def test_a_loop_that_stands_still_tells_nothing_more(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """When it wakes up it hears that, and decides anew."""
     with electing(orders) as (fake, released):
@@ -252,7 +252,7 @@ def test_a_loop_that_stands_still_tells_nothing_more(
 
 
 def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """The controller looks at the ISR itself: whoever it is by then may be told."""
     with FakeBroker(script=lambda _: ELECTED, understood=UNDERSTOOD) as fake:
@@ -267,7 +267,7 @@ def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
     ("understood", "problem"), [(UNDERSTOOD, None), (KAFKA_2_6, "older than Kafka 2.4")]
 )
 def test_the_controller_says_whether_it_understands_orders(
-    orders: ControllerOrders,
+    orders: ClusterController,
     inbox: CollectingInbox,
     understood: Mapping[int, tuple[int, int]],
     problem: str | None,
@@ -283,7 +283,7 @@ def test_the_controller_says_whether_it_understands_orders(
 
 
 def test_without_a_controller_there_is_a_problem_of_the_moment(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """It is asked again later."""
     orders.probe()
@@ -294,7 +294,7 @@ def test_without_a_controller_there_is_a_problem_of_the_moment(
 
 
 def test_preferred_leaders_are_elected_by_the_controller(
-    orders: ControllerOrders, inbox: CollectingInbox
+    orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """Nothing follows; the next call is another matter."""
 
