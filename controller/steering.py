@@ -1,16 +1,16 @@
-"""What the status page may turn, written as the command line writes it."""
+"""Actions of the status page, written to ZooKeeper as the commands write them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from controller.core.controls import Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.submissions import Cancellation, Submission
+from controller.core.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
@@ -19,49 +19,25 @@ BY: Final = "the status page"
 CONNECT_S: Final = 5.0
 
 
-class Operates(Protocol):
-    """What of ``zk.operator_client.OperatorClient`` is used."""
-
-    def request_ids(self) -> Mapping[RequestId, bool]:
-        """Return the requests of which anything is kept."""
-        ...
-
-    def submission_names(self) -> list[str]:
-        """Return the submitted requests that were not accepted yet."""
-        ...
-
-    def read_submissions(self, names: Iterable[str]) -> Mapping[str, Submission | None]:
-        """Return submitted requests."""
-        ...
-
-    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
-        """Change the pauses."""
-        ...
-
-    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
-        """Write a cancellation, or change what is there."""
-        ...
-
-
-def _connected(settings: Settings) -> AbstractContextManager[Operates]:
+def _connected(settings: Settings) -> OperatorClient:
     return OperatorClient(settings, connect_s=CONNECT_S)
 
 
 class PageSteering:
-    """Implements ``web.control_form.Steering``, over a connection of its own each time."""
+    """Implements ``web.control_form.Steering``; each action opens a connection of its own."""
 
     def __init__(
         self,
         settings: Settings,
         *,
-        connect: Callable[[Settings], AbstractContextManager[Operates]] = _connected,
+        connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = _connected,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """
         Prepare; nothing is connected yet.
 
         Args:
-            settings: Where ZooKeeper is.
+            settings: The address of ZooKeeper, and the credentials for it.
             connect: Opens a connection.
             now_ms: Milliseconds since 1970.
 
@@ -72,10 +48,10 @@ class PageSteering:
 
     def pause(self, request: RequestId | None) -> None:
         """
-        Let no new step begin.
+        Pause a request; None pauses everything.
 
         Raises:
-            PlanInvalidError: nothing is known of the request.
+            InvalidInputError: the request is not known.
 
         """
         pause = Pause(by=BY, since_ms=self._now_ms())
@@ -87,10 +63,10 @@ class PageSteering:
 
         with self._connect(self._settings) as operator:
             _check(operator, request)
-            operator.edit_pauses(change)
+            operator.writes.edit_pauses(change)
 
     def resume(self, request: RequestId | None) -> None:
-        """Let steps begin again; None lifts the pause of everything, not those of requests."""
+        """Remove the pause of a request; None removes the pause of everything, and no other."""
 
         def change(found: Pauses) -> Pauses:
             if request is None:
@@ -99,15 +75,15 @@ class PageSteering:
             return replace(found, requests=left)
 
         with self._connect(self._settings) as operator:
-            operator.edit_pauses(change)
+            operator.writes.edit_pauses(change)
 
     def cancel(self, request: RequestId | None) -> None:
         """
-        Call off what is in progress.
+        Cancel a request; None cancels everything.
 
         Raises:
-            PlanInvalidError: nothing is known of the request.
-            ReassignmentConflictError: another cancellation is being carried out.
+            InvalidInputError: the request is not known.
+            ReassignmentConflictError: another cancellation is in progress.
 
         """
         chosen = frozenset() if request is None else frozenset({request})
@@ -119,12 +95,11 @@ class PageSteering:
 
         with self._connect(self._settings) as operator:
             _check(operator, request)
-            operator.cancel(join)
+            operator.writes.cancel(join)
 
 
-def _check(operator: Operates, request: RequestId | None) -> None:
-    if request is None or request in operator.request_ids():
+def _check(operator: OperatorClient, request: RequestId | None) -> None:
+    if request is None or request in operator.outcomes.ended():
         return
-    submitted = operator.read_submissions(operator.submission_names()).values()
-    if request not in {s.request for s in submitted if s is not None}:
+    if request not in {s.request for s in operator.requests.open_submissions()}:
         raise InvalidInputError(f"nothing is known of request {request}")

@@ -59,12 +59,12 @@ def test_orphans_of_one_partition_are_found_on_every_broker(
     surveyor: OperatorClient, place: Chroot
 ) -> None:
     """Others' are left out; what cannot be understood is a reason."""
-    assert surveyor.orphans_of(ONE) == ()
+    assert surveyor.partitions.orphans_of(ONE) == ()
     orphan = Orphan(BrokerId(3), ONE, Zxid(7), "not live")
     place.put(paths.orphan_path(BrokerId(3), ONE), encode_orphan(orphan))
     place.put(paths.orphan_path(BrokerId(3), TWO), encode_orphan(orphan))
     place.put(paths.orphan_path(BrokerId(4), ONE), b"nonsense")
-    first, second = surveyor.orphans_of(ONE)
+    first, second = surveyor.partitions.orphans_of(ONE)
     assert first == orphan
     assert isinstance(second, str)
 
@@ -166,5 +166,5 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
     assert znodes.sizes[paths.topic_path("broken")] == len(b"nonsense")
     assert znodes.acls["/reassigner"] == ("world:anyone:ra",)
     assert surveyor.survey_topics() == znodes.topics
-    assert surveyor.survey_brokers() == znodes.brokers
-    assert surveyor.survey_topic_settings() == {"t-x": {"retention.ms": "7"}}
+    assert surveyor.cluster.brokers() == znodes.brokers
+    assert surveyor.throttles.topic_settings() == {"t-x": {"retention.ms": "7"}}

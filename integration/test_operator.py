@@ -70,10 +70,10 @@ def operator(place: Chroot) -> Iterator[OperatorClient]:
 
 def test_a_plan_is_created_once(operator: OperatorClient, place: Chroot) -> None:
     """The second one is refused, and the first one stands."""
-    czxid = operator.create_plan(PLAN)
+    czxid = operator.writes.create_plan(PLAN)
     with pytest.raises(ReassignmentConflictError, match="exists already"):
-        operator.create_plan(MORE)
-    plan = operator.read_plan()
+        operator.writes.create_plan(MORE)
+    plan = operator.requests.plan()
     assert plan is not None
     assert (plan.czxid, plan.entries) == (czxid, PLAN)
     data, _ = place.client.get(paths.LEGACY_PLAN)
@@ -85,9 +85,9 @@ def test_a_plan_is_created_once(operator: OperatorClient, place: Chroot) -> None
 
 def test_a_plan_is_extended_and_keeps_its_identity(operator: OperatorClient) -> None:
     """The znode is changed, not made anew."""
-    czxid = operator.create_plan(PLAN)
-    assert operator.extend_plan(MORE) == czxid
-    plan = operator.read_plan()
+    czxid = operator.writes.create_plan(PLAN)
+    assert operator.writes.extend_plan(MORE) == czxid
+    plan = operator.requests.plan()
     assert plan is not None
     assert plan.entries == PLAN | MORE
     assert plan.version == 1
@@ -95,26 +95,26 @@ def test_a_plan_is_extended_and_keeps_its_identity(operator: OperatorClient) -> 
 
 def test_extending_where_nothing_is_creates(operator: OperatorClient) -> None:
     """The plan ended between our look and our write."""
-    operator.extend_plan(PLAN)
-    plan = operator.read_plan()
+    operator.writes.extend_plan(PLAN)
+    plan = operator.requests.plan()
     assert plan is not None
     assert plan.entries == PLAN
 
 
 def test_extending_loses_no_race(operator: OperatorClient, place: Chroot) -> None:
     """Six people add an entry each, at the same time; none gets lost."""
-    operator.create_plan(PLAN)
+    operator.writes.create_plan(PLAN)
 
     def add(number: int) -> None:
         with OperatorClient(settings_for(place.hosts)) as other:
-            other.extend_plan({TopicPartition("t", number): (BrokerId(1),)})
+            other.writes.extend_plan({TopicPartition("t", number): (BrokerId(1),)})
 
     threads = [threading.Thread(target=add, args=(n,)) for n in range(10, 16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    plan = operator.read_plan()
+    plan = operator.requests.plan()
     assert plan is not None
     assert sorted(p.partition for p in plan.entries) == [0, *range(10, 16)]
 
@@ -123,14 +123,14 @@ def test_what_cannot_be_read_is_not_overwritten(operator: OperatorClient, place:
     """Somebody may want to see it."""
     place.put(paths.LEGACY_PLAN, b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be added to"):
-        operator.extend_plan(PLAN)
+        operator.writes.extend_plan(PLAN)
 
 
 def test_a_plan_too_large_for_a_znode_is_refused(operator: OperatorClient) -> None:
     """Before ZooKeeper would drop the connection for it."""
     huge = {TopicPartition("t" * 200, n): (BrokerId(1),) for n in range(5000)}
     with pytest.raises(InvalidInputError, match="split it"):
-        operator.create_plan(huge)
+        operator.writes.create_plan(huge)
 
 
 def test_a_new_plan_has_the_permissions_of_its_parent(
@@ -139,7 +139,7 @@ def test_a_new_plan_has_the_permissions_of_its_parent(
     """Else a broker that is the controller could not delete it."""
     acl = [make_acl("world", "anyone", read=True, write=True, create=True, delete=True, admin=True)]
     place.client.set_acls("/admin", acl)
-    operator.create_plan(PLAN)
+    operator.writes.create_plan(PLAN)
     assert place.client.get_acls(paths.LEGACY_PLAN)[0] == acl
 
 
@@ -147,7 +147,7 @@ def test_missing_permissions_are_told(operator: OperatorClient, place: Chroot) -
     """In words that lead to the setting."""
     place.client.set_acls("/admin", [make_acl("world", "anyone", read=True, admin=True)])
     with pytest.raises(RefusedError, match="authenticate as the brokers do"):
-        operator.create_plan(PLAN)
+        operator.writes.create_plan(PLAN)
 
 
 def test_topics_records_and_brokers_are_read(operator: OperatorClient, place: Chroot) -> None:
@@ -155,7 +155,7 @@ def test_topics_records_and_brokers_are_read(operator: OperatorClient, place: Ch
     topic = {"version": 2, "partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
     place.put(paths.topic_path("t"), json.dumps(topic).encode())
     place.put(paths.topic_path("broken"), b"nonsense")
-    topics = operator.read_topics(["t", "broken", "none", "t"])
+    topics = operator.partitions.topics(["t", "broken", "none", "t"])
     found = topics["t"]
     assert isinstance(found, TopicAssignment)
     assert found.partitions == {
@@ -164,17 +164,17 @@ def test_topics_records_and_brokers_are_read(operator: OperatorClient, place: Ch
     assert isinstance(topics["broken"], str)
     assert topics["none"] is None
     place.put(paths.reassignment_path(ONE), encode_spec(GOAL))
-    specs = operator.read_specs([ONE, TWO])
+    specs = operator.partitions.specs([ONE, TWO])
     assert isinstance(specs[ONE], ReassignmentSpec)
     assert specs[TWO] is None
     place.put(f"{paths.BROKER_IDS}/7", b"{}")
-    assert operator.live_brokers() == {7}
+    assert operator.cluster.broker_ids() == {7}
 
 
 def test_thousands_of_partitions_are_read_at_once(operator: OperatorClient) -> None:
     """One round trip for each would take minutes over a slow line."""
     began = time.monotonic()
-    specs = operator.read_specs(TopicPartition("t", n) for n in range(5000))
+    specs = operator.partitions.specs(TopicPartition("t", n) for n in range(5000))
     assert len(specs) == 5000
     assert time.monotonic() - began < 10
 
@@ -182,25 +182,25 @@ def test_thousands_of_partitions_are_read_at_once(operator: OperatorClient) -> N
 def test_an_outcome_is_read(operator: OperatorClient, place: Chroot) -> None:
     """None while the request has not ended."""
     request = RequestId("legacy-000000000000002a")
-    assert operator.read_outcome(request) is None
+    assert operator.outcomes.outcome(request) is None
     refusal = Refusal(request, "t-0 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is not live")
     summary = Summary(request=request, kind="legacy", total=4, done=3, refused=(refusal,))
     place.put(paths.outcome_path(request), encode_outcome(summary))
-    outcome = operator.read_outcome(request)
+    outcome = operator.outcomes.outcome(request)
     assert outcome == summary
 
 
 def test_the_leader_is_found_and_not_the_standby(operator: OperatorClient, place: Chroot) -> None:
     """Whoever stands first in the queue leads."""
-    assert operator.leader_address() is None
+    assert operator.cluster.leader_address() is None
     with rigs_in(place) as build:
         build(http="first:1")
         deadline = time.monotonic() + 10
-        while operator.leader_address() is None and time.monotonic() < deadline:
+        while operator.cluster.leader_address() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         build(http="second:2")
         time.sleep(0.5)
-        assert operator.leader_address() == "first:1"
+        assert operator.cluster.leader_address() == "first:1"
 
 
 def test_a_wrong_chroot_is_told(zookeeper: ZooKeeperServer) -> None:
@@ -225,11 +225,11 @@ def test_a_zookeeper_that_stops_answering_is_told(
         zookeeper.freeze()
         try:
             with pytest.raises(SessionSuspendedError, match="does not answer"):
-                operator.read_plan()
+                operator.requests.plan()
         finally:
             zookeeper.thaw()
 
 
 def test_no_plan_is_none(operator: OperatorClient) -> None:
     """Also when it was deleted a moment ago."""
-    assert operator.read_plan() is None
+    assert operator.requests.plan() is None

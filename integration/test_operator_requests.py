@@ -93,11 +93,11 @@ def at_once(place: Chroot, act: Callable[[OperatorClient, int], object]) -> None
 
 def test_requests_get_their_names_in_turn(operator: OperatorClient, place: Chroot) -> None:
     """Their directory is made with the first one."""
-    assert operator.submission_names() == []
+    assert operator.requests.open() == []
     for number in range(2):
         (data,) = submissions_of({ONE: THERE}, RequestOptions(priority=number), REQUEST)
-        assert operator.submit(data) == f"request_{number:010d}"
-    found = operator.read_submissions([*operator.submission_names(), "request_0000000099"])
+        assert operator.writes.submit(data) == f"request_{number:010d}"
+    found = operator.requests.submissions([*operator.requests.open(), "request_0000000099"])
     assert [s and s.options.priority for s in found.values()] == [0, 1, None]
     first = found["request_0000000000"]
     assert first is not None
@@ -116,11 +116,11 @@ def test_two_hundred_thousand_partitions_are_submitted_as_one_request(
         for p in range(1000)
     }
     own = RequestId("req-1")
-    names = [operator.submit(data) for data in submissions_of(plan, RequestOptions(), own)]
+    names = [operator.writes.submit(data) for data in submissions_of(plan, RequestOptions(), own)]
     assert len(names) > 1
     found: dict[TopicPartition, Replicas] = {}
     count = 0
-    for submission in operator.read_submissions(operator.submission_names()).values():
+    for submission in operator.requests.submissions(operator.requests.open()).values():
         assert submission is not None
         assert submission.request == own
         assert submission.options.parts == len(names)
@@ -149,9 +149,9 @@ def test_what_is_created_has_the_permissions_of_the_cluster(place: Chroot) -> No
     acl = close_to_strangers(place)
     environ = {f"REASSIGNER_{name.upper()}": value for name, value in SECRET.items()}
     with OperatorClient(load_settings({"zookeeper": place.hosts}, environ)) as operator:
-        operator.edit_pauses(lambda _: Pauses(everything=Pause()))
-        operator.disable(KillSwitch())
-        operator.submit(submissions_of({ONE: THERE}, RequestOptions(), REQUEST)[0])
+        operator.writes.edit_pauses(lambda _: Pauses(everything=Pause()))
+        operator.writes.disable(KillSwitch())
+        operator.writes.submit(submissions_of({ONE: THERE}, RequestOptions(), REQUEST)[0])
     for path in (paths.ROOT, paths.CONTROLS, paths.PAUSES, paths.KILL_SWITCH, paths.REQUESTS):
         assert place.client.get_acls(path)[0] == acl, path
 
@@ -162,7 +162,7 @@ def test_a_stranger_creates_nothing_that_nobody_could_delete(
     """ZooKeeper hides the digest from strangers; written as read it would lock everybody out."""
     close_to_strangers(place)
     with pytest.raises(InvalidInputError, match="authenticate as the brokers do"):
-        operator.disable(KillSwitch())
+        operator.writes.disable(KillSwitch())
     assert place.client.exists(paths.KILL_SWITCH) is None
 
 
@@ -171,14 +171,16 @@ def test_a_cancellation_is_added_to_by_many_at_once(
 ) -> None:
     """No selection gets lost, and it keeps its identity."""
     base = Cancellation(ZkVersion(0), Zxid(0), 0)
-    first = operator.cancel(lambda found: joined(found, replace(base, topics=frozenset({"t"}))))
+    first = operator.writes.cancel(
+        lambda found: joined(found, replace(base, topics=frozenset({"t"})))
+    )
 
     def add(own: OperatorClient, number: int) -> None:
         wanted = replace(base, requests=frozenset({RequestId(f"r{number}")}), reason=f"w{number}")
-        assert own.cancel(lambda found: joined(found, wanted)).request == first.request
+        assert own.writes.cancel(lambda found: joined(found, wanted)).request == first.request
 
     at_once(place, add)
-    found = operator.read_cancellation()
+    found = operator.requests.cancellation()
     assert found is not None
     assert found.czxid == first.czxid
     assert found.topics == {"t"}
@@ -190,20 +192,20 @@ def test_everything_is_an_empty_node_as_kip_236_has_it(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Zero bytes, unless there is more to say."""
-    operator.cancel(lambda _: Cancellation(ZkVersion(0), Zxid(0), 0))
+    operator.writes.cancel(lambda _: Cancellation(ZkVersion(0), Zxid(0), 0))
     assert place.client.get(paths.CANCEL)[0] == b""
 
 
 def test_the_kill_switch_keeps_its_first_reason(operator: OperatorClient, place: Chroot) -> None:
     """Whoever wrote it, and however."""
     switch = KillSwitch("incident", "ann", 5)
-    assert operator.disable(switch) is None
-    assert operator.disable(KillSwitch("again")) == switch
-    assert operator.read_kill_switch() == switch
-    assert operator.enable()
-    assert not operator.enable()
+    assert operator.writes.disable(switch) is None
+    assert operator.writes.disable(KillSwitch("again")) == switch
+    assert operator.requests.kill_switch() == switch
+    assert operator.writes.enable()
+    assert not operator.writes.enable()
     place.put(paths.KILL_SWITCH, b"by hand")
-    found = operator.read_kill_switch()
+    found = operator.requests.kill_switch()
     assert found is not None
     assert found.reason == '"by hand"'
     assert found.since_ms > 1_600_000_000_000
@@ -214,17 +216,20 @@ def test_a_queue_is_written_once_and_taken_from_by_many(
 ) -> None:
     """Each entry leaves once, and the node with the last one."""
     queue = {TopicPartition("t", n): THERE for n in range(HANDS)}
-    czxid = operator.create_queue(queue)
+    czxid = operator.writes.create_queue(queue)
     with pytest.raises(ReassignmentConflictError, match="exists already"):
-        operator.create_queue({ONE: HERE})
-    found = operator.read_queue()
+        operator.writes.create_queue({ONE: HERE})
+    found = operator.requests.queue()
     assert found is not None
     assert (found.czxid, found.entries) == (czxid, queue)
     taken: list[TopicPartition] = []
-    at_once(place, lambda own, n: taken.extend(own.take_from_queue([TopicPartition("t", n)])))
+    at_once(
+        place,
+        lambda own, n: taken.extend(own.writes.take_from_queue([TopicPartition("t", n)])),
+    )
     assert sorted(taken) == sorted(queue)
-    assert operator.read_queue() is None
-    assert operator.take_from_queue([ONE]) == frozenset()
+    assert operator.requests.queue() is None
+    assert operator.writes.take_from_queue([ONE]) == frozenset()
 
 
 def test_a_queue_that_cannot_be_read_is_only_cleared(
@@ -233,32 +238,34 @@ def test_a_queue_that_cannot_be_read_is_only_cleared(
     """Nothing in it is overwritten unseen."""
     place.put(paths.QUEUE, b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
-        operator.take_from_queue([ONE])
-    assert operator.clear_queue() is not None
-    assert operator.clear_queue() is None
+        operator.writes.take_from_queue([ONE])
+    assert operator.writes.clear_queue() is not None
+    assert operator.writes.clear_queue() is None
 
 
 def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: Chroot) -> None:
     """No change gets lost; what nobody set is as it was."""
-    assert operator.read_controls() == Controls()
+    assert operator.requests.controls() == Controls()
 
     def change(own: OperatorClient, number: int) -> None:
         broker = BrokerId(number)
         pause = Pause(f"why {number}", "ann", number)
-        own.edit_pauses(lambda p: replace(p, brokers={**p.brokers, broker: pause}))
+        own.writes.edit_pauses(lambda p: replace(p, brokers={**p.brokers, broker: pause}))
         few = BrokerLimits(max_incoming=number + 1)
-        own.edit_limits(lambda limits: replace(limits, brokers={**limits.brokers, broker: few}))
+        own.writes.edit_limits(
+            lambda limits: replace(limits, brokers={**limits.brokers, broker: few})
+        )
 
     at_once(place, change)
-    assert operator.set_throttle(50_000_000) is None
-    assert operator.set_throttle(20_000_000) == 50_000_000
-    found = operator.read_controls()
+    assert operator.writes.set_throttle(50_000_000) is None
+    assert operator.writes.set_throttle(20_000_000) == 50_000_000
+    found = operator.requests.controls()
     numbers = range(HANDS)
     assert found.pauses.brokers == {n: Pause(f"why {n}", "ann", n) for n in numbers}
     assert found.limits.brokers == {n: BrokerLimits(max_incoming=n + 1) for n in numbers}
     assert found.throttle == 20_000_000
-    assert operator.set_throttle(None) == 20_000_000
-    assert operator.read_controls().throttle is None
+    assert operator.writes.set_throttle(None) == 20_000_000
+    assert operator.requests.controls().throttle is None
 
 
 def test_controls_that_cannot_be_read_are_not_overwritten(
@@ -268,17 +275,17 @@ def test_controls_that_cannot_be_read_are_not_overwritten(
     for path in (paths.PAUSES, paths.LIMITS):
         place.put(path, b"nonsense")
     for edit in (
-        lambda: operator.edit_pauses(lambda _: Pauses()),
-        lambda: operator.edit_limits(lambda _: Limits()),
+        lambda: operator.writes.edit_pauses(lambda _: Pauses()),
+        lambda: operator.writes.edit_limits(lambda _: Limits()),
     ):
         with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
             edit()
-    assert set(operator.read_controls().unreadable) == {paths.PAUSES, paths.LIMITS}
+    assert set(operator.requests.controls().unreadable) == {paths.PAUSES, paths.LIMITS}
 
 
 def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: Chroot) -> None:
     """Parts, shards and the summary; what is broken is named, the rest is there."""
-    assert operator.read_history() == {}
+    assert operator.outcomes.histories() == {}
     refusal = Refusal(REQUEST, "t-1 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is dead", TWO)
     ending = PartitionOutcome(REQUEST, THREE, OutcomeKind.ROLLED_BACK, by=RequestId("cancel-1"))
     wish = RequestOptions(reason="because", requested_by="ann")
@@ -293,19 +300,19 @@ def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: 
     }
     for name, data in children.items():
         place.put(f"{paths.history_path(REQUEST)}/{name}", data)
-    history = operator.read_history()[REQUEST]
+    history = operator.outcomes.histories()[REQUEST]
     assert history.parts == {"request_0000000007": part}
     assert history.options == wish
     assert (history.accepted, history.total) == (2, 3)
     assert (history.refused, history.endings) == ((refusal,), (ending,))
     assert list(history.unreadable) == ["ended-3-3-1"]
-    assert operator.read_accepted(REQUEST) == rows
-    assert operator.request_ids() == {REQUEST: False}
+    assert operator.outcomes.accepted_entries(REQUEST) == rows
+    assert operator.outcomes.ended() == {REQUEST: False}
     summary = Summary(request=REQUEST, kind="request", total=3, done=1, refused=(refusal,))
     place.put(paths.outcome_path(REQUEST), encode_outcome(summary))
-    assert operator.read_outcome(REQUEST) == summary
-    assert operator.read_history([REQUEST])[REQUEST].summary == summary
-    assert operator.request_ids() == {REQUEST: True}
+    assert operator.outcomes.outcome(REQUEST) == summary
+    assert operator.outcomes.histories([REQUEST])[REQUEST].summary == summary
+    assert operator.outcomes.ended() == {REQUEST: True}
 
 
 def test_histories_are_in_the_order_of_their_making(
@@ -314,22 +321,22 @@ def test_histories_are_in_the_order_of_their_making(
     """The oldest first; those named that nobody knows are absent."""
     for name in ("request_0000000009", "legacy-1", "cancel-2"):
         place.put(f"{paths.OUTCOMES}/{name}")
-    assert list(operator.read_history()) == ["request_0000000009", "legacy-1", "cancel-2"]
-    assert operator.read_history([RequestId("nobody")]) == {}
+    assert list(operator.outcomes.histories()) == ["request_0000000009", "legacy-1", "cancel-2"]
+    assert operator.outcomes.histories([RequestId("nobody")]) == {}
 
 
 def test_partitions_with_a_record_are_listed(operator: OperatorClient, place: Chroot) -> None:
     """Of all topics, or of some."""
-    assert operator.reassigned_partitions() == []
+    assert operator.partitions.reassigned() == []
     for partition in (TWO, ONE, TopicPartition("u", 10), TopicPartition("u", 9)):
         place.put(paths.reassignment_path(partition), encode_spec(GOAL))
-    assert operator.reassigned_partitions() == [
+    assert operator.partitions.reassigned() == [
         ONE,
         TWO,
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]
-    assert operator.reassigned_partitions(["u", "none"]) == [
+    assert operator.partitions.reassigned(["u", "none"]) == [
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]
@@ -343,7 +350,7 @@ def test_a_submitted_request_is_what_any_client_may_write(
         paths.submission_path("request_0000000001"), json.dumps({"t": {"0": [2, 3]}}).encode()
     )
     place.put(paths.submission_path("request_0000000002"), b"nonsense")
-    found = operator.read_submissions(operator.submission_names())
+    found = operator.requests.submissions(operator.requests.open())
     good, bad = found["request_0000000001"], found["request_0000000002"]
     assert good is not None
     assert good.entries == {ONE: THERE}

@@ -95,8 +95,8 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Opera
     )
     leave(place, OF_TOPIC, follower_replication_throttled_replicas="7:9,0:3,1:4,2:5")
     applied_throttles = doctor.survey().applied_throttles
-    assert doctor.lift_throttle(applied_throttles[BROKER]) == {LEADER_RATE: None}
-    assert doctor.lift_throttle(applied_throttles[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
+    assert doctor.throttle_writes.lift(applied_throttles[BROKER]) == {LEADER_RATE: None}
+    assert doctor.throttle_writes.lift(applied_throttles[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
     assert standing(place, OF_BROKER) == {FOLLOWER_RATE: "9", "log.cleaner.threads": "1"}
     assert standing(place, OF_TOPIC) == {FOLLOWER_REPLICAS: "7:9,2:5"}
     announced = [
@@ -112,7 +112,7 @@ def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
 ) -> None:
     """Its settings are not brought back to life."""
     place.put(paths.applied_throttle_path(TOPIC), encode_applied_throttle(OF_TOPIC))
-    assert doctor.lift_throttle(doctor.survey().applied_throttles[TOPIC]) == {}
+    assert doctor.throttle_writes.lift(doctor.survey().applied_throttles[TOPIC]) == {}
     assert place.client.exists(paths.entity_config_path(TOPIC)) is None
     assert doctor.survey().applied_throttles == {}
 
@@ -124,15 +124,15 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
     leave(place, OF_BROKER, leader_replication_throttled_rate="7")
     lease = doctor.survey().applied_throttles[BROKER]
     place.client.set(paths.applied_throttle_path(BROKER), encode_applied_throttle(OF_BROKER))
-    assert doctor.lift_throttle(lease) is None
+    assert doctor.throttle_writes.lift(lease) is None
     lease = doctor.survey().applied_throttles[BROKER]
     place.put(f"{paths.LEADER}/daemon-0000000001", b"{}")
-    assert doctor.lift_throttle(lease) is None
+    assert doctor.throttle_writes.lift(lease) is None
     place.client.delete(f"{paths.LEADER}/daemon-0000000001")
     assert standing(place, OF_BROKER) == {LEADER_RATE: "7"}
     place.client.set(paths.entity_config_path(BROKER), b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
-        doctor.lift_throttle(lease)
+        doctor.throttle_writes.lift(lease)
     assert list(doctor.survey().applied_throttles) == [BROKER]
 
 

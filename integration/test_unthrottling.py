@@ -64,7 +64,7 @@ def test_throttles_go_and_brokers_hear_of_it(operator: OperatorClient, place: Ch
     configure(place, "brokers/1", RATES)
     configure(place, "topics/t", {**LISTS, **OTHER})
     configure(place, "topics/u", OTHER)
-    gone = operator.clear_throttles(brokers=[BrokerId(1), BrokerId(2)], topics=["t", "u"])
+    gone = operator.throttle_writes.clear(brokers=[BrokerId(1), BrokerId(2)], topics=["t", "u"])
     assert gone == {broker_entity(BrokerId(1)), topic_entity("t")}
     assert configured(place, "brokers/1") == {}
     assert configured(place, "topics/t") == OTHER
@@ -75,7 +75,7 @@ def test_what_a_daemon_holds_stays(operator: OperatorClient, place: Chroot) -> N
     """It restores by itself what stood there before."""
     configure(place, "topics/t", LISTS)
     place.put(paths.applied_throttle_path(topic_entity("t")), b"{}")
-    assert operator.clear_throttles(topics=["t"]) == frozenset()
+    assert operator.throttle_writes.clear(topics=["t"]) == frozenset()
     assert configured(place, "topics/t") == LISTS
     assert announced(place) == []
 
@@ -84,12 +84,12 @@ def test_settings_that_cannot_be_understood_stay(operator: OperatorClient, place
     """And are told."""
     place.put("/config/topics/t", b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="/config/topics/t cannot be changed"):
-        operator.clear_throttles(topics=["t"])
+        operator.throttle_writes.clear(topics=["t"])
     assert place.client.get("/config/topics/t")[0] == b"nonsense"
 
 
 def test_the_id_of_the_cluster_is_read(operator: OperatorClient, place: Chroot) -> None:
     """None where there is none."""
-    assert operator.cluster_id() is None
+    assert operator.cluster.cluster_id() is None
     place.put(paths.CLUSTER_ID, b'{"version":"1","id":"abc"}')
-    assert operator.cluster_id() == "abc"
+    assert operator.cluster.cluster_id() == "abc"

@@ -247,7 +247,7 @@ def test_a_topic_beyond_the_default_limit_is_served_where_zookeeper_takes_it() -
                 assert again.partitions[7] == moving
                 plan = {TopicPartition("t" * 200, n): there.replicas for n in range(5000)}
                 with OperatorClient(settings) as operator:
-                    operator.create_plan(plan)
+                    operator.writes.create_plan(plan)
                 assert len(place.client.get(paths.LEGACY_PLAN)[0]) > DEFAULT_LIMIT
         finally:
             server.kill()

@@ -2,120 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from controller.core.controls import Pause, Pauses
+from controller.core.controls import Controls, Pause, Pauses
 from controller.core.model import RequestId, ZkVersion, Zxid
-from controller.core.submissions import Cancellation, Submission
+from controller.core.outcomes import RequestHistory
+from controller.core.submissions import Submission
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.steering import BY, PageSteering
+from controller.zk.operator_client import OperatorClient
+from tests.cli.builders import FakeCluster
+from tests.cli.families import FakeOperator
 
 NAME = RequestId("request_0000000001")
 WAITING = RequestId("request_0000000002")
 
 
-class FakeOperator:
-    """Znodes in memory."""
+class Page:
+    """A status page's steering of a cluster, at a fixed time."""
 
     def __init__(self) -> None:
         """Begin with one accepted request and one that waits to be."""
-        self.pauses = Pauses()
-        self.cancellation: Cancellation | None = None
+        waiting = Submission(WAITING, {}, ZkVersion(0), Zxid(1), 0)
+        history = RequestHistory(request=NAME, czxid=Zxid(1))
+        self.cluster = FakeCluster(submitted={WAITING: waiting}, histories={NAME: history})
         self.connections = 0
+        settings = load_settings({"zookeeper": "zk:2181"}, environ={})
+        self.steering = PageSteering(settings, connect=self._connect, now_ms=lambda: 77)
 
     @contextmanager
-    def connect(self, settings: Settings) -> Iterator[FakeOperator]:
-        """Connect."""
+    def _connect(self, settings: Settings) -> Iterator[OperatorClient]:
         assert settings.zookeeper == "zk:2181"
         self.connections += 1
-        yield self
+        yield FakeOperator(self.cluster)
 
-    def request_ids(self) -> dict[RequestId, bool]:
-        """Return the accepted ones."""
-        return {NAME: False}
+    @property
+    def pauses(self) -> Pauses:
+        """The pauses in ZooKeeper."""
+        return self.cluster.controls.pauses
 
-    def submission_names(self) -> list[str]:
-        """Return the others."""
-        return [WAITING]
-
-    def read_submissions(self, names: Iterable[str]) -> dict[str, Submission | None]:
-        """Return them; one is gone meanwhile."""
-        read: dict[str, Submission | None] = {
-            n: Submission(n, {}, ZkVersion(0), Zxid(1), 0) for n in names
-        }
-        return {**read, "request_0000000003": None}
+    @pauses.setter
+    def pauses(self, pauses: Pauses) -> None:
+        self.cluster.controls = Controls(pauses)
 
     def cancelled(self) -> tuple[frozenset[RequestId], str]:
-        """Return what is cancelled, and by whom."""
-        assert self.cancellation is not None
-        return self.cancellation.requests, self.cancellation.requested_by
-
-    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
-        """Change them."""
-        self.pauses = change(self.pauses)
-        return self.pauses
-
-    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
-        """Change what is there."""
-        self.cancellation = join(self.cancellation)
-        return self.cancellation
-
-
-def steering(operator: FakeOperator) -> PageSteering:
-    """Return a page's steering of this operator, at a fixed time."""
-    settings = load_settings({"zookeeper": "zk:2181"}, environ={})
-    return PageSteering(settings, connect=operator.connect, now_ms=lambda: 77)
+        """Return the cancelled requests, and the author of the cancellation."""
+        assert self.cluster.cancellation is not None
+        return self.cluster.cancellation.requests, self.cluster.cancellation.requested_by
 
 
 def test_request_is_paused_and_resumed() -> None:
     """With who and when; a pause that stands is not overwritten; others stay."""
-    operator = FakeOperator()
-    operator.pauses = Pauses(requests={RequestId("other"): Pause("lunch")})
-    page = steering(operator)
-    page.pause(NAME)
-    page.pause(WAITING)
-    assert operator.pauses.requests[NAME] == Pause(by=BY, since_ms=77)
-    operator.pauses = Pauses(requests={**operator.pauses.requests, NAME: Pause("mine")})
-    page.pause(NAME)
-    assert operator.pauses.requests[NAME] == Pause("mine")
-    page.resume(NAME)
-    assert operator.pauses.requests.keys() == {"other", WAITING}
-    assert operator.connections == 4
+    page = Page()
+    page.pauses = Pauses(requests={RequestId("other"): Pause("lunch")})
+    page.steering.pause(NAME)
+    page.steering.pause(WAITING)
+    assert page.pauses.requests[NAME] == Pause(by=BY, since_ms=77)
+    page.pauses = Pauses(requests={**page.pauses.requests, NAME: Pause("mine")})
+    page.steering.pause(NAME)
+    assert page.pauses.requests[NAME] == Pause("mine")
+    page.steering.resume(NAME)
+    assert page.pauses.requests.keys() == {"other", WAITING}
+    assert page.connections == 4
 
 
 def test_everything_is_paused_and_resumed() -> None:
     """Pauses of single requests stay as they are."""
-    operator = FakeOperator()
-    page = steering(operator)
-    page.pause(None)
-    page.pause(NAME)
-    assert operator.pauses.everything == Pause(by=BY, since_ms=77)
-    page.resume(None)
-    assert operator.pauses == Pauses(requests={NAME: Pause(by=BY, since_ms=77)})
+    page = Page()
+    page.steering.pause(None)
+    page.steering.pause(NAME)
+    assert page.pauses.everything == Pause(by=BY, since_ms=77)
+    page.steering.resume(None)
+    assert page.pauses == Pauses(requests={NAME: Pause(by=BY, since_ms=77)})
 
 
 def test_request_is_cancelled_or_everything() -> None:
     """One cancellation at a time."""
-    operator = FakeOperator()
-    steering(operator).cancel(NAME)
-    assert operator.cancelled() == (frozenset({NAME}), BY)
+    page = Page()
+    page.steering.cancel(NAME)
+    assert page.cancelled() == (frozenset({NAME}), BY)
     with pytest.raises(ReassignmentConflictError, match="is being carried out"):
-        steering(operator).cancel(None)
-    operator.cancellation = None
-    steering(operator).cancel(None)
-    assert operator.cancelled() == (frozenset(), BY)
+        page.steering.cancel(None)
+    page.cluster.cancellation = None
+    page.steering.cancel(None)
+    assert page.cancelled() == (frozenset(), BY)
 
 
 def test_unknown_request_is_refused() -> None:
     """A pause of something that is not there would only wait to surprise somebody."""
-    operator = FakeOperator()
-    for turn in (steering(operator).pause, steering(operator).cancel):
+    page = Page()
+    for turn in (page.steering.pause, page.steering.cancel):
         with pytest.raises(InvalidInputError, match="nothing is known of request nonsense"):
             turn(RequestId("nonsense"))
-    assert operator.pauses == Pauses()
-    assert operator.cancellation is None
+    assert page.pauses == Pauses()
+    assert page.cluster.cancellation is None

@@ -18,7 +18,6 @@ from controller.cli.cancel_preview import CancelPreview, cancel_preview
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, listed, say, say_json, tell
-from controller.cli.ports import OperatorPort
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
@@ -26,6 +25,7 @@ from controller.core.model import OutcomeKind, ReassignmentSpec, ZkVersion, Zxid
 from controller.core.outcomes import RequestHistory
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import CANCEL
 
 
@@ -95,7 +95,7 @@ def cancel(  # noqa: PLR0913 - the options of the command
     display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
     with around.connected(zookeeper, config) as operator:
         if everything and not (yes or dry_run):
-            _confirm(around, len(operator.reassigned_partitions()))
+            _confirm(around, len(operator.partitions.reassigned()))
         raise typer.Exit(CancelRun(around, operator, wanted, submit, display).run())
 
 
@@ -111,7 +111,7 @@ class CancelRun:
     def __init__(
         self,
         around: CommandContext,
-        operator: OperatorPort,
+        operator: OperatorClient,
         wanted: Cancellation,
         submit: SubmitOptions,
         display: DisplayOpener,
@@ -137,7 +137,7 @@ class CancelRun:
             return self._nothing()
         if self._submit.dry_run:
             return self._show(preview)
-        written = self._operator.cancel(lambda found: joined(found, self._wanted))
+        written = self._operator.writes.cancel(lambda found: joined(found, self._wanted))
         try:
             taken_up = await_daemon(
                 self._around,
@@ -155,7 +155,7 @@ class CancelRun:
     # --- before --------------------------------------------------------------------------------
 
     def _nothing(self) -> Exit:
-        running = self._operator.read_cancellation()
+        running = self._operator.requests.cancellation()
         more = "" if running is None else f"; {running.request} is in progress already"
         if self._submit.as_json:
             say_json({"cancellation": None, "result": "nothing_to_do"})
@@ -193,13 +193,13 @@ class CancelRun:
         first = preview.in_progress[:1]
         if not first or preview.submissions:
             return False
-        spec = self._operator.read_specs(first)[first[0]]
+        spec = self._operator.partitions.specs(first)[first[0]]
         return isinstance(spec, ReassignmentSpec) and spec.cancelled_by == written.request
 
     def _follow(self, written: Cancellation) -> None:
         with self._display() as display:
             while not has_ended(self._operator, written):
-                left = len(self._operator.reassigned_partitions())
+                left = len(self._operator.partitions.reassigned())
                 status = self._around.status_of_leader(self._operator)
                 display.show(f"{left} partitions have not ended yet", 0, 0, status)
                 self._around.sleep(FOLLOW_S)
@@ -208,7 +208,7 @@ class CancelRun:
 
     def _report(self, written: Cancellation, *, is_taken_up: bool) -> Exit:
         is_over = has_ended(self._operator, written)
-        history = self._operator.read_history([written.request]).get(written.request)
+        history = self._operator.outcomes.history_of(written.request)
         counts, outcomes = _counts(history), () if history is None else history.endings
         code = Exit.DONE
         if not is_taken_up or (self._submit.wait and not is_over):
@@ -275,17 +275,17 @@ def _document(written: Cancellation, history: RequestHistory | None, code: Exit)
     }
 
 
-def has_ended(operator: OperatorPort, written: Cancellation) -> bool:
+def has_ended(operator: OperatorClient, written: Cancellation) -> bool:
     """Return whether a cancellation has ended."""
-    found = operator.read_cancellation()
+    found = operator.requests.cancellation()
     return found is None or found.czxid != written.czxid
 
 
-def is_selected(operator: OperatorPort, written: Cancellation) -> bool:
+def is_selected(operator: OperatorClient, written: Cancellation) -> bool:
     """Return whether the daemon has selected all partitions of a cancellation."""
     if has_ended(operator, written):
         return True
-    history = operator.read_history([written.request]).get(written.request)
+    history = operator.outcomes.history_of(written.request)
     versions = () if history is None else history.parts
     return any(v.isdecimal() and int(v) >= written.version for v in versions)
 

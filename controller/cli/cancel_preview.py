@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.cli.ports import OperatorPort
 from controller.core.model import (
     PartitionAssignment,
     ReassignmentSpec,
@@ -23,6 +22,7 @@ from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.queue import queue_request_id
 from controller.core.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
+from controller.zk.operator_client import OperatorClient
 
 BATCH: Final = 1000
 """Records that are read at a time until one is selected."""
@@ -44,7 +44,7 @@ class CancelPreview:
 
 
 def cancel_preview(
-    operator: OperatorPort, wanted: Cancellation, *, is_whole: bool
+    operator: OperatorClient, wanted: Cancellation, *, is_whole: bool
 ) -> CancelPreview:
     """
     Find what a cancellation would select.
@@ -58,12 +58,8 @@ def cancel_preview(
         InvalidInputError: a request is not known.
 
     """
-    submitted = {
-        s.name: s.request
-        for s in operator.read_submissions(operator.submission_names()).values()
-        if s is not None
-    }
-    kept = operator.request_ids()
+    submitted = {s.name: s.request for s in operator.requests.open_submissions()}
+    kept = operator.outcomes.ended()
     in_progress = dict.fromkeys(_in_progress(operator, wanted, is_whole=is_whole))
     in_progress |= dict.fromkeys(_planned(operator, wanted))
     in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
@@ -82,16 +78,16 @@ def cancel_preview(
 
 
 def _in_progress(
-    operator: OperatorPort, wanted: Cancellation, *, is_whole: bool
+    operator: OperatorClient, wanted: Cancellation, *, is_whole: bool
 ) -> Iterator[TopicPartition]:
     """Yield partitions with a record that is not cancelled; only one without ``is_whole``."""
-    running = operator.read_cancellation()
+    running = operator.requests.cancellation()
     topics = None
     if not wanted.is_everything and not wanted.requests:
         topics = wanted.topics | {p.topic for p in wanted.partitions}
-    recorded = operator.reassigned_partitions(topics)
+    recorded = operator.partitions.reassigned(topics)
     for start in range(0, len(recorded), BATCH):
-        specs = operator.read_specs(recorded[start : start + BATCH])
+        specs = operator.partitions.specs(recorded[start : start + BATCH])
         for partition, spec in specs.items():
             if not isinstance(spec, ReassignmentSpec) or spec.rolls_back:
                 continue
@@ -104,33 +100,33 @@ def _in_progress(
                     return
 
 
-def _planned(operator: OperatorPort, wanted: Cancellation) -> Iterator[TopicPartition]:
+def _planned(operator: OperatorClient, wanted: Cancellation) -> Iterator[TopicPartition]:
     """Yield entries of the queue, and of a legacy plan that are not accepted yet."""
-    queue, plan = operator.read_queue(), operator.read_plan()
+    queue, plan = operator.requests.queue(), operator.requests.plan()
     if queue is not None:
         name = queue_request_id(queue.czxid)
         yield from (p for p in queue.entries if _selects(wanted, name, p))
     if plan is not None:
         name = legacy_request_id(plan.czxid)
         chosen = [p for p in plan.entries if _selects(wanted, name, p)]
-        recorded = operator.read_specs(chosen)
+        recorded = operator.partitions.specs(chosen)
         yield from (p for p in chosen if recorded[p] is None)
 
 
 def _foreign(
-    operator: OperatorPort, wanted: Cancellation, known: Iterable[TopicPartition]
+    operator: OperatorClient, wanted: Cancellation, known: Iterable[TopicPartition]
 ) -> Iterator[TopicPartition]:
     """Yield foreign reassignments, which are cancelled only by the name of topic or partition."""
     named = wanted.topics | {p.topic for p in wanted.partitions}
     reassigning = [
         TopicPartition(topic, number)
-        for topic, found in operator.read_topics(named).items()
+        for topic, found in operator.partitions.topics(named).items()
         if isinstance(found, TopicAssignment)
         for number, assignment in found.partitions.items()
         if assignment.is_reassigning
     ]
     chosen = [p for p in reassigning if _names(wanted, p) and p not in set(known)]
-    recorded = operator.read_specs(chosen)
+    recorded = operator.partitions.specs(chosen)
     yield from (p for p in chosen if recorded[p] is None)
 
 
@@ -147,19 +143,19 @@ def _moved_back(wanted: Cancellation, kept: Mapping[RequestId, bool]) -> Iterato
 
 
 def _finished(
-    operator: OperatorPort, wanted: Cancellation, request: RequestId
+    operator: OperatorClient, wanted: Cancellation, request: RequestId
 ) -> Iterator[TopicPartition]:
     """Yield the partitions of a request that are still at their target."""
-    history = operator.read_history([request]).get(request)
+    history = operator.outcomes.history_of(request)
     others = {e.partition for e in history.endings} if history is not None else set()
     is_narrow = bool(wanted.topics or wanted.partitions)
     accepted = {
         e.partition: e
-        for e in operator.read_accepted(request)
+        for e in operator.outcomes.accepted_entries(request)
         if e.partition not in others and not (is_narrow and not _names(wanted, e.partition))
     }
-    topics = operator.read_topics(p.topic for p in accepted)
-    recorded = operator.read_specs(accepted)
+    topics = operator.partitions.topics(p.topic for p in accepted)
+    recorded = operator.partitions.specs(accepted)
     for partition, entry in accepted.items():
         topic = topics.get(partition.topic)
         if recorded[partition] is not None or not isinstance(topic, TopicAssignment):

@@ -19,16 +19,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from controller.cli.ports import InspectorPort, OperatorPort
 from controller.core.model import LiveBroker, RequestId, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import SessionSuspendedError, TransientError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.brokers.broker_survey import BrokerSurvey
 
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -79,42 +82,28 @@ def _fetch(address: str, path: str, *, key: str) -> Mapping[str, Any]:
     return document
 
 
-def connect_operator(settings: Settings) -> AbstractContextManager[OperatorPort]:
-    """Connect to ZooKeeper for a command that reads and writes requests."""
-    from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - help and errors need no ZooKeeper
+def broker_survey(settings: Settings) -> BrokerSurvey:
+    """Return the client that asks brokers."""
+    from controller.brokers import broker_survey as surveys  # noqa: PLC0415 - most commands ask no broker
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
 
-    return OperatorClient(settings)
-
-
-def connect_inspector(settings: Settings) -> AbstractContextManager[InspectorPort]:
-    """Connect to ZooKeeper for a command that also reads the whole cluster."""
-    from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - as above
-
-    return OperatorClient(settings)
+    quiet_kafka()
+    return surveys.BrokerSurvey(security_of(settings), listeners_of(settings))
 
 
 def ask_brokers(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> BrokerAnswers:
     """Ask the brokers for their log directories and for the settings of topics."""
-    from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
-
-    quiet_kafka()
-    return BrokerSurvey(security_of(settings), listeners_of(settings)).ask(brokers, topics)
+    return broker_survey(settings).ask(brokers, topics)
 
 
 def ask_min_insync(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> Mapping[str, int | str]:
     """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
-    from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - as above
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
-
-    quiet_kafka()
-    return BrokerSurvey(security_of(settings), listeners_of(settings)).min_insync(brokers, topics)
+    return broker_survey(settings).min_insync(brokers, topics)
 
 
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
@@ -157,8 +146,7 @@ class CommandContext:
     """What commands need of the outside; tests replace the functions."""
 
     environ: Mapping[str, str]
-    connect: Callable[[Settings], AbstractContextManager[OperatorPort]] = connect_operator
-    inspect: Callable[[Settings], AbstractContextManager[InspectorPort]] = connect_inspector
+    connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = OperatorClient
     ask_brokers: AskBrokers = ask_brokers
     ask_min_insync: Callable[
         [Settings, Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
@@ -180,22 +168,22 @@ class CommandContext:
 
     def connected(
         self, zookeeper: str | None, config: Path | None
-    ) -> AbstractContextManager[OperatorPort]:
+    ) -> AbstractContextManager[OperatorClient]:
         """Connect to ZooKeeper with the options of a command."""
         return self.connect(self.settings({"zookeeper": zookeeper}, config))
 
     @contextmanager
     def inspected(
         self, zookeeper: str | None, config: Path | None
-    ) -> Iterator[tuple[InspectorPort, AskMinInsync]]:
+    ) -> Iterator[tuple[OperatorClient, AskMinInsync]]:
         """Connect to ZooKeeper to validate a plan, which also needs settings from brokers."""
         settings = self.settings({"zookeeper": zookeeper}, config)
-        with self.inspect(settings) as inspector:
-            yield inspector, partial(self.ask_min_insync, settings)
+        with self.connect(settings) as operator:
+            yield operator, partial(self.ask_min_insync, settings)
 
-    def status_of_leader(self, operator: OperatorPort) -> Mapping[str, Any] | None:
+    def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""
-        address = operator.leader_address()
+        address = operator.cluster.leader_address()
         if address is None:
             return None
         try:

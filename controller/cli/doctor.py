@@ -18,7 +18,6 @@ from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, DryRunOption, JsonOption, ZookeeperOption
 from controller.cli.output import say, say_json
-from controller.cli.ports import InspectorPort, OperatorPort
 from controller.core.applied_throttles import Entity
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
@@ -26,6 +25,7 @@ from controller.doctor.snapshot import Snapshot
 from controller.doctor.unneeded_throttles import unneeded_throttles
 from controller.errors import InvalidInputError, TransientError
 from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
 
 EACH_MAX: Final = 10
 """Findings of one check that are printed; ``--json`` has all of them."""
@@ -59,20 +59,20 @@ def doctor(  # noqa: PLR0913 - the options of the command
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
     around = context_of(context)
     settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.inspect(settings) as inspector:
-        snapshot = take_snapshot(around, inspector, settings)
-        operator = inspector if fix else None
-        raise typer.Exit(diagnose(snapshot, operator, dry_run=dry_run, as_json=as_json))
+    with around.connect(settings) as operator:
+        snapshot = take_snapshot(around, operator, settings)
+        fixing = operator if fix else None
+        raise typer.Exit(diagnose(snapshot, fixing, dry_run=dry_run, as_json=as_json))
 
 
-def take_snapshot(around: CommandContext, inspector: InspectorPort, settings: Settings) -> Snapshot:
+def take_snapshot(around: CommandContext, operator: OperatorClient, settings: Settings) -> Snapshot:
     """Read ZooKeeper, then the brokers, then ZooKeeper again (see ``Snapshot``)."""
-    with inspector.noting_hidden() as hidden:
-        topics = inspector.survey_topics()
-        brokers = inspector.survey_brokers()
+    with operator.noting_hidden() as hidden:
+        topics = operator.survey_topics()
+        brokers = operator.cluster.brokers()
         answers = around.ask_brokers(settings, brokers.values(), topics)
-        znodes = replace(inspector.survey(), hidden=frozenset(hidden))
-        status, problem = _ask_daemon(around, inspector.leader_address())
+        znodes = replace(operator.survey(), hidden=frozenset(hidden))
+        status, problem = _ask_daemon(around, operator.cluster.leader_address())
     return Snapshot(
         znodes=znodes,
         topics_before=topics,
@@ -99,7 +99,7 @@ def _ask_daemon(
 
 def diagnose(
     snapshot: Snapshot,
-    operator: OperatorPort | None = None,
+    operator: OperatorClient | None = None,
     *,
     dry_run: bool = False,
     as_json: bool,
@@ -181,7 +181,7 @@ class ThrottleFix:
 
 
 def fix_throttles(
-    snapshot: Snapshot, operator: OperatorPort, *, dry_run: bool
+    snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool
 ) -> Iterator[ThrottleFix]:
     """
     Remove the throttles that a daemon left, one after the other.
@@ -193,7 +193,7 @@ def fix_throttles(
     if snapshot.znodes.daemons:
         return
     for throttle in unneeded_throttles(snapshot):
-        restored = None if dry_run else operator.lift_throttle(throttle)
+        restored = None if dry_run else operator.throttle_writes.lift(throttle)
         if restored is not None:
             yield ThrottleFix(throttle.entity, "removed the throttle of", restored, is_done=True)
         elif dry_run:

@@ -26,7 +26,6 @@ from controller.cli.plan_preview import (
     show_preview,
     validate,
 )
-from controller.cli.ports import InspectorPort
 from controller.cli.progress_display import DisplayOpener, display_of
 from controller.cli.request_state import (
     Entry,
@@ -49,6 +48,7 @@ from controller.core.model import RequestId, Route, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
 from controller.units import parse_bytes
+from controller.zk.operator_client import OperatorClient
 
 
 def execute(  # noqa: PLR0913 - the options of the command
@@ -147,7 +147,7 @@ class Execution:
     def __init__(  # noqa: PLR0913 - everything it works with
         self,
         around: CommandContext,
-        operator: InspectorPort,
+        operator: OperatorClient,
         plan: Plan,
         submit: SubmitOptions,
         display: DisplayOpener,
@@ -180,7 +180,7 @@ class Execution:
         if self._submit_options.dry_run:
             validation = validate(self._operator, before, self._ask)
             return show_preview(before, validation, conflicts, as_json=as_json)
-        for line in (*map(str, conflicts), *pause_lines(self._operator.read_controls().pauses)):
+        for line in (*map(str, conflicts), *pause_lines(self._operator.requests.controls().pauses)):
             tell(f"Note: {line}")
         self._rollback = rollback_of(before)
         print_rollback(self._rollback, as_json=as_json)
@@ -203,7 +203,7 @@ class Execution:
         parts = submissions_of(self._plan, self._submit_options.options, own)
         try:
             for part in parts:
-                self._names.append(self._operator.submit(part))
+                self._names.append(self._operator.writes.submit(part))
         except (ControllerError, KeyboardInterrupt):
             if len(parts) == 1:
                 tell("The request may or may not have been written: see `reassigner list`.")
@@ -218,14 +218,14 @@ class Execution:
     # --- waiting -------------------------------------------------------------------------------
 
     def _is_accepted(self) -> bool:
-        return not set(self._names) & set(self._operator.submission_names())
+        return not set(self._names) & set(self._operator.requests.open())
 
     def _follow(self) -> None:
         """Show progress until the request has an outcome."""
         total = len(self._plan)
         with self._display() as display:
             while True:
-                has_ended = self._operator.read_outcome(self._request) is not None
+                has_ended = self._operator.outcomes.outcome(self._request) is not None
                 ended = total if has_ended else total - len(self._open())
                 status = self._around.status_of_leader(self._operator)
                 display.show(
@@ -237,7 +237,7 @@ class Execution:
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
-        return self._plan.keys() & set(self._operator.reassigned_partitions(topics))
+        return self._plan.keys() & set(self._operator.partitions.reassigned(topics))
 
     def _interrupted(self) -> Exit:
         total, still = len(self._plan), len(self._open())

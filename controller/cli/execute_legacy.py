@@ -22,7 +22,6 @@ from controller.cli.plan_preview import (
     show_preview,
     validate,
 )
-from controller.cli.ports import InspectorPort
 from controller.cli.progress_display import DisplayOpener
 from controller.cli.request_state import Entry, EntryState, counts_line, read_entries
 from controller.cli.status_text import status_about
@@ -31,6 +30,7 @@ from controller.core.model import RequestId, Route
 from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import legacy_request_id
 from controller.errors import ReassignmentConflictError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import LEGACY_PLAN
 
 
@@ -49,7 +49,7 @@ class LegacyExecution:
     def __init__(  # noqa: PLR0913 - everything it works with
         self,
         around: CommandContext,
-        operator: InspectorPort,
+        operator: OperatorClient,
         plan: Plan,
         submit: SubmitOptions,
         display: DisplayOpener,
@@ -76,7 +76,7 @@ class LegacyExecution:
         """
         submit, operator = self._submit_options, self._operator
         check_enabled(operator)
-        if not submit.additional and operator.read_plan() is not None:
+        if not submit.additional and operator.requests.plan() is not None:
             raise ReassignmentConflictError(
                 f"{LEGACY_PLAN} exists already: a plan is in progress. Wait for its end, or add to "
                 "it with --additional"
@@ -88,7 +88,7 @@ class LegacyExecution:
             return show_preview(before, validation, conflicts, as_json=submit.as_json)
         self._rollback = rollback_of(before)
         print_rollback(self._rollback, as_json=submit.as_json)
-        write = operator.extend_plan if submit.additional else operator.create_plan
+        write = operator.writes.extend_plan if submit.additional else operator.writes.create_plan
         self._request = legacy_request_id(write(self._plan))
         try:
             entries = self._await_acceptance()
@@ -143,7 +143,7 @@ class LegacyExecution:
             say(f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}")
         if submitted:
             why = why_not_taken_up(self._operator, self._submit_options.timeout_s)
-            if self._operator.leader_address() is None:
+            if self._operator.cluster.leader_address() is None:
                 why += ", or Kafka's controller"
             tell(f"Written, but not accepted yet: {_names(submitted)} ({why})")
         accepted = [e for e in entries if e.state in (EntryState.ACCEPTED, EntryState.MOVING)]
@@ -166,7 +166,7 @@ class LegacyExecution:
     def _refusals(self) -> list[Refused]:
         """Return the refusals, from the outcome if there is one, otherwise from the daemon."""
         request = self._request
-        outcome = self._operator.read_outcome(request) if request is not None else None
+        outcome = self._operator.outcomes.outcome(request) if request is not None else None
         if isinstance(outcome, Summary):
             return [
                 Refused(entry=r.entry, reason=r.reason, detail=r.detail) for r in outcome.refused

@@ -23,7 +23,6 @@ from controller.cli.partition_facts import (
     gather,
     named_partition,
 )
-from controller.cli.ports import InspectorPort
 from controller.cli.request_state import outcome_line
 from controller.cli.status_text import state_words, wait_words
 from controller.core.blocked_reasons import COPYING
@@ -37,6 +36,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.errors import TransientError
+from controller.zk.operator_client import OperatorClient
 
 WORDS: Final = {
     PartitionStanding.MOVING: "being reassigned",
@@ -69,23 +69,23 @@ def explain(
     around = context_of(context)
     named = named_partition(partition)
     settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.inspect(settings) as inspector:
+    with around.connect(settings) as operator:
         size = settings.options().step_size
-        explain_partition(around, inspector, named, step_size=size, as_json=as_json)
+        explain_partition(around, operator, named, step_size=size, as_json=as_json)
     raise typer.Exit(Exit.DONE)
 
 
 def explain_partition(
     around: CommandContext,
-    inspector: InspectorPort,
+    operator: OperatorClient,
     partition: TopicPartition,
     *,
     step_size: int | None,
     as_json: bool,
 ) -> None:
     """Print everything known about a partition."""
-    facts = gather(inspector, partition)
-    live, why_not = _ask_daemon(around, inspector, partition)
+    facts = gather(operator, partition)
+    live, why_not = _ask_daemon(around, operator, partition)
     if as_json:
         say_json(_document(facts, live, why_not, step_size))
         return
@@ -96,9 +96,9 @@ def explain_partition(
 
 
 def _ask_daemon(
-    around: CommandContext, inspector: InspectorPort, partition: TopicPartition
+    around: CommandContext, operator: OperatorClient, partition: TopicPartition
 ) -> tuple[Mapping[str, Any] | None, str | None]:
-    address = inspector.leader_address()
+    address = operator.cluster.leader_address()
     if address is None:
         return None, "no reassigner leads"
     try:

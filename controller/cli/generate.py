@@ -16,7 +16,6 @@ from controller.cli.execute import Execution
 from controller.cli.exits import Exit
 from controller.cli.output import ids, say, say_json, tell
 from controller.cli.plan_files import document_of
-from controller.cli.ports import InspectorPort
 from controller.cli.progress_display import display_of
 from controller.cli.stock.files import read_brokers, read_text, read_topics
 from controller.cli.submitting import SubmitOptions
@@ -26,6 +25,7 @@ from controller.errors import InvalidInputError
 from controller.planning.plan_goal import Proposal
 from controller.planning.proposer import propose
 from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
 
 
 def generate(  # noqa: PLR0913 - the options of the command
@@ -139,9 +139,9 @@ def generate(  # noqa: PLR0913 - the options of the command
         options=RequestOptions(reason=reason, requested_by=around.requested_by(requested_by)),
     )
     settings = around.settings({"zookeeper": zookeeper}, config)
-    with around.inspect(settings) as inspector:
-        basis = proposal.read_basis(inspector, goal)
-        sizes = {} if no_sizes else _sizes(around, settings, inspector)
+    with around.connect(settings) as operator:
+        basis = proposal.read_basis(operator, goal)
+        sizes = {} if no_sizes else _sizes(around, settings, operator)
         found = propose(basis.before, basis.goal, sizes)
         _print(found, basis, sizes, as_json=as_json and not execute)
         if output is not None:
@@ -150,14 +150,14 @@ def generate(  # noqa: PLR0913 - the options of the command
             raise typer.Exit(Exit.DONE)
         display = display_of(is_terminal=around.is_terminal(), as_json=as_json)
         ask = partial(around.ask_min_insync, settings)
-        execution = Execution(around, inspector, found.changed, submit, display, ask=ask)
+        execution = Execution(around, operator, found.changed, submit, display, ask=ask)
         raise typer.Exit(execution.run())
 
 
 def _sizes(
-    around: CommandContext, settings: Settings, inspector: InspectorPort
+    around: CommandContext, settings: Settings, operator: OperatorClient
 ) -> dict[TopicPartition, int]:
-    answers = around.ask_brokers(settings, inspector.survey_brokers().values(), ())
+    answers = around.ask_brokers(settings, operator.cluster.brokers().values(), ())
     silent = proposal.silent_brokers(answers)
     if silent:
         tell(f"Note: the sizes of the replicas on broker {ids(silent)} are unknown.")

@@ -17,7 +17,6 @@ from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, say, say_json
 from controller.cli.pause import check_requests
-from controller.cli.ports import OperatorPort
 from controller.core.controls import (
     UNTHROTTLED,
     BrokerLimits,
@@ -28,6 +27,7 @@ from controller.core.controls import (
 from controller.core.model import BrokerId, RequestId
 from controller.errors import InvalidInputError
 from controller.units import parse_bytes, show_bytes, show_rate
+from controller.zk.operator_client import OperatorClient
 
 NAMES: Final[Mapping[str, str]] = {
     "max_partitions_in_flight": "max-partitions-in-flight",
@@ -212,7 +212,7 @@ def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
 
 
 def change_limits(
-    operator: OperatorPort, changes: LimitChanges, *, dry_run: bool, as_json: bool
+    operator: OperatorClient, changes: LimitChanges, *, dry_run: bool, as_json: bool
 ) -> None:
     """
     Change limits and print the new ones.
@@ -224,9 +224,9 @@ def change_limits(
     if changes.request is not None and changes.values:
         check_requests(operator, [changes.request])
     if dry_run:
-        found = changes.applied(operator.read_controls().limits)
+        found = changes.applied(operator.requests.controls().limits)
     else:
-        found = operator.edit_limits(changes.applied)
+        found = operator.writes.edit_limits(changes.applied)
     if as_json:
         say_json({"dry_run": dry_run, "limits": limits_document(found)})
         return
@@ -253,9 +253,11 @@ def _changed_lines(found: Limits, changes: LimitChanges) -> Iterator[str]:
 # --- printing ------------------------------------------------------------------------------------
 
 
-def show_limits(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
+def show_limits(
+    operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool
+) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
-    controls = operator.read_controls()
+    controls = operator.requests.controls()
     effective = (status or {}).get("limits")
     if as_json:
         say_json(

@@ -16,7 +16,6 @@ from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
 from controller.cli.output import say, say_json
-from controller.cli.ports import OperatorPort
 from controller.cli.request_state import (
     RequestState,
     outcome_documents,
@@ -29,6 +28,7 @@ from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import RequestOptions, Submission
 from controller.units import show_bytes, show_rate, show_time
+from controller.zk.operator_client import OperatorClient
 
 
 def list_requests(  # noqa: PLR0913 - the options of the command
@@ -72,13 +72,11 @@ def list_requests(  # noqa: PLR0913 - the options of the command
 # --- open requests -------------------------------------------------------------------------------
 
 
-def list_open(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
+def list_open(operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool) -> None:
     """Print the requests that have not ended."""
-    submitted = [
-        s for s in operator.read_submissions(operator.submission_names()).values() if s is not None
-    ]
-    open_ids = [name for name, has_ended in operator.request_ids().items() if not has_ended]
-    histories = operator.read_history(open_ids)
+    submitted = operator.requests.open_submissions()
+    open_ids = [name for name, has_ended in operator.outcomes.ended().items() if not has_ended]
+    histories = operator.outcomes.histories(open_ids)
     known = {r["id"]: r for r in (status or {}).get("requests", ())}
     open_counts = _open_counts(operator) if histories and not known else Counter()
     rows = [_open_row(h, known.get(name), open_counts[name]) for name, h in histories.items()]
@@ -95,9 +93,9 @@ def list_open(operator: OperatorPort, status: Mapping[str, Any] | None, *, as_js
         say(note)
 
 
-def _open_counts(operator: OperatorPort) -> Counter[RequestId]:
+def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
     """Count the records of each request, which is slow; needed without a daemon."""
-    specs = operator.read_specs(operator.reassigned_partitions())
+    specs = operator.partitions.specs(operator.partitions.reassigned())
     return Counter(spec.request for spec in specs.values() if isinstance(spec, ReassignmentSpec))
 
 
@@ -159,17 +157,17 @@ def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
     )
 
 
-def _notes(operator: OperatorPort) -> Iterator[str]:
+def _notes(operator: OperatorClient) -> Iterator[str]:
     """Describe the kill switch, pauses, cancellation and queue."""
-    switch = operator.read_kill_switch()
+    switch = operator.requests.kill_switch()
     if switch is not None:
         why = f": {switch.reason}" if switch.reason else ""
         yield f"new reassignments are disabled since {show_time(switch.since_ms)}{why}"
-    yield from pause_lines(operator.read_controls().pauses)
-    cancellation = operator.read_cancellation()
+    yield from pause_lines(operator.requests.controls().pauses)
+    cancellation = operator.requests.cancellation()
     if cancellation is not None:
         yield f"a cancellation is in progress: {cancellation.request}"
-    queue = operator.read_queue()
+    queue = operator.requests.queue()
     if queue is not None:
         yield f"{len(queue.entries)} partitions wait in the queue"
 
@@ -177,10 +175,12 @@ def _notes(operator: OperatorPort) -> Iterator[str]:
 # --- ended requests ------------------------------------------------------------------------------
 
 
-def list_ended(operator: OperatorPort, *, newest: int, as_json: bool) -> None:
+def list_ended(operator: OperatorClient, *, newest: int, as_json: bool) -> None:
     """Print the outcomes of the last requests, the newest first."""
-    ended = [name for name, has_ended in operator.request_ids().items() if has_ended]
-    summaries = [h.summary for h in operator.read_history(ended).values() if h.summary is not None]
+    ended = [name for name, has_ended in operator.outcomes.ended().items() if has_ended]
+    summaries = [
+        h.summary for h in operator.outcomes.histories(ended).values() if h.summary is not None
+    ]
     # Outcomes of an older format have no time: they keep the order in which they were written.
     summaries.reverse()
     shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
@@ -227,7 +227,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
 # --- one request ---------------------------------------------------------------------------------
 
 
-def show_request(operator: OperatorPort, request: RequestId, *, as_json: bool) -> None:
+def show_request(operator: OperatorClient, request: RequestId, *, as_json: bool) -> None:
     """
     Print everything about one request.
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.cli.ports import InspectorPort
 from controller.core import model
 from controller.core.events import Orphan
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
@@ -14,6 +13,7 @@ from controller.core.outcomes import Summary
 from controller.core.requests.acceptance import entry_text
 from controller.core.steps import Step, steps_to
 from controller.errors import InvalidInputError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import parse_topic_partition
 
 
@@ -101,7 +101,7 @@ def named_partition(words: list[str]) -> TopicPartition:
     return found
 
 
-def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFacts:
+def gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFacts:
     """
     Read what ZooKeeper has about a partition.
 
@@ -109,9 +109,9 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
         InvalidInputError: the partition does not exist, or its topic znode cannot be decoded.
 
     """
-    plan = inspector.read_plan()
-    spec = inspector.read_specs([partition]).get(partition)
-    topic = inspector.read_topics([partition.topic]).get(partition.topic)
+    plan = operator.requests.plan()
+    spec = operator.partitions.specs([partition]).get(partition)
+    topic = operator.partitions.topics([partition.topic]).get(partition.topic)
     if topic is None:
         raise InvalidInputError(f"there is no topic {partition.topic}")
     if not isinstance(topic, model.TopicAssignment):
@@ -119,18 +119,18 @@ def gather(inspector: InspectorPort, partition: TopicPartition) -> PartitionFact
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
-    outcomes = inspector.newest_outcomes()
+    outcomes = operator.newest_outcomes()
     return PartitionFacts(
         partition=partition,
         assignment=assignment,
-        state=inspector.read_states([partition]).get(partition),
+        state=operator.partitions.states([partition]).get(partition),
         spec=spec,
         planned=None if plan is None else plan.entries.get(partition),
-        live=inspector.live_brokers(),
-        is_being_deleted=partition.topic in inspector.read_deletions(),
-        orphans=inspector.orphans_of(partition),
+        live=operator.cluster.broker_ids(),
+        is_being_deleted=partition.topic in operator.partitions.deletions(),
+        orphans=operator.partitions.orphans_of(partition),
         refusal=_last_refusal(outcomes, partition),
-        outcome=_last_outcome(inspector, outcomes, partition),
+        outcome=_last_outcome(operator, outcomes, partition),
     )
 
 
@@ -148,13 +148,13 @@ def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> mod
 
 
 def _last_outcome(
-    inspector: InspectorPort, outcomes: Sequence[Summary], partition: TopicPartition
+    operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
 ) -> model.PartitionOutcome | None:
     """Search open requests, then requests with other outcomes than done, the newest first."""
-    still_open = [name for name, has_ended in inspector.request_ids().items() if not has_ended]
+    still_open = [name for name, has_ended in operator.outcomes.ended().items() if not has_ended]
     others = [[summary.request] for summary in outcomes if any(summary.fates.values())]
     for names in (still_open, *others):
-        for history in inspector.read_history(names).values():
+        for history in operator.outcomes.histories(names).values():
             for outcome in history.endings:
                 if outcome.partition == partition:
                     return outcome

@@ -16,13 +16,13 @@ from controller.cli import options
 from controller.cli.context import context_of
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, say, say_json, tell
-from controller.cli.ports import OperatorPort
 from controller.cli.status_text import pause_lines, since_words
 from controller.core.controls import Pause, Pauses
 from controller.core.model import BrokerId, RequestId
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.queue import queue_request_id
 from controller.errors import InvalidInputError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
 
 _Key = TypeVar("_Key")
@@ -67,7 +67,7 @@ def pause(  # noqa: PLR0913 - the options of the command
 
     with around.connected(zookeeper, config) as operator:
         check_requests(operator, requests)
-        absent = sorted(set(brokers) - operator.live_brokers())
+        absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             tell(f"Note: broker {ids(absent)} is not live.")
         _edit_pauses(operator, change, dry_run=dry_run, as_json=as_json)
@@ -112,9 +112,13 @@ def resume(  # noqa: PLR0913 - the options of the command
 
 
 def _edit_pauses(
-    operator: OperatorPort, change: Callable[[Pauses], Pauses], *, dry_run: bool, as_json: bool
+    operator: OperatorClient, change: Callable[[Pauses], Pauses], *, dry_run: bool, as_json: bool
 ) -> None:
-    pauses = change(operator.read_controls().pauses) if dry_run else operator.edit_pauses(change)
+    pauses = (
+        change(operator.requests.controls().pauses)
+        if dry_run
+        else operator.writes.edit_pauses(change)
+    )
     if as_json:
         say_json({"dry_run": dry_run, "paused": _pauses_document(pauses)})
         return
@@ -140,7 +144,7 @@ def _document(hold: Pause | KillSwitch) -> dict[str, object]:
     return {"reason": hold.reason, "by": hold.by, "since_ms": hold.since_ms}
 
 
-def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> None:
+def check_requests(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
     """
     Check that requests are known and open.
 
@@ -151,14 +155,13 @@ def check_requests(operator: OperatorPort, requests: Iterable[RequestId]) -> Non
     missing = set(requests)
     if not missing:
         return
-    known = operator.request_ids()
+    known = operator.outcomes.ended()
     ended = sorted(name for name in missing if known.get(name))
     if ended:
         raise InvalidInputError(f"request {', '.join(ended)} has ended")
     missing -= known.keys()
-    submitted = operator.read_submissions(operator.submission_names()).values()
-    missing -= {s.request for s in submitted if s is not None}
-    queue, plan = operator.read_queue(), operator.read_plan()
+    missing -= {s.request for s in operator.requests.open_submissions()}
+    queue, plan = operator.requests.queue(), operator.requests.plan()
     missing -= set() if queue is None else {queue_request_id(queue.czxid)}
     missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
     if missing:
@@ -188,7 +191,7 @@ def disable(  # noqa: PLR0913 - the options of the command
     around = context_of(context)
     switch = KillSwitch(reason, around.requested_by(requested_by), around.wall_ms())
     with around.connected(zookeeper, config) as operator:
-        before = operator.read_kill_switch() if dry_run else operator.disable(switch)
+        before = operator.requests.kill_switch() if dry_run else operator.writes.disable(switch)
     if as_json:
         found = {"disabled": True, "was_disabled": before is not None}
         say_json({"dry_run": dry_run, **found, **_document(before or switch)})
@@ -216,7 +219,7 @@ def enable(
     Example: reassigner enable --zookeeper zk1:2181/kafka
     """
     with context_of(context).connected(zookeeper, config) as operator:
-        was_disabled = operator.read_kill_switch() is not None if dry_run else operator.enable()
+        was_disabled = operator.requests.is_disabled() if dry_run else operator.writes.enable()
     if as_json:
         say_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
         raise typer.Exit(Exit.DONE)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from controller.cli.ports import OperatorPort
 from controller.core.model import (
     BrokerId,
     Replicas,
@@ -25,6 +24,7 @@ from controller.core.model import (
 )
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.legacy_plans import decode_legacy_plan
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -94,7 +94,7 @@ def read_originals(path: Path, plan: Plan) -> Plan:
     return found
 
 
-def check_cluster(operator: OperatorPort, path: Path) -> None:
+def check_cluster(operator: OperatorClient, path: Path) -> None:
     """
     Check that a file was not planned for another cluster.
 
@@ -103,7 +103,7 @@ def check_cluster(operator: OperatorPort, path: Path) -> None:
 
     """
     planned_for = _planned_for(path)
-    found = operator.cluster_id() if planned_for else None
+    found = operator.cluster.cluster_id() if planned_for else None
     if found is not None and found != planned_for:
         raise InvalidInputError(
             f"{path} was planned for the cluster {planned_for}, this cluster is {found}: the "
@@ -125,9 +125,9 @@ def _planned_for(path: Path) -> str | None:
     return str(named)
 
 
-def compare(operator: OperatorPort, plan: Plan, originals: Plan) -> dict[TopicPartition, Rebase]:
+def compare(operator: OperatorClient, plan: Plan, originals: Plan) -> dict[TopicPartition, Rebase]:
     """Compare each entry that has original replicas with the cluster."""
-    topics = operator.read_topics(dict.fromkeys(p.topic for p in originals))
+    topics = operator.partitions.topics(dict.fromkeys(p.topic for p in originals))
     found: dict[TopicPartition, Rebase] = {}
     for partition, original in originals.items():
         topic = topics.get(partition.topic)
@@ -141,7 +141,7 @@ def compare(operator: OperatorPort, plan: Plan, originals: Plan) -> dict[TopicPa
     return found
 
 
-def check_basis(operator: OperatorPort, path: Path, plan: Plan) -> None:
+def check_basis(operator: OperatorClient, path: Path, plan: Plan) -> None:
     """
     Check that the partitions of a plan have not changed since it was made.
 

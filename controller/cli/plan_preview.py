@@ -16,7 +16,6 @@ from controller.cli.context import AskMinInsync
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, ids, listed, say, say_json, tell
 from controller.cli.plan_files import document_of
-from controller.cli.ports import InspectorPort, OperatorPort
 from controller.cli.request_state import Entry
 from controller.cli.status_text import since_words
 from controller.core.cached_znodes import Topic
@@ -25,6 +24,7 @@ from controller.core.options import Options
 from controller.core.requests.acceptance import refusal_of
 from controller.core.view import ClusterView
 from controller.errors import ReassignmentConflictError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import KILL_SWITCH, reassignment_path
 
 _PREVIEW: Final = RequestId("preview")
@@ -62,30 +62,32 @@ class Validation:
     """Topics with unknown settings, with the reason. Their entries would not be accepted."""
 
 
-def validate(inspector: InspectorPort, entries: Sequence[Entry], ask: AskMinInsync) -> Validation:
+def validate(operator: OperatorClient, entries: Sequence[Entry], ask: AskMinInsync) -> Validation:
     """
     Check entries as the daemon does when it accepts them.
 
     Args:
-        inspector: The connection to ZooKeeper.
+        operator: The connection to ZooKeeper.
         entries: The entries of the plan.
         ask: Asks brokers for the effective min.insync.replicas of all topics at once.
 
     """
     plan = [entry.partition for entry in entries]
-    topics = inspector.read_topics(p.topic for p in plan)
-    brokers = inspector.survey_brokers()
+    topics = operator.partitions.topics(p.topic for p in plan)
+    brokers = operator.cluster.brokers()
     known = {n: t for n, t in topics.items() if isinstance(t, TopicAssignment)}
     least = ask(brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.brokers = dict(brokers)
-    view.deletions = inspector.read_deletions()
+    view.deletions = operator.partitions.deletions()
     view.topics = {
         n: Topic(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in known.items()
     }
     view.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
     view.unreadable_specs = {
-        reassignment_path(p): g for p, g in inspector.read_specs(plan).items() if isinstance(g, str)
+        reassignment_path(p): g
+        for p, g in operator.partitions.specs(plan).items()
+        if isinstance(g, str)
     }
     view.configs = {
         n: TopicConfig(m, unclean_leader_election=False)
@@ -226,7 +228,7 @@ def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
     out("\nSave this as the plan for a rollback.")
 
 
-def check_enabled(operator: OperatorPort) -> None:
+def check_enabled(operator: OperatorClient) -> None:
     """
     Check that the kill switch is not set.
 
@@ -234,7 +236,7 @@ def check_enabled(operator: OperatorPort) -> None:
         ReassignmentConflictError: new reassignments are disabled.
 
     """
-    switch = operator.read_kill_switch()
+    switch = operator.requests.kill_switch()
     if switch is not None:
         raise ReassignmentConflictError(
             f"new reassignments are disabled since {since_words(switch)} ({KILL_SWITCH} exists; "

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from controller.cli.output import ids, listed
 from controller.cli.plan_files import document_of
-from controller.cli.ports import InspectorPort
 from controller.cli.stock.cluster import ClusterState, read_cluster
 from controller.cli.stock.texts import RACKLESS, proposal_text
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
@@ -29,6 +28,7 @@ from controller.planning.plan_goal import (
     replica_counts,
 )
 from controller.units import show_bytes
+from controller.zk.operator_client import OperatorClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Basis:
     """Reassigning partitions."""
 
 
-def read_basis(inspector: InspectorPort, wanted: Goal) -> Basis:
+def read_basis(operator: OperatorClient, wanted: Goal) -> Basis:
     """
     Read the current replicas of the topics, and the live brokers.
 
@@ -79,8 +79,8 @@ def read_basis(inspector: InspectorPort, wanted: Goal) -> Basis:
         InvalidInputError: a topic or broker does not exist, or the goal contradicts itself.
 
     """
-    found = read_cluster(inspector)
-    live = inspector.survey_brokers()
+    found = read_cluster(operator)
+    live = operator.cluster.brokers()
     partitions = {
         TopicPartition(topic, number): assignment.replicas
         for topic in _topics(found, wanted)

@@ -32,11 +32,11 @@ from controller.cli.plan_preview import (
     validation_document,
     validation_lines,
 )
-from controller.cli.ports import InspectorPort
 from controller.cli.request_state import read_entries
 from controller.cli.status_text import pause_lines
 from controller.core.requests.queue import queue_request_id
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import QUEUE
 
 
@@ -86,7 +86,7 @@ def add(  # noqa: PLR0913 - the options of the command
 
 
 def add_to_queue(
-    operator: InspectorPort, plan: Plan, ask: AskMinInsync, *, dry_run: bool, as_json: bool
+    operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, dry_run: bool, as_json: bool
 ) -> Exit:
     """
     Create the queue.
@@ -96,7 +96,7 @@ def add_to_queue(
 
     """
     check_enabled(operator)
-    if operator.read_queue() is not None:
+    if operator.requests.queue() is not None:
         raise ReassignmentConflictError(
             f"{QUEUE} exists already: wait until its entries have started, or see "
             "`reassigner queue list`"
@@ -105,19 +105,19 @@ def add_to_queue(
         return _preview(operator, plan, ask, as_json=as_json)
     before = read_entries(operator, plan)
     conflicts = conflicts_of(before, None)
-    for line in (*map(str, conflicts), *pause_lines(operator.read_controls().pauses)):
+    for line in (*map(str, conflicts), *pause_lines(operator.requests.controls().pauses)):
         tell(f"Note: {line}")
-    request = queue_request_id(operator.create_queue(plan))
+    request = queue_request_id(operator.writes.create_queue(plan))
     if as_json:
         say_json({"request": request, "queued": len(plan), "rollback": rollback_of(before)})
     else:
         say(f"Queued as {request}: {listed(plan)}")
-        if operator.leader_address() is None:
+        if operator.cluster.leader_address() is None:
             tell("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
 
 
-def _preview(operator: InspectorPort, plan: Plan, ask: AskMinInsync, *, as_json: bool) -> Exit:
+def _preview(operator: OperatorClient, plan: Plan, ask: AskMinInsync, *, as_json: bool) -> Exit:
     """Print the changes of a plan, the entries that would be refused, and conflicts."""
     before = read_entries(operator, plan)
     conflicts = conflicts_of(before, None)
@@ -153,7 +153,7 @@ def list_queue(
     Exit code: 0 the queue is empty, 1 error, 2 entries wait.
     """
     with context_of(context).connected(zookeeper, config) as operator:
-        found = operator.read_queue()
+        found = operator.requests.queue()
     if as_json:
         say_json(
             {
@@ -194,10 +194,10 @@ def remove(  # noqa: PLR0913 - the options of the command
     named = partitions_of(partitions)
     with context_of(context).connected(zookeeper, config) as operator:
         if dry_run:
-            found = operator.read_queue()
+            found = operator.requests.queue()
             removed = frozenset(named) & (found.entries.keys() if found else frozenset())
         else:
-            removed = operator.take_from_queue(named)
+            removed = operator.writes.take_from_queue(named)
     missing = [p for p in named if p not in removed]
     if as_json:
         lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
@@ -226,7 +226,7 @@ def clear(
     Example: reassigner queue clear --zookeeper zk1:2181/kafka
     """
     with context_of(context).connected(zookeeper, config) as operator:
-        found = operator.read_queue() if dry_run else operator.clear_queue()
+        found = operator.requests.queue() if dry_run else operator.writes.clear_queue()
     entries = {} if found is None else found.entries
     if as_json:
         removed = [str(p) for p in entries]

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from controller.cli.exits import Exit
 from controller.cli.plan_files import Plan
-from controller.cli.ports import OperatorPort
 from controller.core import model
 from controller.core.model import OutcomeKind, Replicas, RequestId, TopicPartition
 from controller.core.outcomes import RequestHistory, Summary
 from controller.core.submissions import RequestOptions, Submission
 from controller.errors import InvalidInputError
+from controller.zk.operator_client import OperatorClient
 
 DETAILS_MAX: Final = 100
 """Partitions that are printed with their outcome; ``--json`` has all of them."""
@@ -110,23 +110,22 @@ class Entry:
 # --- a plan --------------------------------------------------------------------------------------
 
 
-def read_entries(operator: OperatorPort, plan: Plan) -> list[Entry]:
+def read_entries(operator: OperatorClient, plan: Plan) -> list[Entry]:
     """Read the state of each entry of a plan."""
     submitted = _submitted(operator)
-    specs = operator.read_specs(plan)
-    topics = operator.read_topics(p.topic for p in plan)
+    specs = operator.partitions.specs(plan)
+    topics = operator.partitions.topics(p.topic for p in plan)
     return [
         _entry(p, target, target in submitted.get(p, ()), specs.get(p), topics.get(p.topic))
         for p, target in plan.items()
     ]
 
 
-def _submitted(operator: OperatorPort) -> Mapping[TopicPartition, list[Replicas]]:
+def _submitted(operator: OperatorClient) -> Mapping[TopicPartition, list[Replicas]]:
     """Return the targets that were submitted by any route and are not accepted yet."""
     found: dict[TopicPartition, list[Replicas]] = {}
-    plans = [operator.read_queue(), operator.read_plan()]
-    requests = operator.read_submissions(operator.submission_names())
-    for submitted in (*plans, *requests.values()):
+    plans = [operator.requests.queue(), operator.requests.plan()]
+    for submitted in (*plans, *operator.requests.open_submissions()):
         for partition, replicas in (submitted.entries if submitted else {}).items():
             found.setdefault(partition, []).append(replicas)
     return found
@@ -273,7 +272,7 @@ class RequestState:
         return counted
 
 
-def read_request(operator: OperatorPort, request: RequestId) -> RequestState:
+def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
     """
     Read the state of a request.
 
@@ -281,15 +280,11 @@ def read_request(operator: OperatorPort, request: RequestId) -> RequestState:
         InvalidInputError: the request is not known.
 
     """
-    submitted = [
-        s
-        for s in operator.read_submissions(operator.submission_names()).values()
-        if s is not None and s.request == request
-    ]
-    accepted = operator.read_accepted(request)
-    specs = operator.read_specs(e.partition for e in accepted)
-    topics = operator.read_topics(e.partition.topic for e in accepted)
-    history = operator.read_history([request]).get(request)
+    submitted = [s for s in operator.requests.open_submissions() if s.request == request]
+    accepted = operator.outcomes.accepted_entries(request)
+    specs = operator.partitions.specs(e.partition for e in accepted)
+    topics = operator.partitions.topics(e.partition.topic for e in accepted)
+    history = operator.outcomes.history_of(request)
     if history is None and not submitted:
         raise InvalidInputError(f"request {request} is not known; see `reassigner list`")
     kinds = {e.partition: e.fate for e in history.endings} if history is not None else {}

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.context import context_of
+from controller.cli.context import broker_survey, context_of
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption
 from controller.cli.output import say, say_json, tell
-from controller.cli.ports import InspectorPort
 from controller.cli.prometheus import QUERY, read_rates
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.core.model import BrokerId, LiveBroker, TopicAssignment
 from controller.errors import InvalidInputError
 from controller.settings import Settings
 from controller.units import MS_PER_S
+from controller.zk.operator_client import OperatorClient
 
 if TYPE_CHECKING:
     from controller.brokers.cluster_survey import ClusterSurvey
@@ -87,8 +87,8 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         else:
             settings = around.settings({"zookeeper": zookeeper}, config)
             note("reading the cluster")
-            with around.inspect(settings) as inspector:
-                rows = survey_cluster(settings, inspector)
+            with around.connect(settings) as operator:
+                rows = survey_cluster(settings, operator)
             if rows.reassigning:
                 tell(f"Note: {rows.reassigning} partitions are being reassigned.")
             source = SnapshotSource(
@@ -164,26 +164,23 @@ class ClusterRows:
         return sum(a.is_reassigning for t in self.topics.values() for a in t.partitions.values())
 
 
-def survey_cluster(settings: Settings, inspector: InspectorPort) -> ClusterRows:
+def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     """
     Read ZooKeeper, leaders and settings; brokers are asked for sizes row by row.
 
     Args:
         settings: Addresses and credentials.
-        inspector: The connection to ZooKeeper.
+        operator: The connection to ZooKeeper.
 
     """
-    from controller.brokers.broker_survey import BrokerSurvey  # noqa: PLC0415 - only this needs brokers
-    from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - as above
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
+    from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - only this needs brokers
     from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
 
-    quiet_kafka()
-    security, listeners = security_of(settings), listeners_of(settings)
-    survey = ClusterSurvey(security, listeners)
-    brokers = dict(inspector.survey_brokers())
-    topics = inspector.survey_topics()
+    topic_survey = broker_survey(settings)
+    survey = ClusterSurvey(security_of(settings), listeners_of(settings))
+    brokers = operator.cluster.brokers()
+    topics = operator.survey_topics()
     leading = survey.leading(brokers.values())
-    least = BrokerSurvey(security, listeners).min_insync(brokers.values(), topics)
-    own = inspector.survey_topic_settings()
+    least = topic_survey.min_insync(brokers.values(), topics)
+    own = operator.throttles.topic_settings()
     return ClusterRows(survey, brokers, topics, least, own, leading.partitions, leading.cluster_id)

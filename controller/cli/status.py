@@ -13,11 +13,11 @@ from controller.cli import options, status_text
 from controller.cli.context import CommandContext, context_of
 from controller.cli.exits import Exit
 from controller.cli.output import say, say_json
-from controller.cli.ports import OperatorPort
 from controller.cli.progress_display import DisplayOpener, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.core.model import RequestId
 from controller.errors import InvalidInputError, SessionSuspendedError, TransientError
+from controller.zk.operator_client import OperatorClient
 
 INTERVAL_S: Final = 1.0
 
@@ -90,7 +90,7 @@ class LeaderStatus:
     """The status of the leading daemon, at a given address or at the one in ZooKeeper."""
 
     def __init__(
-        self, around: CommandContext, operator: OperatorPort | None, address: str | None
+        self, around: CommandContext, operator: OperatorClient | None, address: str | None
     ) -> None:
         """Use ``address``; if it is None, look the leader up each time."""
         self._around = around
@@ -107,7 +107,7 @@ class LeaderStatus:
         """
         address = self._address
         if address is None and self._operator is not None:
-            address = self._operator.leader_address()
+            address = self._operator.cluster.leader_address()
         if address is None:
             raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
         return self._around.fetch(address)
@@ -150,7 +150,7 @@ def watch_leader(
 
 def watch_request(
     around: CommandContext,
-    operator: OperatorPort,
+    operator: OperatorClient,
     request: RequestId,
     display: DisplayOpener,
     *,
@@ -166,7 +166,7 @@ def watch_request(
     state = read_request(operator, request)
     try:
         with display() as shown:
-            while not state.has_ended and operator.read_outcome(request) is None:
+            while not state.has_ended and operator.outcomes.outcome(request) is None:
                 found = around.status_of_leader(operator)
                 headline = "no leading reassigner answers" if found is None else ""
                 shown.show(headline, 0, 0, status_text.status_about(found, request))

@@ -13,9 +13,9 @@ from typing import Final
 from controller.cli.context import CommandContext
 from controller.cli.output import tell
 from controller.cli.plan_files import Plan
-from controller.cli.ports import OperatorPort
 from controller.core.model import Replicas, RequestId, TopicPartition
 from controller.core.submissions import RequestOptions
+from controller.zk.operator_client import OperatorClient
 from controller.znodes.submissions import encode_submission
 
 PART_BYTES_MAX: Final = 700_000
@@ -41,7 +41,7 @@ class SubmitOptions:
 
 def await_daemon(
     around: CommandContext,
-    operator: OperatorPort,
+    operator: OperatorClient,
     is_taken_up: Callable[[], bool],
     *,
     timeout_s: float,
@@ -57,7 +57,7 @@ def await_daemon(
     leaderless_since: float | None = None
     while not is_taken_up():
         now = around.now()
-        if operator.leader_address() is not None:
+        if operator.cluster.leader_address() is not None:
             leaderless_since = None
         elif leaderless_since is None:
             leaderless_since = now
@@ -70,9 +70,9 @@ def await_daemon(
     return True
 
 
-def why_not_taken_up(operator: OperatorPort, timeout_s: float) -> str:
+def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
     """Return the likely reason why the daemon did not take up a submission."""
-    if operator.leader_address() is None:
+    if operator.cluster.leader_address() is None:
         return "no reassigner leads; the next leader takes it up"
     return f"not within {timeout_s:g} s; see `reassigner status`"
 

@@ -19,10 +19,10 @@ from controller.cli.options import (
     request_ids,
 )
 from controller.cli.output import NOTHING_WRITTEN, say, say_json
-from controller.cli.ports import OperatorPort
 from controller.core.controls import UNTHROTTLED, Controls
 from controller.core.model import RequestId
 from controller.units import parse_bytes, show_rate
+from controller.zk.operator_client import OperatorClient
 
 
 def throttle(  # noqa: PLR0913 - the options of the command
@@ -71,9 +71,9 @@ def throttle(  # noqa: PLR0913 - the options of the command
     raise typer.Exit(Exit.DONE)
 
 
-def show_throttle(operator: OperatorPort, *, as_json: bool) -> None:
+def show_throttle(operator: OperatorClient, *, as_json: bool) -> None:
     """Print the general throttle, and those of open requests with their own."""
-    controls = operator.read_controls()
+    controls = operator.requests.controls()
     own = own_throttles(operator, controls)
     if as_json:
         rates = {name: found.rate for name, found in own.items()}
@@ -84,7 +84,7 @@ def show_throttle(operator: OperatorPort, *, as_json: bool) -> None:
         say(f"request {name}: {found}")
 
 
-def change_throttle(operator: OperatorPort, rate: str, *, dry_run: bool, as_json: bool) -> None:
+def change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_json: bool) -> None:
     """
     Set or remove the general throttle, and list the requests that it does not reach.
 
@@ -93,10 +93,14 @@ def change_throttle(operator: OperatorPort, rate: str, *, dry_run: bool, as_json
 
     """
     bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
-    before = operator.read_controls().throttle if dry_run else operator.set_throttle(bytes_per_s)
+    before = (
+        operator.requests.controls().throttle
+        if dry_run
+        else operator.writes.set_throttle(bytes_per_s)
+    )
     missed = {
         name: own
-        for name, own in own_throttles(operator, operator.read_controls()).items()
+        for name, own in own_throttles(operator, operator.requests.controls()).items()
         if own.rate != bytes_per_s
     }
     if as_json:
@@ -131,15 +135,14 @@ class OwnThrottle:
         return f"{rate}, {'set live' if self.is_live else 'as submitted'}"
 
 
-def own_throttles(operator: OperatorPort, controls: Controls) -> dict[RequestId, OwnThrottle]:
+def own_throttles(operator: OperatorClient, controls: Controls) -> dict[RequestId, OwnThrottle]:
     """Return the throttles of open requests that have their own."""
-    kept = operator.request_ids()
+    kept = operator.outcomes.ended()
     still_open = [name for name, has_ended in kept.items() if not has_ended]
-    histories = operator.read_history(still_open)
+    histories = operator.outcomes.histories(still_open)
     asked = {name: history.options for name, history in histories.items()}
-    for submission in operator.read_submissions(operator.submission_names()).values():
-        if submission is not None:
-            asked.setdefault(submission.request, submission.options)
+    for submission in operator.requests.open_submissions():
+        asked.setdefault(submission.request, submission.options)
     rates = {name: options.throttle for name, options in asked.items()}
     live = {
         name: own.throttle

@@ -14,7 +14,6 @@ from controller.cli.exits import Exit
 from controller.cli.options import ConfigOption, JsonOption, ZookeeperOption, request_ids
 from controller.cli.output import ids, say, say_json
 from controller.cli.plan_files import Plan, read_plan_file
-from controller.cli.ports import OperatorPort
 from controller.cli.request_state import (
     STATE_OF_OUTCOME,
     Entry,
@@ -27,6 +26,7 @@ from controller.cli.request_state import (
     refusal_document,
 )
 from controller.core.model import RequestId, TopicPartition
+from controller.zk.operator_client import OperatorClient
 
 
 def verify(
@@ -62,7 +62,7 @@ def verify(
         raise typer.Exit(verify_request(operator, requests[0], as_json=as_json))
 
 
-def verify_plan(operator: OperatorPort, plan: Plan, *, as_json: bool) -> Exit:
+def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
     """Compare a plan with the topic znodes, and with the outcomes of requests."""
     entries = _with_outcomes(operator, read_entries(operator, plan))
     if as_json:
@@ -78,7 +78,7 @@ def verify_plan(operator: OperatorPort, plan: Plan, *, as_json: bool) -> Exit:
     return Exit.CANCELLED if any(e.state.is_cancelled for e in entries) else Exit.DONE
 
 
-def verify_request(operator: OperatorPort, request: RequestId, *, as_json: bool) -> Exit:
+def verify_request(operator: OperatorClient, request: RequestId, *, as_json: bool) -> Exit:
     """
     Print the state of a request.
 
@@ -108,20 +108,22 @@ def verify_request(operator: OperatorPort, request: RequestId, *, as_json: bool)
     return exit_of_request(state)
 
 
-def _with_outcomes(operator: OperatorPort, entries: list[Entry]) -> list[Entry]:
+def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry]:
     """Replace ``REFUSED`` by the outcome of a request that had the entry."""
     missing = {e.partition for e in entries if e.state is EntryState.REFUSED}
     if not missing:
         return entries
     targets = {e.partition: e.target for e in entries}
     found: dict[TopicPartition, EntryState] = {}
-    for history in operator.read_history().values():
+    for history in operator.outcomes.histories().values():
         ended = [
             e for e in history.endings if e.partition in missing and e.fate in STATE_OF_OUTCOME
         ]
         if not ended:
             continue
-        accepted = {(a.partition, a.target) for a in operator.read_accepted(history.request)}
+        accepted = {
+            (a.partition, a.target) for a in operator.outcomes.accepted_entries(history.request)
+        }
         for outcome in ended:
             if (outcome.partition, targets[outcome.partition]) in accepted:
                 found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]

@@ -1,11 +1,14 @@
 """
-ZooKeeper for one command of an operator: a connection, and the families of znodes read through it.
+ZooKeeper for one command: a connection, and the families of znodes that are read and written.
 
-``surveys`` reads the whole cluster for ``doctor``.
+A command calls a family directly: ``operator.requests.queue()``. ``surveys`` reads the whole
+cluster for ``doctor``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
@@ -50,52 +53,11 @@ class OperatorClient:
         self.requests = RequestZnodes(connection, window=REQUESTS_WINDOW)
         self.outcomes = OutcomeZnodes(connection, window=SHARDS_WINDOW)
         self.throttles = ThrottleZnodes(connection)
-        self.request_writes = RequestWrites(connection)
+        self.writes = RequestWrites(connection)
         self.throttle_writes = ThrottleWrites(connection)
-        self._bind()
-
-    def _bind(self) -> None:
-        """Offer what the families do under one name each, as ``cli.ports`` asks for it."""
-        self.live_brokers = self.cluster.broker_ids
-        self.survey_brokers = self.cluster.brokers
-        self.cluster_id = self.cluster.cluster_id
-        self.leader_address = self.cluster.leader_address
-        self.read_topics = self.partitions.topics
-        self.read_states = self.partitions.states
-        self.read_deletions = self.partitions.deletions
-        self.reassigned_partitions = self.partitions.reassigned
-        self.read_specs = self.partitions.specs
-        self.orphans_of = self.partitions.orphans_of
-        self.read_plan = self.requests.plan
-        self.read_queue = self.requests.queue
-        self.submission_names = self.requests.open
-        self.read_submissions = self.requests.submissions
-        self.read_cancellation = self.requests.cancellation
-        self.read_kill_switch = self.requests.kill_switch
-        self.read_controls = self.requests.controls
-        self.read_outcome = self.outcomes.outcome
-        self.request_ids = self.outcomes.ended
-        self.read_history = self.outcomes.histories
-        self.read_accepted = self.outcomes.accepted_entries
-        self.survey_topic_settings = self.throttles.topic_settings
-        self.create_plan = self.request_writes.create_plan
-        self.extend_plan = self.request_writes.extend_plan
-        self.submit = self.request_writes.submit
-        self.cancel = self.request_writes.cancel
-        self.disable = self.request_writes.disable
-        self.enable = self.request_writes.enable
-        self.create_queue = self.request_writes.create_queue
-        self.take_from_queue = self.request_writes.take_from_queue
-        self.clear_queue = self.request_writes.clear_queue
-        self.edit_pauses = self.request_writes.edit_pauses
-        self.edit_limits = self.request_writes.edit_limits
-        self.set_throttle = self.request_writes.set_throttle
-        self.lift_throttle = self.throttle_writes.lift
-        self.clear_throttles = self.throttle_writes.clear
-        self.noting_hidden = self._connection.noting_hidden
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
-        """Return how the last requests ended, the newest first; at most ``OUTCOMES_MAX``."""
+        """Return the outcomes of the last requests, the newest first; at most ``OUTCOMES_MAX``."""
         stats = self._connection.stats(self.outcomes.requests(), paths.outcome_path)
         written = sorted(((s.mzxid, r) for r, s in stats.items() if s), reverse=True)
         return self.outcomes.outcomes(request for _, request in written[:OUTCOMES_MAX])
@@ -105,8 +67,12 @@ class OperatorClient:
         return survey_topics(self._connection)
 
     def survey(self) -> Znodes:
-        """Read everything that ``doctor`` checks; a large cluster takes a while."""
+        """Read everything that ``doctor`` checks; this takes a while on a large cluster."""
         return survey(self._connection)
+
+    def noting_hidden(self) -> AbstractContextManager[Collection[str]]:
+        """Collect the paths that may not be read instead of raising an error."""
+        return self._connection.noting_hidden()
 
     def __enter__(self) -> Self:
         """Connect; see ``Connection``."""

@@ -101,6 +101,10 @@ class OutcomeZnodes:
         ordered = sorted(czxids.items(), key=lambda item: item[1])
         return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
 
+    def history_of(self, request: RequestId) -> RequestHistory | None:
+        """Return what is kept of a request, None if nothing is."""
+        return self.histories([request]).get(request)
+
     def accepted_entries(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
         """Return the accepted entries of a request, in the order in which they were accepted."""
         names = self._znodes.children(paths.history_path(request))

@@ -55,6 +55,10 @@ class RequestZnodes:
         found = self._znodes.show_many(names, paths.submission_path, window=self._window)
         return {name: shown and _submission(name, shown) for name, shown in found}
 
+    def open_submissions(self) -> list[Submission]:
+        """Return the submitted requests that are not accepted yet, in order."""
+        return [s for s in self.submissions(self.open()).values() if s is not None]
+
     def cancellation(self) -> Cancellation | None:
         """Return ``/admin/cancel_reassignment_in_progress``; None where it does not exist."""
         shown = self._znodes.show(paths.CANCEL)

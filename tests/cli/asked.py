@@ -1,12 +1,12 @@
-"""What operators ask for and what is kept of it, in memory: the part of a fake cluster for that."""
+"""Requests and what is kept of them, in memory: a part of a fake cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.core.applied_throttles import AppliedThrottle, Entity
-from controller.core.controls import Controls, Limits, Pauses
+from controller.core.applied_throttles import Entity
+from controller.core.controls import Controls
 from controller.core.model import (
     AcceptedEntry,
     LegacyPlan,
@@ -145,57 +145,7 @@ class Asked:
         whole = {**found.partitions, partition.partition: PartitionAssignment(assigned)}
         self.topics[partition.topic] = replace(found, partitions=whole)
 
-    # --- what is read --------------------------------------------------------------------------
-
-    def read_queue(self) -> LegacyPlan | None:
-        """Return the queue."""
-        return self.queue
-
-    def submission_names(self) -> list[str]:
-        """Return what was not accepted yet."""
-        return sorted(self.submitted)
-
-    def read_submissions(self, names: Iterable[str]) -> Mapping[str, Submission | None]:
-        """Return submitted requests."""
-        return {name: self.submitted.get(name) for name in names}
-
-    def read_cancellation(self) -> Cancellation | None:
-        """Return the cancellation."""
-        return self.cancellation
-
-    def read_kill_switch(self) -> KillSwitch | None:
-        """Return the kill switch."""
-        return self.switch
-
-    def read_controls(self) -> Controls:
-        """Return the controls."""
-        return self.controls
-
-    def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
-        """Return what has a record."""
-        wanted = None if topics is None else set(topics)
-        return sorted(p for p in self.specs if wanted is None or p.topic in wanted)
-
-    def read_outcome(self, request: RequestId) -> Summary | str | None:
-        """Return how a request ended."""
-        return self.outcomes.get(request)
-
-    def request_ids(self) -> Mapping[RequestId, bool]:
-        """Return the requests of which anything is kept."""
-        return {name: h.summary is not None for name, h in self.histories.items()}
-
-    def read_history(
-        self, requests: Iterable[RequestId] | None = None
-    ) -> Mapping[RequestId, RequestHistory]:
-        """Return what is kept of requests."""
-        wanted = self.histories if requests is None else requests
-        return {name: self.histories[name] for name in wanted if name in self.histories}
-
-    def read_accepted(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
-        """Return accepted entries."""
-        return tuple(self.accepted.get(request, ()))
-
-    # --- what is written -----------------------------------------------------------------------
+    # --- what clients write --------------------------------------------------------------------
 
     def submit(self, data: bytes) -> str:
         """Take a request."""
@@ -212,58 +162,9 @@ class Asked:
         self.cancellation = decode_cancellation(data, ZkVersion(version), CANCEL_CZXID, AT_MS)
         return self.cancellation
 
-    def disable(self, switch: KillSwitch) -> KillSwitch | None:
-        """Turn the switch on."""
-        before = self.switch
-        self.switch = before or switch
-        return before
-
-    def enable(self) -> bool:
-        """Turn the switch off."""
-        was_on = self.switch is not None
-        self.switch = None
-        return was_on
-
     def create_queue(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """Write a queue where there is none."""
         if self.queue is not None:
             raise ReassignmentConflictError("exists already")
         self.queue = LegacyPlan(dict(entries), ZkVersion(0), QUEUE_CZXID)
         return QUEUE_CZXID
-
-    def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Take entries out."""
-        if self.queue is None:
-            return frozenset()
-        taken = frozenset(partitions) & self.queue.entries.keys()
-        left = {p: r for p, r in self.queue.entries.items() if p not in taken}
-        self.queue = replace(self.queue, entries=left) if left else None
-        return taken
-
-    def clear_queue(self) -> LegacyPlan | None:
-        """Take everything out."""
-        queue, self.queue = self.queue, None
-        return queue
-
-    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
-        """Change the pauses."""
-        self.controls = replace(self.controls, pauses=change(self.controls.pauses))
-        return self.controls.pauses
-
-    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
-        """Change the limits."""
-        self.controls = replace(self.controls, limits=change(self.controls.limits))
-        return self.controls.limits
-
-    def set_throttle(self, bytes_per_s: int | None) -> int | None:
-        """Change the throttle."""
-        before = self.controls.throttle
-        self.controls = replace(self.controls, throttle=bytes_per_s)
-        return before
-
-    def lift_throttle(self, lease: AppliedThrottle) -> Mapping[str, str | None] | None:
-        """Restore what stood there."""
-        if self.others_are_faster:
-            return None
-        self.lifted.append(lease.entity)
-        return {key: lease.before[key] for key in lease.ours}

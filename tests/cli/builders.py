@@ -1,9 +1,9 @@
-"""A cluster as the command line sees it, and a way to run verbs against it."""
+"""A cluster as commands see it, and a terminal that runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,9 @@ from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
-from controller.core.applied_throttles import Entity, broker_entity, topic_entity
+from controller.core.applied_throttles import Entity
 from controller.core.events import Orphan
 from controller.core.model import (
-    BrokerEpoch,
-    BrokerId,
     LegacyPlan,
     LiveBroker,
     PartitionAssignment,
@@ -30,10 +28,12 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.outcomes import Summary
-from controller.doctor.snapshot import Snapshot, Znodes
+from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
 from tests.cli.asked import AT_MS, Asked
+from tests.cli.families import FakeOperator
 from tests.core.builders import replicas
 from tests.doctor.builders import SnapshotBuilder
 
@@ -93,7 +93,7 @@ def a_request(**counts: int) -> dict[str, Any]:
 
 @dataclass
 class FakeCluster(Asked):
-    """ZooKeeper in memory; implements ``OperatorPort`` and ``InspectorPort``."""
+    """A cluster in memory; ``operator`` reads and writes it as ``OperatorClient`` does."""
 
     plan: LegacyPlan | None = None
     brokers: frozenset[int] = frozenset({1, 2, 3, 4})
@@ -164,92 +164,7 @@ class FakeCluster(Asked):
         if self.plan is not None and not self.plan.entries and not self.specs:
             self.plan = None
 
-    # --- InspectorPort -------------------------------------------------------------------------
-
-    def read_states(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, PartitionState | str | None]:
-        """Return states."""
-        return {p: self.states.get(p) for p in partitions}
-
-    def read_deletions(self) -> frozenset[str]:
-        """Return topics queued for deletion."""
-        return self.deletions
-
-    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
-        """Return orphan records."""
-        return tuple(o for o in self.orphans if isinstance(o, str) or o.partition == partition)
-
-    def newest_outcomes(self) -> tuple[Summary, ...]:
-        """Return how requests ended."""
-        return self.ended
-
-    @contextmanager
-    def noting_hidden(self) -> Iterator[Collection[str]]:
-        """Return what may not be read."""
-        yield self.snapshot.znodes.hidden
-
-    def survey_topics(self) -> Mapping[str, TopicAssignment]:
-        """Return the topics of the snapshot and the others."""
-        others = {n: t for n, t in self.topics.items() if isinstance(t, TopicAssignment)}
-        return {**self.snapshot.topics_before, **others}
-
-    def survey_topic_settings(self) -> Mapping[str, Mapping[str, str]]:
-        """Return that no topic has any."""
-        return {}
-
-    def survey_brokers(self) -> Mapping[BrokerId, LiveBroker]:
-        """Return the brokers of the snapshot and the others."""
-        others = {
-            BrokerId(b): LiveBroker(BrokerId(b), BrokerEpoch(b), (), self.racks.get(b))
-            for b in sorted(self.brokers)
-        }
-        return (
-            {**self.snapshot.znodes.brokers, **others}
-            if self.topics
-            else (self.snapshot.znodes.brokers)
-        )
-
-    def survey(self) -> Znodes:
-        """Return the znodes of the snapshot."""
-        return self.snapshot.znodes
-
-    # --- OperatorPort --------------------------------------------------------------------------
-
-    def read_plan(self) -> LegacyPlan | None:
-        """Return the plan."""
-        return self.plan
-
-    def read_topics(self, names: Iterable[str]) -> Mapping[str, TopicAssignment | str | None]:
-        """Return topics."""
-        return {n: self.topics.get(n) for n in names}
-
-    def read_specs(
-        self, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, ReassignmentSpec | str | None]:
-        """Return records."""
-        return {p: self.specs.get(p) for p in partitions}
-
-    def live_brokers(self) -> frozenset[BrokerId]:
-        """Return registered brokers."""
-        return frozenset(BrokerId(b) for b in self.brokers)
-
-    def leader_address(self) -> str | None:
-        """Return where the leader listens."""
-        return self.leader
-
-    def cluster_id(self) -> str | None:
-        """Return the id of the cluster."""
-        return self.id
-
-    def clear_throttles(
-        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
-    ) -> frozenset[Entity]:
-        """Take throttles away."""
-        wanted = {*map(broker_entity, brokers), *map(topic_entity, topics)}
-        found = frozenset(wanted & self.throttled)
-        self.throttled -= found
-        return found
+    # --- what clients write --------------------------------------------------------------------
 
     def create_plan(self, entries: Mapping[TopicPartition, Replicas]) -> Zxid:
         """Write a plan where there is none."""
@@ -287,7 +202,6 @@ class Terminal:
         around = CommandContext(
             environ=self.environ,
             connect=self._connect,
-            inspect=self._connect,
             ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
             ask_min_insync=self._ask_min_insync,
             cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
@@ -312,11 +226,11 @@ class Terminal:
         self.asked.append("min.insync.replicas of " + ",".join(sorted(topics)))
         return {topic: self.cluster.min_insync.get(topic, 1) for topic in topics}
 
-    def _connect(self, settings: Settings) -> AbstractContextManager[FakeCluster]:
+    def _connect(self, settings: Settings) -> AbstractContextManager[OperatorClient]:
         if self.unreachable:
             where = settings.zookeeper
             raise SessionSuspendedError(f"ZooKeeper at {where} cannot be reached within 10 s")
-        return nullcontext(self.cluster)
+        return nullcontext(FakeOperator(self.cluster))
 
     def _fetch(self, address: str) -> Mapping[str, Any]:
         self.asked.append(address)

@@ -13,6 +13,7 @@ from controller.cli.request_state import EntryState, read_entries
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.errors import InvalidInputError
 from tests.cli.builders import CZXID, FakeCluster
+from tests.cli.families import FakeOperator
 from tests.core.builders import replicas, tp
 
 
@@ -109,7 +110,7 @@ def test_an_endless_file_is_not_read_whole(path: Path) -> None:
 
 def standing(cluster: FakeCluster, target: Sequence[int]) -> EntryState:
     """Return where an entry for the first partition stands."""
-    return read_entries(cluster, {tp(): replicas(*target)})[0].state
+    return read_entries(FakeOperator(cluster), {tp(): replicas(*target)})[0].state
 
 
 def test_an_entry_in_the_znode_is_submitted() -> None:
@@ -156,10 +157,10 @@ def test_the_way_back_leaves_out_what_is_being_added() -> None:
     """Originals: the record's, else RS without AR."""
     cluster = FakeCluster().assign(tp(), (2, 3, 1), adding=(3,))
     plan = {tp(): replicas(2, 3)}
-    assert read_entries(cluster, plan)[0].original == replicas(2, 1)
+    assert read_entries(FakeOperator(cluster), plan)[0].original == replicas(2, 1)
     cluster.accept(tp(), (2, 3), original=(1, 2))
-    assert read_entries(cluster, plan)[0].original == replicas(1, 2)
-    assert read_entries(FakeCluster(), plan)[0].original is None
+    assert read_entries(FakeOperator(cluster), plan)[0].original == replicas(1, 2)
+    assert read_entries(FakeOperator(FakeCluster()), plan)[0].original is None
 
 
 def test_a_document_is_sorted_and_can_be_read_again(path: Path) -> None:

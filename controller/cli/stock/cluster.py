@@ -16,7 +16,6 @@ from typing import Final
 from controller.cli.cancel import is_selected, joined
 from controller.cli.context import CommandContext
 from controller.cli.plan_files import Plan
-from controller.cli.ports import InspectorPort
 from controller.cli.request_state import read_request
 from controller.cli.submitting import await_daemon, submissions_of
 from controller.core.model import (
@@ -32,6 +31,7 @@ from controller.core.model import (
 )
 from controller.core.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError, SessionSuspendedError
+from controller.zk.operator_client import OperatorClient
 
 ANSWER_S: Final = 60.0
 """The time that Kafka's tool waits for the controller."""
@@ -60,16 +60,15 @@ class ClusterState:
         return None if topic is None else topic.partitions.get(partition.partition)
 
 
-def read_cluster(inspector: InspectorPort) -> ClusterState:
+def read_cluster(operator: OperatorClient) -> ClusterState:
     """Read topics and active reassignments; the order of reads is as in ``request_state``."""
     targets: dict[TopicPartition, Replicas] = {}
-    plan = inspector.read_plan()
-    submitted = inspector.read_submissions(inspector.submission_names()).values()
-    for found in (plan, *submitted):
+    plan = operator.requests.plan()
+    for found in (plan, *operator.requests.open_submissions()):
         targets |= {} if found is None else found.entries
-    specs = inspector.read_specs(inspector.reassigned_partitions())
+    specs = operator.partitions.specs(operator.partitions.reassigned())
     targets |= {p: spec.target for p, spec in specs.items() if isinstance(spec, ReassignmentSpec)}
-    topics = inspector.survey_topics()
+    topics = operator.survey_topics()
     return ClusterState(topics, dict(_active(topics, targets)))
 
 
@@ -101,7 +100,7 @@ def _whole(target: Replicas, now: PartitionAssignment) -> ActiveReassignment:
     )
 
 
-def check_leader(inspector: InspectorPort) -> None:
+def check_leader(operator: OperatorClient) -> None:
     """
     Check that a daemon leads.
 
@@ -109,12 +108,12 @@ def check_leader(inspector: InspectorPort) -> None:
         SessionSuspendedError: no daemon leads.
 
     """
-    if inspector.leader_address() is None:
+    if operator.cluster.leader_address() is None:
         raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
 
 
 def submit_plan(
-    around: CommandContext, inspector: InspectorPort, plan: Plan, throttle: int | None
+    around: CommandContext, operator: OperatorClient, plan: Plan, throttle: int | None
 ) -> Mapping[TopicPartition, str]:
     """
     Submit a plan as a request, and wait until it is accepted.
@@ -129,24 +128,24 @@ def submit_plan(
     options = RequestOptions(reason=REASON, requested_by=around.name_of_user(), throttle=throttle)
     own = around.new_request_id()
     parts = submissions_of(plan, options, own)
-    names = [inspector.submit(part) for part in parts]
+    names = [operator.writes.submit(part) for part in parts]
     request = RequestId(names[0]) if len(parts) == 1 else own
     if not await_daemon(
         around,
-        inspector,
-        lambda: not set(names) & set(inspector.submission_names()),
+        operator,
+        lambda: not set(names) & set(operator.requests.open()),
         timeout_s=ANSWER_S,
     ):
         raise RequestTimeoutError(
             f"the plan was written as {request}, but no reassigner has accepted it yet; "
             f"`reassigner cancel {request}` cancels it"
         )
-    refused = read_request(inspector, request).refused
+    refused = read_request(operator, request).refused
     return {r.partition: r.detail for r in refused if r.partition is not None}
 
 
 def cancel_partitions(
-    around: CommandContext, inspector: InspectorPort, partitions: Collection[TopicPartition]
+    around: CommandContext, operator: OperatorClient, partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, str]:
     """
     Cancel partitions, and wait until they roll back.
@@ -167,21 +166,21 @@ def cancel_partitions(
         reason=REASON,
         requested_by=around.name_of_user(),
     )
-    written = inspector.cancel(lambda found: joined(found, wanted))
+    written = operator.writes.cancel(lambda found: joined(found, wanted))
 
     def is_taken_up() -> bool:
-        if is_selected(inspector, written):
+        if is_selected(operator, written):
             return True
-        specs = inspector.read_specs(partitions)
+        specs = operator.partitions.specs(partitions)
         return all(
             isinstance(s, ReassignmentSpec) and s.cancelled_by is not None for s in specs.values()
         )
 
-    if not await_daemon(around, inspector, is_taken_up, timeout_s=ANSWER_S):
+    if not await_daemon(around, operator, is_taken_up, timeout_s=ANSWER_S):
         raise RequestTimeoutError(
             f"the cancellation was written as {written.request}, but not taken up yet"
         )
-    history = inspector.read_history([written.request]).get(written.request)
+    history = operator.outcomes.history_of(written.request)
     return {
         o.partition: o.detail
         for o in (() if history is None else history.endings)

@@ -21,7 +21,6 @@ from controller.cli.options import ConfigOption, DryRunOption
 from controller.cli.output import say, tell
 from controller.cli.plan_files import document_of, read_plan_file
 from controller.cli.plan_preview import rollback_of
-from controller.cli.ports import InspectorPort
 from controller.cli.queue import add_to_queue
 from controller.cli.request_state import read_entries
 from controller.cli.stock import texts
@@ -37,6 +36,7 @@ from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
 from controller.errors import InvalidInputError
 from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
 
 PLAN: Final = "reassignment-json-file"
 TOPICS: Final = "topics-to-move-json-file"
@@ -63,7 +63,7 @@ PERMITTED: Final[Mapping[str, frozenset[str]]] = {
 KAFKAS_ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 
 Options = Mapping[str, Any]
-Action = Callable[[InspectorPort], None]
+Action = Callable[[OperatorClient], None]
 
 
 def stock(  # noqa: PLR0913 - the options of the tool
@@ -209,17 +209,17 @@ def _act(around: CommandContext, action: str, options: Options) -> None:
     if command_config is not None and not command_config.is_file():
         raise InvalidInputError(str(command_config))
     act = _prepared(around, action, options)
-    with _inspected(around, options) as inspector:
-        act(inspector)
+    with _inspected(around, options) as operator:
+        act(operator)
 
 
 def _prepared(around: CommandContext, action: str, options: Options) -> Action:
     """Return the action, with the files that it needs."""
     is_old = "bootstrap-server" not in options
 
-    def tool(inspector: InspectorPort) -> StockTool:
+    def tool(operator: OperatorClient) -> StockTool:
         kind = OldStockTool if is_old else StockTool
-        return kind(around, inspector, dry_run="dry-run" in options)
+        return kind(around, operator, dry_run="dry-run" in options)
 
     if action == "list":
         return lambda found: tool(found).list_active()
@@ -266,16 +266,16 @@ def _rate(name: str, options: Options) -> int:
 def _queue(around: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
     plan = read_plan_file(options[PLAN])
-    with _inspected(around, options) as inspector:
+    with _inspected(around, options) as operator:
         if action == "generate-queue":
-            current = rollback_of(read_entries(inspector, plan))
+            current = rollback_of(read_entries(operator, plan))
             say(texts.documents_text(current, document_of(plan)))
             return Exit.DONE
         if action == "verify-queue":
-            return verify_plan(inspector, plan, as_json=False)
+            return verify_plan(operator, plan, as_json=False)
         ask = partial(around.ask_min_insync, _settings(around, options))
         dry_run = "dry-run" in options
-        return add_to_queue(inspector, plan, ask, dry_run=dry_run, as_json=False)
+        return add_to_queue(operator, plan, ask, dry_run=dry_run, as_json=False)
 
 
 def _settings(around: CommandContext, options: Options) -> Settings:
@@ -283,7 +283,7 @@ def _settings(around: CommandContext, options: Options) -> Settings:
 
 
 @contextmanager
-def _inspected(around: CommandContext, options: Options) -> Iterator[InspectorPort]:
+def _inspected(around: CommandContext, options: Options) -> Iterator[OperatorClient]:
     """
     Connect to ZooKeeper, and check that the named brokers belong to its cluster.
 
@@ -292,13 +292,13 @@ def _inspected(around: CommandContext, options: Options) -> Iterator[InspectorPo
 
     """
     settings = _settings(around, options)
-    with around.inspect(settings) as inspector:
+    with around.connect(settings) as operator:
         servers = options.get("bootstrap-server")
         if servers is not None:
-            theirs, ours = around.cluster_id_of(settings, servers), inspector.cluster_id()
+            theirs, ours = around.cluster_id_of(settings, servers), operator.cluster.cluster_id()
             if ours != theirs:
                 raise InvalidInputError(
                     f"the brokers belong to cluster {theirs}, but ZooKeeper at "
                     f"{settings.zookeeper} to cluster {ours}: name the right one with --zookeeper"
                 )
-        yield inspector
+        yield operator

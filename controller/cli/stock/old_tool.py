@@ -38,7 +38,7 @@ class OldStockTool(StockTool):
         """Carry out ``--verify``; it removes throttles once all partitions are completed."""
         del preserve_throttles
         check_log_dirs(plan)
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         say("Status of partition reassignment: ")
         lines: list[str] = []
         for partition, target in plan.entries.items():
@@ -64,8 +64,8 @@ class OldStockTool(StockTool):
         if self._dry_run:
             tell(NOTHING_WRITTEN)
             return
-        cleared = self._inspector.clear_throttles(
-            brokers=sorted(self._inspector.live_brokers()),
+        cleared = self._operator.throttle_writes.clear(
+            brokers=sorted(self._operator.cluster.broker_ids()),
             topics=dict.fromkeys(p.topic for p in plan.entries),
         )
         if cleared or self._was_throttled(plan):
@@ -73,9 +73,9 @@ class OldStockTool(StockTool):
 
     def _was_throttled(self, plan: StockPlan) -> bool:
         """Return whether the last request with this plan had a throttle, which has ended."""
-        ended = [h for h in self._inspector.read_history().values() if h.summary is not None]
+        ended = [h for h in self._operator.outcomes.histories().values() if h.summary is not None]
         for history in reversed(ended[-_REQUESTS_MAX:]):
-            accepted = self._inspector.read_accepted(history.request)
+            accepted = self._operator.outcomes.accepted_entries(history.request)
             if {e.partition: e.target for e in accepted} == plan.entries:
                 return history.options.throttle is not None
         return False
@@ -85,10 +85,10 @@ class OldStockTool(StockTool):
     ) -> None:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
         del additional
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         _check_partitions(found, plan.entries)
         wanted = dict.fromkeys(b for replicas in plan.entries.values() for b in replicas)
-        unknown = [b for b in wanted if b not in self._inspector.live_brokers()]
+        unknown = [b for b in wanted if b not in self._operator.cluster.broker_ids()]
         if unknown:
             raise InvalidInputError(
                 f"The proposed assignment contains non-existent brokerIDs: {ids(unknown)}"
@@ -118,10 +118,10 @@ class OldStockTool(StockTool):
 
     def cancel_everything(self) -> None:
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         if not self._dry_run:
-            check_leader(self._inspector)
-        specs = self._inspector.read_specs(found.active)
+            check_leader(self._operator)
+        specs = self._operator.partitions.specs(found.active)
         rows = []
         for partition in sorted(found.active):
             active = found.active[partition]

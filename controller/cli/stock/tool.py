@@ -16,7 +16,6 @@ from controller.cli.context import CommandContext
 from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, say, tell
 from controller.cli.plan_preview import check_enabled
-from controller.cli.ports import InspectorPort
 from controller.cli.stock import texts
 from controller.cli.stock.cluster import (
     ClusterState,
@@ -30,6 +29,7 @@ from controller.core.model import BrokerId, PartitionAssignment, Replicas, Topic
 from controller.errors import ControllerError, InvalidInputError, RefusedError
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
+from controller.zk.operator_client import OperatorClient
 
 
 class TerseError(RefusedError):
@@ -53,21 +53,21 @@ class StockTool:
     """One run of Kafka's tool."""
 
     def __init__(
-        self, around: CommandContext, inspector: InspectorPort, *, dry_run: bool = False
+        self, around: CommandContext, operator: OperatorClient, *, dry_run: bool = False
     ) -> None:
         """Act on a cluster; with ``dry_run``, only check and print."""
         self._around = around
-        self._inspector = inspector
+        self._operator = operator
         self._dry_run = dry_run
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
-        say(texts.active_text(read_cluster(self._inspector).active))
+        say(texts.active_text(read_cluster(self._operator).active))
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
         check_log_dirs(plan)
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         say("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
             now = found.assignment(partition)
@@ -82,13 +82,13 @@ class StockTool:
         self, topics: Sequence[str], brokers: Sequence[BrokerId], *, rack_aware: bool
     ) -> None:
         """Carry out ``--generate``, with the fewest copies in place of a fresh assignment."""
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         before = {
             TopicPartition(topic, number): assignment.replicas
             for topic in topics
             for number, assignment in _partitions(found, topic).items()
         }
-        live = self._inspector.survey_brokers()
+        live = self._operator.cluster.brokers()
         allowed = frozenset(brokers) & live.keys()
         racks = {broker: live[broker].rack if rack_aware else None for broker in live}
         if len({racks[broker] is None for broker in allowed}) > 1:
@@ -109,12 +109,12 @@ class StockTool:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
         check_log_dirs(plan)
         check_throttle(throttle)
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         if found.active and not additional:
             raise TerseError(texts.EXISTING)
         entries = plan.entries
         wanted = {broker for replicas in entries.values() for broker in replicas}
-        unknown = sorted(wanted - self._inspector.live_brokers())
+        unknown = sorted(wanted - self._operator.cluster.broker_ids())
         if unknown:
             raise InvalidInputError(f"Unknown broker id {unknown[0]}")
         current = _current(found, entries)
@@ -138,7 +138,7 @@ class StockTool:
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
         check_log_dirs(plan)
-        found = read_cluster(self._inspector)
+        found = read_cluster(self._operator)
         active = sorted(plan.entries.keys() & found.active.keys())
         if active:
             skipped = self._cancel(active)
@@ -156,29 +156,29 @@ class StockTool:
 
     def _check_daemon(self) -> None:
         """Check that the daemon would accept a plan now."""
-        check_enabled(self._inspector)
+        check_enabled(self._operator)
         if not self._dry_run:
-            check_leader(self._inspector)
+            check_leader(self._operator)
 
     def _submit(
         self, entries: Mapping[TopicPartition, Replicas], throttle: int
     ) -> Mapping[TopicPartition, str]:
         rate = throttle if throttle >= 0 else None
-        return submit_plan(self._around, self._inspector, entries, rate)
+        return submit_plan(self._around, self._operator, entries, rate)
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         if self._dry_run:
             return {}
-        check_leader(self._inspector)
-        return cancel_partitions(self._around, self._inspector, partitions)
+        check_leader(self._operator)
+        return cancel_partitions(self._around, self._operator, partitions)
 
     def _clear_throttles(self, plan: StockPlan, found: ClusterState) -> None:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
         replicas = {b for assigned in plan.entries.values() for b in assigned}
-        brokers = sorted(replicas | self._inspector.live_brokers())
+        brokers = sorted(replicas | self._operator.cluster.broker_ids())
         say(texts.clearing_text("broker", brokers))
         if not self._dry_run:
-            self._inspector.clear_throttles(brokers=brokers)
+            self._operator.throttle_writes.clear(brokers=brokers)
         topics = sorted({partition.topic for partition in plan.entries})
         say(texts.clearing_text("topic", topics))
         for topic in topics:
@@ -187,7 +187,7 @@ class StockTool:
         if self._dry_run:
             tell(NOTHING_WRITTEN)
         else:
-            self._inspector.clear_throttles(topics=topics)
+            self._operator.throttle_writes.clear(topics=topics)
 
 
 def check_log_dirs(plan: StockPlan) -> None:

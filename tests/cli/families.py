@@ -1,0 +1,304 @@
+"""
+The families of znodes that commands read and write, over a fake cluster.
+
+Each fake overrides the methods that commands call, so that mypy compares their signatures with
+those of ``zk``. What a family composes of its other methods is not overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.core import model
+from controller.core.applied_throttles import AppliedThrottle, Entity, broker_entity, topic_entity
+from controller.core.controls import Controls, Limits, Pauses
+from controller.core.events import Orphan
+from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.outcomes import RequestHistory, Summary
+from controller.core.submissions import Cancellation, Submission
+from controller.doctor.snapshot import Znodes
+from controller.zk.cluster_znodes import ClusterZnodes
+from controller.zk.operator_client import OperatorClient
+from controller.zk.outcome_znodes import OutcomeZnodes
+from controller.zk.partition_znodes import PartitionZnodes
+from controller.zk.request_writes import RequestWrites
+from controller.zk.request_znodes import RequestZnodes
+from controller.zk.throttle_writes import ThrottleWrites
+from controller.zk.throttle_znodes import ThrottleZnodes
+from controller.znodes.kill_switches import KillSwitch
+
+if TYPE_CHECKING:
+    from tests.cli.builders import FakeCluster
+
+Entries = Mapping[TopicPartition, model.Replicas]
+
+
+class FakeOperator(OperatorClient):
+    """The client of a command, without a connection."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+        self.cluster = FakeClusterZnodes(found)
+        self.partitions = FakePartitionZnodes(found)
+        self.requests = FakeRequestZnodes(found)
+        self.outcomes = FakeOutcomeZnodes(found)
+        self.throttles = FakeThrottleZnodes()
+        self.writes = FakeRequestWrites(found)
+        self.throttle_writes = FakeThrottleWrites(found)
+
+    def newest_outcomes(self) -> tuple[Summary, ...]:
+        """Return how requests ended."""
+        return self._found.ended
+
+    @contextmanager
+    def noting_hidden(self) -> Iterator[Collection[str]]:
+        """Return what may not be read."""
+        yield self._found.snapshot.znodes.hidden
+
+    def survey_topics(self) -> dict[str, model.TopicAssignment]:
+        """Return the topics of the snapshot and the others."""
+        topics = self._found.topics.items()
+        others = {n: t for n, t in topics if isinstance(t, model.TopicAssignment)}
+        return {**self._found.snapshot.topics_before, **others}
+
+    def survey(self) -> Znodes:
+        """Return the znodes of the snapshot."""
+        return self._found.snapshot.znodes
+
+
+class FakeClusterZnodes(ClusterZnodes):
+    """Brokers and daemons."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def broker_ids(self) -> frozenset[BrokerId]:
+        """Return registered brokers."""
+        return frozenset(BrokerId(b) for b in self._found.brokers)
+
+    def brokers(self) -> dict[BrokerId, model.LiveBroker]:
+        """Return the brokers of the snapshot, and the others where there are topics."""
+        found = dict(self._found.snapshot.znodes.brokers)
+        for broker in sorted(self.broker_ids()) if self._found.topics else ():
+            epoch, rack = model.BrokerEpoch(broker), self._found.racks.get(broker)
+            found[broker] = model.LiveBroker(broker, epoch, (), rack)
+        return found
+
+    def cluster_id(self) -> str | None:
+        """Return the id of the cluster."""
+        return self._found.id
+
+    def leader_address(self) -> str | None:
+        """Return where the leader listens."""
+        return self._found.leader
+
+
+class FakePartitionZnodes(PartitionZnodes):
+    """Topics, and records of reassignments."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def topics(self, names: Iterable[str]) -> dict[str, model.TopicAssignment | str | None]:
+        """Return topics."""
+        return {n: self._found.topics.get(n) for n in names}
+
+    def states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, model.PartitionState | str | None]:
+        """Return states."""
+        return {p: self._found.states.get(p) for p in partitions}
+
+    def deletions(self) -> frozenset[str]:
+        """Return topics queued for deletion."""
+        return self._found.deletions
+
+    def reassigned(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        """Return the partitions with a record."""
+        wanted = None if topics is None else set(topics)
+        return sorted(p for p in self._found.specs if wanted is None or p.topic in wanted)
+
+    def specs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, model.ReassignmentSpec | str | None]:
+        """Return records."""
+        return {p: self._found.specs.get(p) for p in partitions}
+
+    def orphans_of(self, partition: TopicPartition) -> tuple[Orphan | str, ...]:
+        """Return orphan records."""
+        found = self._found.orphans
+        return tuple(o for o in found if isinstance(o, str) or o.partition == partition)
+
+
+class FakeRequestZnodes(RequestZnodes):
+    """Plans, requests, cancellation and controls."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def plan(self) -> model.LegacyPlan | None:
+        """Return the plan."""
+        return self._found.plan
+
+    def queue(self) -> model.LegacyPlan | None:
+        """Return the queue."""
+        return self._found.queue
+
+    def open(self) -> list[str]:
+        """Return the requests that are not accepted yet."""
+        return sorted(self._found.submitted)
+
+    def submissions(self, names: Iterable[str]) -> dict[str, Submission | None]:
+        """Return submitted requests."""
+        return {name: self._found.submitted.get(name) for name in names}
+
+    def cancellation(self) -> Cancellation | None:
+        """Return the cancellation."""
+        return self._found.cancellation
+
+    def is_disabled(self) -> bool:
+        """Return whether the kill switch is set."""
+        return self._found.switch is not None
+
+    def kill_switch(self) -> KillSwitch | None:
+        """Return the kill switch."""
+        return self._found.switch
+
+    def controls(self) -> Controls:
+        """Return the controls."""
+        return self._found.controls
+
+
+class FakeOutcomeZnodes(OutcomeZnodes):
+    """What is kept of requests."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def outcome(self, request: RequestId) -> Summary | str | None:
+        """Return how a request ended."""
+        return self._found.outcomes.get(request)
+
+    def ended(self) -> dict[RequestId, bool]:
+        """Return the requests of which anything is kept."""
+        return {name: h.summary is not None for name, h in self._found.histories.items()}
+
+    def histories(
+        self, requests: Iterable[RequestId] | None = None
+    ) -> dict[RequestId, RequestHistory]:
+        """Return what is kept of requests."""
+        known = self._found.histories
+        wanted = known if requests is None else requests
+        return {name: known[name] for name in wanted if name in known}
+
+    def accepted_entries(self, request: RequestId) -> tuple[model.AcceptedEntry, ...]:
+        """Return accepted entries."""
+        return tuple(self._found.accepted.get(request, ()))
+
+
+class FakeThrottleZnodes(ThrottleZnodes):
+    """Settings of topics: none."""
+
+    def __init__(self) -> None: ...
+
+    def topic_settings(self) -> dict[str, Mapping[str, str]]:
+        """Return that no topic has any."""
+        return {}
+
+
+class FakeRequestWrites(RequestWrites):
+    """Writes of plans, requests, cancellation and controls."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def create_plan(self, entries: Entries) -> model.Zxid:
+        """Write a plan where there is none."""
+        return self._found.create_plan(entries)
+
+    def extend_plan(self, entries: Entries) -> model.Zxid:
+        """Add to the plan."""
+        return self._found.extend_plan(entries)
+
+    def submit(self, data: bytes) -> str:
+        """Take a request."""
+        return self._found.submit(data)
+
+    def cancel(self, join: Callable[[Cancellation | None], Cancellation]) -> Cancellation:
+        """Write a cancellation, or change the one that exists."""
+        return self._found.cancel(join)
+
+    def disable(self, switch: KillSwitch) -> KillSwitch | None:
+        """Set the kill switch."""
+        before = self._found.switch
+        self._found.switch = before or switch
+        return before
+
+    def enable(self) -> bool:
+        """Remove the kill switch."""
+        was_on = self._found.switch is not None
+        self._found.switch = None
+        return was_on
+
+    def create_queue(self, entries: Entries) -> model.Zxid:
+        """Write a queue where there is none."""
+        return self._found.create_queue(entries)
+
+    def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Remove entries."""
+        queue = self._found.queue
+        if queue is None:
+            return frozenset()
+        taken = frozenset(partitions) & queue.entries.keys()
+        left = {p: r for p, r in queue.entries.items() if p not in taken}
+        self._found.queue = replace(queue, entries=left) if left else None
+        return taken
+
+    def clear_queue(self) -> model.LegacyPlan | None:
+        """Remove the queue."""
+        queue, self._found.queue = self._found.queue, None
+        return queue
+
+    def edit_pauses(self, change: Callable[[Pauses], Pauses]) -> Pauses:
+        """Change the pauses."""
+        controls = self._found.controls
+        self._found.controls = replace(controls, pauses=change(controls.pauses))
+        return self._found.controls.pauses
+
+    def edit_limits(self, change: Callable[[Limits], Limits]) -> Limits:
+        """Change the limits."""
+        controls = self._found.controls
+        self._found.controls = replace(controls, limits=change(controls.limits))
+        return self._found.controls.limits
+
+    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+        """Change the throttle."""
+        before = self._found.controls.throttle
+        self._found.controls = replace(self._found.controls, throttle=bytes_per_s)
+        return before
+
+
+class FakeThrottleWrites(ThrottleWrites):
+    """Removal of throttles."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def clear(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[Entity]:
+        """Remove throttles that no daemon set."""
+        wanted = {*map(broker_entity, brokers), *map(topic_entity, topics)}
+        cleared = frozenset(wanted & self._found.throttled)
+        self._found.throttled -= cleared
+        return cleared
+
+    def lift(self, applied: AppliedThrottle) -> Mapping[str, str | None] | None:
+        """Restore the settings before a throttle."""
+        if self._found.others_are_faster:
+            return None
+        self._found.lifted.append(applied.entity)
+        return {key: applied.before[key] for key in applied.ours}
