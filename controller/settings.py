@@ -170,13 +170,6 @@ class Settings(BaseSettings):
         "unfinished one (mirror).",
     )
 
-    annotate_legacy: bool = Field(
-        default=False,
-        description="Write original_replicas into /admin/reassign_partitions (KIP-236). Dangerous: "
-        "if the daemon dies, Kafka 2.3 deletes such a znode unprocessed. Kafka 3.9 leaves it, and "
-        "ignores later plans until the controller changes.",
-    )
-
     step_size: Annotated[int | Literal["all"], BeforeValidator(parse_step_size)] = Field(
         1, description='Replicas to add per step, or "all" for a single step (KAFKA-6794).'
     )
@@ -384,7 +377,6 @@ class Settings(BaseSettings):
             max_bytes_in_flight=self.max_bytes_in_flight,
             max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
             order=self.order,
-            annotate_legacy=self.annotate_legacy,
             outcomes_kept=self.outcomes_kept,
             stop_replica_timeout_s=self.stop_replica_timeout_s,
             config_refresh_s=self.config_refresh_s,

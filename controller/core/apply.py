@@ -257,7 +257,6 @@ def _want_preferred(
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
     if view.legacy is None:
         return
-    view.legacy.written = True
     if record.replicas is None:
         view.legacy.entries.pop(record.partition, None)
     else:

@@ -67,8 +67,6 @@ class PlanNode:
     unreadable: str | None = None
     raw: bytes = b""
     stale: bool = False
-    written: bool = False
-    """Whether the daemon wrote it since it was read."""
 
     @classmethod
     def of(cls, plan: LegacyPlan) -> PlanNode:

@@ -85,8 +85,6 @@ class Options:
     """As far as sizes are known; None: no limit."""
     max_leader_moves_per_broker_per_second: int = 50
     order: QueueOrder = QueueOrder.SUBMITTED
-    annotate_legacy: bool = False
-    """Whether ``original_replicas`` is written into the legacy znode (KIP-236)."""
     outcomes_kept: int = 200
     """Ended requests whose outcome is kept."""
     under_min_isr: UnderMinIsr = UnderMinIsr.WAIT

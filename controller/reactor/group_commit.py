@@ -14,7 +14,7 @@ Pure: returns values; the store adds the fences and executes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -51,7 +51,6 @@ _ASSIGNMENT_BYTES = 60
 """Estimate for the added assignment of a partition whose reassignment begins."""
 _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
-_ORIGINAL_BYTES = 24
 """Estimate for the original replicas of an entry, without the brokers."""
 
 Entries = dict[TopicPartition, Replicas | None]
@@ -105,14 +104,8 @@ class _Draft:
 class _Plan:
     """A plan's znode as the writes of this decision leave it."""
 
-    def __init__(
-        self,
-        path: str,
-        node: PlanNode | None,
-        original_of: Callable[[TopicPartition], Replicas | None] = lambda _: None,
-    ) -> None:
+    def __init__(self, path: str, node: PlanNode | None) -> None:
         self.path = path
-        self._original_of = original_of
         self._version = ZkVersion(0) if node is None else node.version
         self.exists = node is not None
         self.entries = {} if node is None else dict(node.entries)
@@ -127,10 +120,8 @@ class _Plan:
             else:
                 self.entries[partition] = replicas
         version, self._version = self._version, ZkVersion(self._version + 1)
-        originals = {p: r for p in self.entries if (r := self._original_of(p)) is not None}
-        data = legacy_plans.encode_legacy_plan(self.entries, originals)
         self._size = None
-        return SetData(self.path, data, version)
+        return SetData(self.path, legacy_plans.encode_legacy_plan(self.entries), version)
 
     def size(self, draft: Entries) -> int:
         """Estimate the bytes that one more entry adds to a multi."""
@@ -139,13 +130,10 @@ class _Plan:
     def whole_size(self) -> int:
         """Estimate the bytes of the znode."""
         if self._size is None:
-            self._size = sum(self._entry_size(p, r) for p, r in self.entries.items())
+            self._size = sum(
+                _ENTRY_BYTES + len(p.topic) + _ids_size(r) for p, r in self.entries.items()
+            )
         return self._size
-
-    def _entry_size(self, partition: TopicPartition, replicas: Replicas) -> int:
-        size = _ENTRY_BYTES + len(partition.topic) + _ids_size(replicas)
-        original = self._original_of(partition)
-        return size if original is None else size + _ORIGINAL_BYTES + _ids_size(original)
 
 
 class Batcher:
@@ -156,16 +144,9 @@ class Batcher:
         self._view = view
         self._topics: dict[str, dict[int, PartitionAssignment]] = {}
         self._versions: dict[str, ZkVersion] = {}
-        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy, self._annotation)
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.legacy)
         self._queue = _Plan(paths.QUEUE, view.queue)
         self._shards = view.shards
-
-    def _annotation(self, partition: TopicPartition) -> Replicas | None:
-        """Return the ``original_replicas`` of KIP-236 if ``annotate_legacy`` is set."""
-        if not self._view.options.annotate_legacy:
-            return None
-        known = self._view.reassignments.get(partition)
-        return None if known is None else known.spec.original
 
     def _topic_size(self, topic: str) -> int:
         """Estimate the bytes of a topic's znode."""

@@ -13,7 +13,6 @@ Invariant: an accepted entry has a valid topic name, at least one replica, and n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from controller.core.model import LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
@@ -130,26 +129,13 @@ def decode_legacy_plan(
     return LegacyPlan(entries, version, czxid, tuple(refused))
 
 
-def encode_legacy_plan(
-    entries: Mapping[TopicPartition, Replicas],
-    originals: Mapping[TopicPartition, Replicas] = MappingProxyType({}),
-) -> bytes:
-    """
-    Encode a plan.
-
-    Args:
-        entries: The replicas each partition is to have.
-        originals: ``original_replicas`` as KIP-236 writes them. Without them there is no key but
-            Kafka's own, which every version accepts; with them Kafka 2.3 deletes the node
-            unprocessed and 3.9 ignores it.
-
-    """
+def encode_legacy_plan(entries: Mapping[TopicPartition, Replicas]) -> bytes:
+    """Encode a plan: the target replicas of each partition, with Kafka's own keys only."""
     return write_document(
         {
             "version": 1,
             "partitions": [
                 {"topic": p.topic, "partition": p.partition, "replicas": replicas}
-                | ({"original_replicas": originals[p]} if p in originals else {})
                 for p, replicas in entries.items()
             ],
         }

@@ -126,9 +126,6 @@ def _tidy(
         for p in legacy.entries
         if p not in starting and not _belongs(view, p, mirror=mirror)
     )
-    if not surplus and view.options.annotate_legacy and not legacy.written:
-        # Rewritten unchanged: the codec adds their original replicas.
-        surplus = tuple(LegacyEntryRecord(p, r) for p, r in legacy.entries.items())
     return [Change(surplus)] if surplus else []
 
 
