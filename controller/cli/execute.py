@@ -7,26 +7,19 @@ request is accepted when these are gone. Ctrl-C stops no reassignment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from controller.cli import options
-from controller.cli.context import AskMinInsync, CommandContext, context_of
+from controller.cli.context import context_of
 from controller.cli.execute_legacy import LegacyExecution
 from controller.cli.exits import Exit
 from controller.cli.output import listed, say, say_json, tell
-from controller.cli.plan_files import Plan, check_basis, read_plan_file
-from controller.cli.plan_preview import (
-    check_enabled,
-    conflicts_of,
-    print_rollback,
-    rollback_of,
-    show_preview,
-    validate,
-)
-from controller.cli.progress_display import DisplayOpener, display_of
+from controller.cli.plan_files import check_basis, read_plan_file
+from controller.cli.plan_preview import Conflict
+from controller.cli.progress_display import display_of
 from controller.cli.request_state import (
     Entry,
     RequestState,
@@ -36,11 +29,11 @@ from controller.cli.request_state import (
     read_request,
     refusal_document,
 )
-from controller.cli.status_text import pause_lines, status_about
+from controller.cli.status_text import pause_lines
 from controller.cli.submitting import (
-    FOLLOW_S,
+    PlanExecution,
+    Progress,
     SubmitOptions,
-    await_daemon,
     submissions_of,
     why_not_taken_up,
 )
@@ -48,7 +41,6 @@ from controller.core.model import RequestId, Route, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
 from controller.units import parse_bytes
-from controller.zk.operator_client import OperatorClient
 
 
 def execute(  # noqa: PLR0913 - the options of the command
@@ -141,66 +133,22 @@ def execute(  # noqa: PLR0913 - the options of the command
         raise typer.Exit(kind(around, operator, entries, submit, display, ask=ask).run())
 
 
-class Execution:
+class Execution(PlanExecution):
     """One submission of a plan as a request."""
 
-    def __init__(  # noqa: PLR0913 - everything it works with
-        self,
-        around: CommandContext,
-        operator: OperatorClient,
-        plan: Plan,
-        submit: SubmitOptions,
-        display: DisplayOpener,
-        *,
-        ask: AskMinInsync,
-    ) -> None:
-        """Prepare the submission of ``plan``."""
-        self._around = around
-        self._operator = operator
-        self._plan = plan
-        self._submit_options = submit
-        self._display = display
-        self._ask = ask
-        self._request = RequestId("")
-        self._names: list[str] = []
-        self._rollback: dict[str, object] = {}
+    route = Route.REQUEST
+    _names: list[str]
+    """The znodes of the request."""
+    _is_accepted: bool
 
-    def run(self) -> Exit:
-        """
-        Submit, wait as the options say, and report.
+    def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
+        pauses = self._operator.requests.controls().pauses
+        return (*map(str, conflicts), *pause_lines(pauses))
 
-        Raises:
-            ReassignmentConflictError: the kill switch is set.
-
-        """
-        check_enabled(self._operator)
-        before = read_entries(self._operator, self._plan)
-        conflicts = conflicts_of(before, Route.REQUEST)
-        as_json = self._submit_options.as_json
-        if self._submit_options.dry_run:
-            validation = validate(self._operator, before, self._ask)
-            return show_preview(before, validation, conflicts, as_json=as_json)
-        for line in (*map(str, conflicts), *pause_lines(self._operator.requests.controls().pauses)):
-            tell(f"Note: {line}")
-        self._rollback = rollback_of(before)
-        print_rollback(self._rollback, as_json=as_json)
-        self._submit()
-        try:
-            accepted = await_daemon(
-                self._around,
-                self._operator,
-                self._is_accepted,
-                timeout_s=self._submit_options.timeout_s,
-            )
-            if accepted and self._submit_options.wait:
-                self._follow()
-        except KeyboardInterrupt:
-            return self._interrupted()
-        return self._report(is_accepted=accepted)
-
-    def _submit(self) -> None:
+    def _write(self) -> None:
+        self._names = []
         own = self._around.new_request_id()
-        parts = submissions_of(self._plan, self._submit_options.options, own)
+        parts = submissions_of(self._plan, self._options.options, own)
         try:
             for part in parts:
                 self._names.append(self._operator.writes.submit(part))
@@ -217,23 +165,18 @@ class Execution:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def _is_accepted(self) -> bool:
-        return not set(self._names) & set(self._operator.requests.open())
+    def _wait(self) -> None:
+        self._is_accepted = self._await_daemon(
+            lambda: not set(self._names) & set(self._operator.requests.open())
+        )
+        if self._is_accepted and self._options.wait:
+            self._follow()
 
-    def _follow(self) -> None:
-        """Show progress until the request has an outcome."""
+    def _look(self) -> Progress:
         total = len(self._plan)
-        with self._display() as display:
-            while True:
-                has_ended = self._operator.outcomes.outcome(self._request) is not None
-                ended = total if has_ended else total - len(self._open())
-                status = self._around.status_of_leader(self._operator)
-                display.show(
-                    f"{ended} of {total} ended", ended, total, status_about(status, self._request)
-                )
-                if has_ended:
-                    return
-                self._around.sleep(FOLLOW_S)
+        has_ended = self._operator.outcomes.outcome(self._request) is not None
+        ended = total if has_ended else total - len(self._open())
+        return Progress(f"{ended} of {total} ended", ended, is_over=has_ended)
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
@@ -250,16 +193,17 @@ class Execution:
 
     # --- the end -------------------------------------------------------------------------------
 
-    def _report(self, *, is_accepted: bool) -> Exit:
+    def _report(self) -> Exit:
+        is_accepted = self._is_accepted
         state = read_request(self._operator, self._request)
         code = exit_of_request(state)
-        if code is Exit.IN_PROGRESS and is_accepted and not self._submit_options.wait:
+        if code is Exit.IN_PROGRESS and is_accepted and not self._options.wait:
             code = Exit.REFUSED if state.refused else Exit.DONE
-        if self._submit_options.as_json:
+        if self._options.as_json:
             say_json(self._document(state, read_entries(self._operator, self._plan), code))
             return code
         if not is_accepted:
-            why = why_not_taken_up(self._operator, self._submit_options.timeout_s)
+            why = why_not_taken_up(self._operator, self._options.timeout_s)
             tell(f"Written as {self._request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
         for line in problem_lines(state):

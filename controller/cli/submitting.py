@@ -1,19 +1,25 @@
 """
-Submission of a request: its znodes, and the wait for the daemon.
+Submission of plans: one run of a command, the wait for the daemon, and the znodes of a request.
 
 A plan that is too large for one znode becomes several parts of one request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final, NamedTuple
 
-from controller.cli.context import CommandContext
+from controller.cli import plan_preview
+from controller.cli.context import AskMinInsync, CommandContext
+from controller.cli.exits import Exit
 from controller.cli.output import tell
 from controller.cli.plan_files import Plan
-from controller.core.model import Replicas, RequestId, TopicPartition
+from controller.cli.progress_display import DisplayOpener
+from controller.cli.request_state import read_entries
+from controller.cli.status_text import status_about
+from controller.core.model import Replicas, RequestId, Route, TopicPartition
 from controller.core.submissions import RequestOptions
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.submissions import encode_submission
@@ -75,6 +81,120 @@ def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
     if operator.cluster.leader_address() is None:
         return "no reassigner leads; the next leader takes it up"
     return f"not within {timeout_s:g} s; see `reassigner status`"
+
+
+# --- one run of a command ------------------------------------------------------------------------
+
+
+class Progress(NamedTuple):
+    """The progress of a plan."""
+
+    headline: str
+    ended: int
+    """Entries that have ended."""
+    is_over: bool
+
+
+class PlanExecution(ABC):
+    """One submission of a plan; a subclass knows its route."""
+
+    route: ClassVar[Route]
+
+    def __init__(  # noqa: PLR0913 - everything it works with
+        self,
+        around: CommandContext,
+        operator: OperatorClient,
+        plan: Plan,
+        submit: SubmitOptions,
+        display: DisplayOpener,
+        *,
+        ask: AskMinInsync,
+    ) -> None:
+        """Prepare the submission of ``plan``."""
+        self._around = around
+        self._operator = operator
+        self._plan = plan
+        self._options = submit
+        self._display = display
+        self._ask = ask
+        self._request = RequestId("")
+        """The id of the request, once it is written."""
+        self._rollback: dict[str, object] = {}
+
+    def run(self) -> Exit:
+        """
+        Preview or submit the plan, wait as the options say, and report.
+
+        Raises:
+            ReassignmentConflictError: the kill switch is set, or a legacy plan is in progress.
+
+        """
+        self._check()
+        before = read_entries(self._operator, self._plan)
+        conflicts = plan_preview.conflicts_of(before, self.route)
+        as_json = self._options.as_json
+        if self._options.dry_run:
+            validation = plan_preview.validate(self._operator, before, self._ask)
+            return plan_preview.show_preview(before, validation, conflicts, as_json=as_json)
+        for line in self._notes(conflicts):
+            tell(f"Note: {line}")
+        self._rollback = plan_preview.rollback_of(before)
+        plan_preview.print_rollback(self._rollback, as_json=as_json)
+        self._write()
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            return self._interrupted()
+        return self._report()
+
+    def _await_daemon(self, is_taken_up: Callable[[], bool]) -> bool:
+        timeout_s = self._options.timeout_s
+        return await_daemon(self._around, self._operator, is_taken_up, timeout_s=timeout_s)
+
+    def _follow(self) -> None:
+        """Show progress until all entries have ended."""
+        with self._display() as display:
+            while True:
+                now = self._look()
+                status = status_about(self._around.status_of_leader(self._operator), self._request)
+                display.show(now.headline, now.ended, len(self._plan), status)
+                if now.is_over:
+                    return
+                self._around.sleep(FOLLOW_S)
+
+    # --- what depends on the route -------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Check that nothing prevents the submission."""
+        plan_preview.check_enabled(self._operator)
+
+    def _notes(self, conflicts: Sequence[plan_preview.Conflict]) -> Iterable[str]:
+        """Return notes that are printed before the plan is written."""
+        del conflicts
+        return ()
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Write the plan."""
+
+    @abstractmethod
+    def _wait(self) -> None:
+        """Wait for acceptance and, as the options say, for the end."""
+
+    @abstractmethod
+    def _look(self) -> Progress:
+        """Read the progress."""
+
+    @abstractmethod
+    def _interrupted(self) -> Exit:
+        """Report after Ctrl-C, which stops no reassignment."""
+
+    @abstractmethod
+    def _report(self) -> Exit:
+        """Print the result; return the exit code."""
+
+
+# --- the znodes of a request ---------------------------------------------------------------------
 
 
 def submissions_of(
