@@ -16,7 +16,7 @@ from typing import Any, Final
 from controller.core.model import Instant
 from controller.telemetry.json_values import iso_time
 from controller.telemetry.log_events import LogEvent
-from controller.web.pages import format_bytes, format_duration
+from controller.units import show_bytes, show_duration
 
 EVERY_S: Final = 10.0
 SAMPLE_MAX: Final = 5
@@ -146,7 +146,7 @@ def _started(fields: Mapping[str, Any]) -> str:
 
 
 def _ended(fields: Mapping[str, Any]) -> str:
-    moved, took = fields["bytes_moved"], format_duration(fields["seconds"])
+    moved, took = fields["bytes_moved"], show_duration(fields["seconds"])
     words = [
         f"{fields['request']} has ended ({fields['state']}) after {took}",
         f"{fields['done']} of {fields['entries']} done",
@@ -157,7 +157,7 @@ def _ended(fields: Mapping[str, Any]) -> str:
         if fields[state]
     ]
     if moved is not None:
-        words.append(f"{format_bytes(moved)} copied")
+        words.append(f"{show_bytes(moved)} copied")
     return ", ".join(words)
 
 

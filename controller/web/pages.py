@@ -19,12 +19,12 @@ from controller.core.phases import LABELS
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.timelines import Timeline
+from controller.units import show_bytes, show_duration
 from controller.web.pictures import COLORS, copy_matrix, phase_timeline
 from controller.web.report_index import IndexedReport
 
 ACTIONS: Final = ("pause", "resume", "cancel")
 REFRESH_S: Final = 5
-BYTES: Final = ("B", "kB", "MB", "GB", "TB")
 _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
 
@@ -111,7 +111,7 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
         value = 0 if is_open else most
     time_left = ""
     if is_open and eta is not None:
-        low, high = map(format_duration, eta)
+        low, high = map(show_duration, eta)
         time_left = low if low == high else f"{low} to {high}"
     return {"value": value, "most": most, "is_open": is_open, "time_left": time_left}
 
@@ -120,27 +120,6 @@ def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return one partition for each reason, preferably one in flight."""
     partitions = (*reversed(status["waiting"]), *reversed(status["in_flight"]))
     return {p["blocked_on"]["by"]: p for p in partitions if p["blocked_on"] is not None}
-
-
-def format_bytes(size: float) -> str:
-    """Return an amount of bytes in decimal units, such as ``2.3 MB``."""
-    for unit in BYTES:
-        if size < 1000 or unit == BYTES[-1]:  # noqa: PLR2004 - decimal units, as in Kafka's tools
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-
-
-def format_duration(seconds: float) -> str:
-    """Return seconds in at most two units, such as ``1 h 6 min``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _query(**fields: object) -> str:
@@ -156,7 +135,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(bytes=format_bytes, duration=format_duration)
+    environment.filters.update(bytes=show_bytes, duration=show_duration)
     environment.globals.update(query=_query, actions=ACTIONS, colors=COLORS)
     return environment
 

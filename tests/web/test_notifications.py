@@ -66,7 +66,7 @@ def sent(coalescer: Coalescer, *events: LogEvent, after_s: float = 0.0) -> list[
         (
             ENDED,
             NotificationKind.ENDED,
-            "r has ended (done) after 1 min 30 s, 5 of 7 done, 2 refused, 3.0 MB copied",
+            "r has ended (done) after 90 s, 5 of 7 done, 2 refused, 3 MB copied",
         ),
         (
             CANCELLED,
